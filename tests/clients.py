@@ -2,7 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -10,6 +12,7 @@ from aiokafka.record import MemoryRecords
 from confluent_kafka import (
     Consumer,
     ConsumerGroupTopicPartitions,
+    KafkaError,
     KafkaException,
     Message,
     Producer,
@@ -17,13 +20,17 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
     AlterConfigOpType,
+    ClusterMetadata,
     ConfigEntry,
     ConfigResource,
+    NewPartitions,
     NewTopic,
+    PartitionMetadata,
     ResourcePatternType,
     ResourceType,
 )
@@ -31,7 +38,15 @@ from confluent_kafka.admin import (
 from demo.offsets import watermarks
 from servers.broker import Broker
 
-SECONDS = 30
+SECONDS = 60
+ASK_SECONDS = 20  # for an answer that may never come
+TRANSACTION_MS = 600_000  # a slow machine aborts no transaction that a test has open
+# Answers of a cluster that has not begun to coordinate a group: it is young, or a broker has just started.
+NO_COORDINATOR = (
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+)
 # The command line as a host of a mirror has it: with nothing but the base packages.
 BASE_ONLY = [
     sys.executable,
@@ -57,12 +72,17 @@ def admin(broker: Broker) -> AdminClient:
 def refused(servers: str, times: int, **settings: object) -> None:
     """Come to a listener so often as a client that it does not let in. In settings' names _ is the dot."""
     given = {key.replace("_", "."): value for key, value in settings.items()}
+    given |= {"bootstrap.servers": servers, "log_level": 0}
     for _ in range(times):
-        try:
-            AdminClient({"bootstrap.servers": servers, "log_level": 0, **given}).list_topics(timeout=1)
-        except KafkaException:
-            continue
-        raise AssertionError(f"{servers} let a client in")
+        errors: list[KafkaError] = []
+        client = AdminClient(given | {"error_cb": errors.append})
+        with suppress(KafkaException):
+            client.list_topics(timeout=1)
+            raise AssertionError(f"{servers} let a client in")
+        # It may not have come there yet.
+        wait_for(
+            f"{servers} to refuse a client", lambda client=client, errors=errors: client.poll(0.1) and errors
+        )
 
 
 def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str:
@@ -71,26 +91,60 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
     asked = admin(broker)
     asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
     # The controller answers; the broker may hear of it a moment later.
-    deadline = time.monotonic() + SECONDS
-    while not led(asked, name, partitions):
-        assert time.monotonic() < deadline, f"{name} has no leaders"
-        time.sleep(0.02)
+    wait_for(f"leaders of {name}", lambda: led(asked, name, partitions))
     return name
 
 
-def configure(broker: Broker, topic: str, **config: str) -> None:
-    """Change settings of a topic. In settings' names _ is the dot."""
+def grow(broker: Broker, name: str, partitions: int) -> None:
+    """Give a topic so many partitions; return when the broker knows them."""
     asked = admin(broker)
+    asked.create_partitions([NewPartitions(name, partitions)])[name].result()
+    wait_for(f"leaders of {name}", lambda: led(asked, name, partitions))
+
+
+def configure(broker: Broker, topic: str, **config: str) -> None:
+    """Change settings of a topic; return when the broker knows them. In settings' names _ is the dot."""
+    asked = admin(broker)
+    settings = {key.replace("_", "."): value for key, value in config.items()}
     set_ = [
-        ConfigEntry(key.replace("_", "."), value, incremental_operation=AlterConfigOpType.SET)
-        for key, value in config.items()
+        ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        for key, value in settings.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=set_)
     asked.incremental_alter_configs([resource])[resource].result(SECONDS)
 
+    def known() -> bool:
+        described = ConfigResource(ResourceType.TOPIC, topic)
+        found = asked.describe_configs([described])[described].result(SECONDS)
+        return settings.items() <= {key: entry.value for key, entry in found.items()}.items()
+
+    wait_for(f"the settings of {topic}", known)
+
+
+def metadata(asked: AdminClient) -> ClusterMetadata:
+    """Return what a client knows of brokers and topics.
+
+    A client may ask a broker that was killed, and waits for it as long as it is told: it asks again.
+    """
+    found: list[ClusterMetadata] = []
+
+    def answer() -> bool:
+        with suppress(KafkaException):
+            found.append(asked.list_topics(timeout=5))
+        return bool(found)
+
+    wait_for("metadata", answer)
+    return found[0]
+
+
+def partition_of(broker: Broker, topic: str, partition: int = 0) -> PartitionMetadata | None:
+    """Return what a broker says of a partition; None while it does not know it."""
+    found = metadata(admin(broker)).topics.get(topic)
+    return found.partitions.get(partition) if found else None
+
 
 def led(asked: AdminClient, name: str, partitions: int) -> bool:
-    found = asked.list_topics(timeout=SECONDS).topics.get(name)
+    found = metadata(asked).topics.get(name)
     return bool(found) and [part.leader >= 0 for part in found.partitions.values()] == [True] * partitions
 
 
@@ -103,12 +157,19 @@ def numbered(broker: Broker, name: str, partitions: int, records: int) -> str:
 
 
 def topics(broker: Broker) -> set[str]:
-    return {*admin(broker).list_topics(timeout=SECONDS).topics}
+    return {*metadata(admin(broker)).topics}
+
+
+def forget(broker: Broker, name: str) -> None:
+    """Delete a topic that a client may create again at once; the broker may know it for a moment longer."""
+    asked = admin(broker)
+    asked.delete_topics([name])[name].result()
 
 
 def delete(broker: Broker, name: str) -> None:
-    asked = admin(broker)
-    asked.delete_topics([name])[name].result()
+    """Delete a topic; return when the broker knows it no more."""
+    forget(broker, name)
+    wait_for(f"the end of {name}", lambda: name not in topics(broker))
 
 
 def recreate(broker: Broker, name: str, partitions: int = 1) -> None:
@@ -167,21 +228,32 @@ def transaction(
 ) -> Producer:
     """Write to each of the partitions (0 if none is named) in a transaction.
 
-    One that is left is open for as long as you keep the producer.
+    One that is left is open for as long as you keep the producer. Of others the ends are in the logs: the
+    coordinator answers before it has written these markers.
     """
     own = {"bootstrap.servers": broker.plaintext, "transactional.id": uuid4().hex}
+    own |= {"transaction.timeout.ms": TRANSACTION_MS}
     producer = Producer(own | settings)
     producer.list_topics()  # saves init_transactions half a second
     producer.init_transactions()
     producer.begin_transaction()
-    values = list(values)
-    for partition in partitions or (0,):
+    values, partitions = list(values), partitions or (0,)
+    for partition in partitions:
         write(producer, topic, values, partition)
     producer.flush()
+    if end == "leave" or not values:
+        return producer
+    written = ends(broker, topic, *partitions)
     if end == "commit":
         producer.commit_transaction()
-    elif end == "abort":
+    else:
         producer.abort_transaction()
+
+    def marked() -> bool:
+        now = ends(broker, topic, *partitions)
+        return all(end > before for end, before in zip(now, written, strict=True))
+
+    wait_for(f"the end of a transaction in {topic}", marked)
     return producer
 
 
@@ -209,14 +281,16 @@ def read(broker: Broker, topic: str, *partitions: int, start: int | None = None)
             place.offset = low if start is None else start
         reader.assign(places)
         found: list[Message] = []
-        reading = len(places)
+        reading = {*partitions}  # one that grows meanwhile may come to its end again
         while reading:
             message = reader.poll(SECONDS)
             assert message is not None, f"nothing more came of {topic}, not even its end"
-            if message.error():
-                reading -= 1
-            else:
+            if not (error := message.error()):
                 found.append(message)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                reading.discard(message.partition() or 0)
+            else:
+                raise KafkaException(error)
         return sorted(found, key=lambda each: each.partition() or 0)  # they came as brokers answered
     finally:
         reader.close()
@@ -244,17 +318,30 @@ def settle(broker: Broker, topic: str, *partitions: int) -> list[int]:
 
 
 def committed(broker: Broker, group: str, stable: bool = False) -> dict[tuple[str, int], int]:
-    """Return a group's offsets; `stable`: when none is being committed."""
+    """Return a group's offsets, when it has a coordinator; `stable`: when none is being committed."""
     asked, wanted = admin(broker), [ConsumerGroupTopicPartitions(group)]
-    [answer] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
-    return {(each.topic, each.partition): each.offset for each in answer.result().topic_partitions or ()}
+    found: list[dict[tuple[str, int], int]] = []
+
+    def answer() -> bool:
+        [told] = asked.list_consumer_group_offsets(wanted, require_stable=stable).values()
+        try:
+            places = told.result().topic_partitions or ()
+        except KafkaException as error:
+            if error.args[0].code() not in NO_COORDINATOR:
+                raise
+            return False
+        found.append({(each.topic, each.partition): each.offset for each in places})
+        return True
+
+    wait_for(f"a coordinator of {group}", answer)
+    return found[0]
 
 
 def coordinated(broker: Broker, group: str, topic: str) -> int | None:
-    """Return a group's next offset in partition 0; None if nobody coordinates the group, or it has none."""
+    """Return a group's next offset in partition 0; None if nobody coordinates the group."""
     asked = Consumer({"bootstrap.servers": broker.plaintext, "group.id": group, "log_level": 0})
     try:
-        [found] = asked.committed([TopicPartition(topic, 0)], timeout=3)
+        [found] = asked.committed([TopicPartition(topic, 0)], timeout=ASK_SECONDS)
     except KafkaException:
         return None
     finally:
@@ -262,13 +349,34 @@ def coordinated(broker: Broker, group: str, topic: str) -> int | None:
     return None if found.error else int(found.offset)
 
 
+def all_coordinated(broker: Broker, groups: Sequence[str], topic: str) -> list[int | None]:
+    """Return the same of several groups, which are asked for together."""
+    with ThreadPoolExecutor(len(groups)) as together:
+        return list(together.map(lambda group: coordinated(broker, group, topic), groups))
+
+
+def set_position(broker: Broker, group: str, topic: str, offset: int) -> None:
+    """Set a group's next offset in partition 0, when it has a coordinator."""
+    asked, place = admin(broker), ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
+
+    def known() -> bool:  # a coordinator that still loads says so for the partition
+        with suppress(KafkaException):
+            asked.alter_consumer_group_offsets([place])[group].result()
+            return coordinated(broker, group, topic) == offset
+        return False
+
+    wait_for(f"the position of {group}", known)
+
+
 def allow(broker: Broker, name: str, topic: str, *operations: AclOperation) -> None:
-    """Let who has a certificate of this name do this with a topic."""
+    """Let who has a certificate of this name do this with a topic; return when the broker knows it."""
     what = (ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, f"User:CN={name}", "*")
     rights = [AclBinding(*what, each, AclPermissionType.ALLOW) for each in operations]
     asked = admin(broker)
     for done in asked.create_acls(rights).values():
         done.result()
+    every = AclBindingFilter(*what, AclOperation.ANY, AclPermissionType.ALLOW)
+    wait_for(f"the rights of {name}", lambda: {*rights} <= {*asked.describe_acls(every).result(SECONDS)})
 
 
 def ends(broker: Broker, topic: str, *partitions: int, isolation: str = "read_uncommitted") -> list[int]:
@@ -289,8 +397,8 @@ def decoded(data: bytes) -> list[Any]:
     return found
 
 
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = 60) -> Any:
-    """Poll until the condition holds, and return its value."""
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
+    """Poll until the condition holds, and return its value. A machine may be ten times slower at times."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"

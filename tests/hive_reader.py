@@ -79,4 +79,4 @@ def running(
         finally:
             assert process.stdin
             process.stdin.close()
-            process.wait(60)
+            process.wait(180)

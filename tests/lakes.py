@@ -97,7 +97,7 @@ class Lake:
 
 
 def wait(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     while True:
         with suppress(OSError, ValueError, LookupError):
             if reached():

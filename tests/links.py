@@ -16,7 +16,6 @@ from uuid import uuid4
 
 import clients
 from clients import Record, wait_for
-from confluent_kafka import KafkaException
 from relay import Relay
 
 from aqueduct.cli import main
@@ -107,7 +106,7 @@ class Link:
         return process
 
     def _start(self, verb: str, options: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        file = self.folder / f"{verb}-{uuid4().hex[:4]}.properties"
+        file = self.folder / f"{verb}-{uuid4().hex}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in options.items() if value))
         with (self.folder / f"{verb}.log").open("a") as log:
             command = [sys.executable, "-m", "aqueduct.cli", "diode", verb, "--config", str(file)]
@@ -164,10 +163,7 @@ class Link:
 
         def sent() -> bool:
             self.check()
-            try:
-                reached = clients.committed(self.source, f"up-{self.topic}").values()
-            except KafkaException:  # a young cluster has no coordinator yet
-                return False
+            reached = clients.committed(self.source, f"up-{self.topic}").values()
             return sum(reached) == sum(clients.ends(self.source, self.topic, *PARTITIONS))
 
         wait_for("all as sent", sent)
@@ -221,6 +217,7 @@ class Link:
         argv = ["dedup", "--bootstrap-servers", self.target.plaintext, "--raw-topics", raw_topics or self.raw]
         argv += ["--gap-topic", self.gaps, "--topics", self.topic, "--gap-grace", "0s", "--until-caught-up"]
         assert main(argv) == ExitCode.DONE
+        clients.settle(self.target, self.gaps, *PARTITIONS)  # else the ledger is that of before
 
     def bundle(self) -> dict[str, Any]:
         """Make the bundle of what is missing."""

@@ -21,7 +21,7 @@ from aqueduct.kafka.share_messages import message
 from servers.broker import Broker
 from servers.process import binary, java
 
-SECONDS = 60
+SECONDS = 180
 # Of a poll's records, no more than these are acquired, though their batch has more.
 AT_MOST = "max.poll.records={number}\nshare.acquire.mode=record_limit\n"
 

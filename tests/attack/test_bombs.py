@@ -63,6 +63,7 @@ def attacked(source: Broker, name: str, backup: Run) -> Callable[..., str]:
 
 
 def values(broker: Broker, topic: str, **more: Any) -> list[str]:
+    clients.settle(broker, topic)
     return [(message.value() or b"").decode() for message in clients.read(broker, topic, 0, **more)]
 
 

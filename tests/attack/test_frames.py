@@ -79,7 +79,7 @@ def test_a_frame_that_cannot_be_written_is_named_and_missing(
     assert "1 frame not written" in said
     assert f"offsets 10 to 19 of {topic}-{spoilt.partition} at offset" in said
     assert why in said
-    assert clients.read(crossed.broker, topic, 1)
+    assert clients.records(crossed.broker, topic, 1)
     with kafka.connect(crossed.end, "test") as client:
         found = gap_topic.whole(client, crossed.gaps)[TopicPartition(topic, spoilt.partition)]
     assert spoilt.partition != 1 or found.missing == [(10, 19)]
@@ -88,8 +88,7 @@ def test_a_frame_that_cannot_be_written_is_named_and_missing(
     crossed.bring(bad)
     crossed.dedup()
     assert "10 records in 1 frame" in capsys.readouterr().out
-    values = [each.value() for each in clients.read(crossed.broker, topic, 1)]
-    assert len(values) == 30
+    assert len(clients.records(crossed.broker, topic, 1)) == 30
 
 
 def test_the_last_frame_is_missing_too(crossed: Crossed) -> None:
