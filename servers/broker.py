@@ -138,7 +138,7 @@ def running(
 def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") -> Process:
     """Return one more broker of its cluster, which goes on with what the directory has.
 
-    It says that it is at its address, or at another one.
+    It says that it is at its address, or at another one. It is ready when the first one knows it, too.
     """
     directory.mkdir(exist_ok=True)
     properties = directory / "server.properties"
@@ -153,7 +153,7 @@ def joining(first: Broker, node_id: int, directory: Path, advertised: str = "") 
             directory=directory,
         )
     )
-    return _formatted(properties, first.cluster_id, servers)
+    return _formatted(properties, first.cluster_id, servers, others=[first.plaintext])
 
 
 def _formatted(
@@ -162,10 +162,12 @@ def _formatted(
     servers: str,
     jvm: Sequence[str] = QUICK,
     enter: Sequence[str] = (),
+    others: Sequence[str] = (),
 ) -> Process:
     """Format the node's storage unless it is formatted. Return the broker; its log is beside its properties.
 
-    The result is what StorageTool writes, without its JVM: tests start many brokers.
+    `others`: brokers that are to know it when it is ready. The result is what StorageTool writes, without its
+    JVM: tests start many brokers.
     """
     settings = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
     data = Path(settings["log.dirs"])
@@ -179,23 +181,29 @@ def _formatted(
         }
         shutil.copy(f"{binary('AQUEDUCT_KAFKA_JARS')}.bootstrap", data / "bootstrap.checkpoint")
         (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
+    known = [answers(each, int(settings["node.id"])) for each in (servers, *others)]
     return Process(
         [*enter, *java("kafka.Kafka", properties, jvm=jvm)],
         properties.with_name("broker.log"),
-        answers(servers),
+        lambda: all(ready() for ready in known),
     )
 
 
-def answers(servers: str) -> Callable[[], bool]:
-    """Return what tells whether a broker answers its clients."""
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+def answers(servers: str, node_id: int) -> Callable[[], bool]:
+    """Return what tells whether the broker at an address answers its clients, and names a broker to them.
+
+    A broker that has just started answers before it knows that the controller takes it for one that runs:
+    until then its partitions have no leader. Each time it is a new client that asks: one that knows other
+    brokers asks those.
+    """
+    settings = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 200}
 
     def ready() -> bool:
+        admin = AdminClient(settings)
         try:
-            admin.list_topics(timeout=1)
+            return node_id in admin.list_topics(timeout=5).brokers
         except KafkaException:
             return False
-        return True
 
     return ready
 

@@ -20,7 +20,7 @@ listeners={listeners}
 log.dirs={directory}/data
 authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
 super.users=User:ANONYMOUS
-broker.session.timeout.ms=3000
+broker.session.timeout.ms=6000
 broker.heartbeat.interval.ms=500
 """
 OF_BROKERS = """
@@ -91,7 +91,7 @@ def formatted(directory: Path, controllers: int = 1, brokers: int = 2) -> Quorum
         )
         properties.write_text(text + ("" if controls else OF_BROKERS))
         _format(properties, cluster_id, ["--initial-controllers", initial] if controls else [])
-        ready = partial(listens, int(address.rpartition(":")[2])) if controls else answers(address)
+        ready = partial(listens, int(address.rpartition(":")[2])) if controls else answers(address, node_id)
         process = Process(java("kafka.Kafka", properties, jvm=QUICK), folder / "node.log", ready)
         nodes.append(Node(node_id, folder, process, address))
     return Quorum(cluster_id, tuple(nodes[:controllers]), tuple(nodes[controllers:]))

@@ -11,11 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
 from aqueduct.estate.schema_registry import properties_file
 from aqueduct.estate.zookeeper import Server, settings
+from servers.broker import answers
 from servers.pki import Authority
 from servers.process import QUICK, START_SECONDS, Process, binary, free_ports
 
@@ -186,13 +184,5 @@ def broker(
             node_id=node_id, connect=connect, servers=servers, directory=directory, coordinators=coordinators
         )
     )
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-
-    def ready() -> bool:
-        try:
-            return node_id in admin.list_topics(timeout=1).brokers
-        except KafkaException:
-            return False
-
-    process = Process(java("kafka.Kafka", str(properties), jvm=jvm), directory / "broker.log", ready)
-    return OlderBroker(servers, process)
+    command, log = java("kafka.Kafka", str(properties), jvm=jvm), directory / "broker.log"
+    return OlderBroker(servers, Process(command, log, answers(servers, node_id)))

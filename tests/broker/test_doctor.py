@@ -12,7 +12,6 @@ from pathlib import Path
 
 import clients
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
 
 from aqueduct import cli, moments
@@ -51,21 +50,17 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assign(first, OFFSETS, [1, 2], **{"cleanup.policy": "compact"})
             clients.produce(first, "lost", [f"record {n}" for n in range(RECORDS)], 1)
             began = time.time_ns() // 1_000_000
-            asked = clients.admin(first)
             for number, group in enumerate(GROUPS):
-                place = TopicPartition("lost", 0, number)
-                [done] = asked.alter_consumer_group_offsets(
-                    [ConsumerGroupTopicPartitions(group, [place])]
-                ).values()
-                done.result()
+                clients.set_position(first, group, "lost", number)
             committed = time.time_ns() // 1_000_000
-            assert doctor(first, capsys) == (0, ["Nothing is wrong."])
+            clients.wait_for("all to be well", lambda: doctor(first, capsys) == (0, ["Nothing is wrong."]))
             before = clients.records(first, "lost", 1)
 
         changed = broker.joining(first, 12, tmp_path / "changed")
         with changed.running():
-            clients.wait_for("the end of broker 2", lambda: "not run" in doctor(first, capsys)[1][0], 60)
-            waiting = [group for group in GROUPS if clients.coordinated(first, group, "lost") is None]
+            clients.wait_for("the end of broker 2", lambda: "not run" in doctor(first, capsys)[1][0])
+            positions = clients.all_coordinated(first, GROUPS, "lost")
+            waiting = [group for group, at in zip(GROUPS, positions, strict=True) if at is None]
             assert 0 < len(waiting) < len(GROUPS)
             report = tmp_path / "report.json"
             folder = tmp_path / "second/data"
@@ -89,11 +84,11 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert doctor(first, capsys)[1][1].endswith(" Their brokers' --data-folder tells since when.")
 
         with broker.joining(first, 2, tmp_path / "second").running():
-            clients.wait_for("broker 2", lambda: "lost-1" not in doctor(first, capsys)[1][0], 60)
+            clients.wait_for("broker 2", lambda: "lost-1" not in doctor(first, capsys)[1][0])
             assert clients.records(first, "lost", 1) == before
-            assert [clients.coordinated(first, group, "lost") for group in GROUPS] == [*range(len(GROUPS))]
+            assert clients.all_coordinated(first, GROUPS, "lost") == [*range(len(GROUPS))]
             # Until its session ends at the controller, broker 12 is one that does not answer.
-            clients.wait_for("broker 12 to be fenced", lambda: "fenced" in doctor(first, capsys)[1][0], 60)
+            clients.wait_for("broker 12 to be fenced", lambda: "fenced" in doctor(first, capsys)[1][0])
             code, [fenced, unused] = doctor(first, capsys)
             assert (code, fenced.split(":")[0]) == (3, "Broker 12 is registered but fenced")
             assert unused.startswith("Nothing is assigned to broker 12, which does not run")
@@ -182,11 +177,11 @@ def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(
                 stack.enter_context(
                     broker.joining(first, node, tmp_path / str(node), advertised=at).running()
                 )
-            clients.wait_for("both", lambda: len(doctor(first, capsys)[1]) == 2, 60)
-            code, said = doctor(first, capsys)
-        assert code == 3
-        remedy = "Correct its advertised.listeners, or DNS, firewalls or TLS between here and there."
-        assert said == [
-            f"Broker {node} does not answer at {advertised[node]}, which it advertises ({why}). {remedy}"
-            for node, why in ((2, "the host name is unknown"), (3, "the connection is refused"))
-        ]
+            remedy = "Correct its advertised.listeners, or DNS, firewalls or TLS between here and there."
+            expected = [
+                f"Broker {node} does not answer at {advertised[node]}, which it advertises ({why}). {remedy}"
+                for node, why in ((2, "the host name is unknown"), (3, "the connection is refused"))
+            ]
+            clients.wait_for(
+                f"{expected}, and no other finding", lambda: doctor(first, capsys) == (3, expected)
+            )

@@ -3,7 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -11,7 +11,7 @@ from unittest.mock import ANY
 
 import clients
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
 
 from aqueduct import cli
@@ -60,27 +60,26 @@ class Cluster:
                 values = (f"{partition}-{n}" + "x" * 5000 for n in range(RECORDS))
                 clients.produce(self.first, topic, values, partition)
         for number, group in enumerate(GROUPS):
-            place = ConsumerGroupTopicPartitions(group, [TopicPartition("lost", 0, number)])
-
-            def committed(place: ConsumerGroupTopicPartitions = place, number: int = number) -> bool:
-                asked.alter_consumer_group_offsets([place])[place.group_id].result()
-                return clients.coordinated(self.first, place.group_id, "lost") == number
-
-            clients.wait_for("the position", committed)
+            clients.set_position(self.first, group, "lost", number)
         self.before = self.seen()
 
     def seen(self) -> object:
         asked = clients.admin(self.first)  # whose answers don't come when it is gone
-        newest = {TopicPartition("lost", number): OffsetSpec.max_timestamp() for number in range(2)}
+        wanted = {TopicPartition("lost", number): OffsetSpec.max_timestamp() for number in range(2)}
+
+        def newest() -> list[int]:
+            with suppress(KafkaException):  # a broker has just started to lead
+                return [each.result().timestamp for each in asked.list_offsets(wanted).values()]
+            return []
+
         return (
-            # Retention goes by it.
-            [each.result().timestamp for each in asked.list_offsets(newest).values()],
+            clients.wait_for("times of records", newest),  # retention goes by them
             [
                 clients.records(self.first, topic, partition)
                 for topic in ("lost", "kept")
                 for partition in range(2)
             ],
-            [clients.coordinated(self.first, group, "lost") for group in GROUPS],
+            clients.all_coordinated(self.first, GROUPS, "lost"),
         )
 
     def led(self) -> bool:
@@ -89,14 +88,14 @@ class Cluster:
 
     def assigned(self) -> set[int]:
         """Return all brokers that have a replica of something, or are said to."""
-        topics = clients.admin(self.first).list_topics().topics.values()
+        topics = clients.metadata(clients.admin(self.first)).topics.values()
         return {node for topic in topics for each in topic.partitions.values() for node in each.replicas}
 
     def await_second(self, node_id: int) -> None:
         clients.wait_for("the broker", lambda: node_id in self.brokers())
 
     def brokers(self) -> set[int]:
-        return {*clients.admin(self.first).list_topics().brokers}
+        return {*clients.metadata(clients.admin(self.first)).brokers}
 
 
 @contextmanager
@@ -181,7 +180,7 @@ def test_it_gets_its_old_id_back(
     back = ("take-back", "--data-folder", changed.folder, "--node-id", "2")
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
-        assert None in [clients.coordinated(changed.first, group, "lost") for group in GROUPS]
+        assert None in clients.all_coordinated(changed.first, GROUPS, "lost")
         assert aqueduct(*back, look=False) == (
             2,
             f"aqueduct: A broker uses {changed.folder}; stop it first. Nothing was done.\n",
@@ -355,22 +354,20 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
         assert cli.main(["mend", command, "--bootstrap-servers", second.address, *looks]) == code
         return "".join(capsys.readouterr())
 
-    def kept() -> PartitionMetadata:
-        return clients.admin(asked).list_topics(timeout=20).topics["kept"].partitions[0]
+    def kept() -> PartitionMetadata | None:
+        return clients.partition_of(asked, "kept")
 
     def in_sync() -> set[int]:
-        return {*kept().isrs}
+        return {*found.isrs} if (found := kept()) else set()
 
     def records() -> list[bytes]:
         return [value for _, value, *_ in clients.records(asked, "kept", 0)]
 
     with cluster.running(*cluster.controllers), second.process.running():
         with first.process.running():
-            clients.wait_for(
-                "both brokers", lambda: len(clients.admin(asked).list_topics(timeout=20).brokers) == 2
-            )
-            made = NewTopic("kept", 1, replica_assignment=[[1, 2]])
             admin = clients.admin(asked)
+            clients.wait_for("both brokers", lambda: len(clients.metadata(admin).brokers) == 2)
+            made = NewTopic("kept", 1, replica_assignment=[[1, 2]])
             admin.create_topics([made])["kept"].result()
             clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
             clients.produce(asked, "kept", (f"both-{n}" for n in range(50)), 0)
@@ -379,7 +376,7 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
             clients.wait_for("one in sync", lambda: in_sync() == {1})
             clients.produce(asked, "kept", (f"one-{n}" for n in range(50)), 0)
         second.process.start()
-        clients.wait_for("nobody to lead", lambda: kept().leader == -1)
+        clients.wait_for("nobody to lead", lambda: (found := kept()) and found.leader == -1)
         assert "kept-0 has no leader: broker 2 would lead, and another one has more of the log." in mend(
             "elect", look(first, second)
         )

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import clients
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -83,29 +83,31 @@ def read(broker: Broker) -> object:
 
 
 def positions(broker: Broker) -> list[int | None]:
-    return [clients.coordinated(broker, group, "kept") for group in GROUPS]
+    return clients.all_coordinated(broker, GROUPS, "kept")
 
 
 def commit(broker: Broker, begin: int) -> None:
-    asked = clients.admin(broker)
     for number, group in enumerate(GROUPS):
-        place = ConsumerGroupTopicPartitions(group, [TopicPartition("kept", 0, begin + number)])
-
-        def committed(place: ConsumerGroupTopicPartitions = place) -> bool:
-            asked.alter_consumer_group_offsets([place])[place.group_id].result()
-            return clients.coordinated(broker, place.group_id, "kept") == place.topic_partitions[0].offset
-
-        clients.wait_for("the position", committed)
+        clients.set_position(broker, group, "kept", begin + number)
 
 
 def topic_ids(broker: Broker) -> dict[str, str]:
     asked = clients.admin(broker)
-    names = TopicCollection([*asked.list_topics(timeout=20).topics])
-    return {name: str(found.result().topic_id) for name, found in asked.describe_topics(names).items()}
+    names = TopicCollection([*clients.metadata(asked).topics])
+
+    def ids() -> dict[str, str]:
+        with suppress(KafkaException):  # of two brokers one may hear of a topic later
+            return {
+                name: str(found.result().topic_id) for name, found in asked.describe_topics(names).items()
+            }
+        return {}
+
+    found: dict[str, str] = clients.wait_for("ids of topics", ids)
+    return found
 
 
 def in_sync(broker: Broker, nodes: set[int], *topics: str) -> bool:
-    found = clients.admin(broker).list_topics(timeout=20).topics
+    found = clients.metadata(clients.admin(broker)).topics
     return {*topics} <= found.keys() and all(
         {*part.isrs} == nodes & {*part.replicas} and part.leader >= 0
         for topic in topics
@@ -123,7 +125,7 @@ def write_each(broker: Broker, begin: str) -> None:
 
 def fill(broker: Broker) -> None:
     asked = clients.admin(broker)
-    clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+    clients.wait_for("both brokers", lambda: len(clients.metadata(asked).brokers) == 2)
     for topic, replicas in TOPICS.items():
         config = {"cleanup.policy": "compact"} if topic == OFFSETS else {}
         made = NewTopic(topic, 2, replica_assignment=replicas, config=config)
@@ -145,7 +147,7 @@ def move_leaders(broker: Broker) -> None:
         asked.elect_leaders(ElectionType.PREFERRED, {"kept": [0, 1]})
 
         def lead(leaders: Mapping[int, int] = leaders) -> bool:
-            found = clients.admin(broker).list_topics(timeout=20).topics["kept"].partitions
+            found = clients.metadata(clients.admin(broker)).topics["kept"].partitions
             return {number: part.leader for number, part in found.items()} == leaders
 
         clients.wait_for("other leaders", lead)
@@ -242,7 +244,7 @@ def formed(lost: Lost, aqueduct: Run, *sources: str) -> Iterator[tuple[int, str]
         assert aqueduct("put-aside", "--data-folder", str(node.data))[0] == 0
     with lost.quorum.running():
         whole = partial(in_sync, lost.broker, {1, 2}, *TOPICS)
-        clients.wait_for("all replicas in sync", whole, 120)
+        clients.wait_for("all replicas in sync", whole)
         code, said = aqueduct("check", "--bootstrap-servers", lost.quorum.plaintext, "--seed", seed, *looked)
         assert (code, "with all that was committed" in said) == (0, True), said
         yield planned
@@ -305,7 +307,7 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
     broker, copy, seed = cast(Broker, cluster), tmp_path / "copy", tmp_path / "seed"
     with cluster.running():
         asked = clients.admin(broker)
-        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        clients.wait_for("both brokers", lambda: len(clients.metadata(asked).brokers) == 2)
         asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         clients.produce(broker, "kept", (f"kept-{n}" for n in range(100)))
@@ -347,7 +349,7 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
     *lost, third = cluster.controllers
     with cluster.running():
         asked = clients.admin(broker)
-        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        clients.wait_for("both brokers", lambda: len(clients.metadata(asked).brokers) == 2)
         asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         assert cli.main(["quorum", "copy", "--data-folder", str(cluster.brokers[0].data)]) == 0
@@ -393,7 +395,7 @@ def test_a_broker_that_lost_its_disk_too_takes_nothing_from_others(
     [controller], (gone, left) = cluster.controllers, cluster.brokers
     with cluster.running():
         asked = clients.admin(broker)
-        clients.wait_for("both brokers", lambda: len(asked.list_topics(timeout=20).brokers) == 2)
+        clients.wait_for("both brokers", lambda: len(clients.metadata(asked).brokers) == 2)
         asked.create_topics([NewTopic("kept", 2, replica_assignment=[[1, 2], [2, 1]])])["kept"].result()
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         for partition in (0, 1):

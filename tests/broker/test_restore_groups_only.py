@@ -29,17 +29,6 @@ SERVED = [name for name in GROUPS if group_partition(name, 2) == 0]
 ORPHANED = [name for name in GROUPS if group_partition(name, 2) == 1]
 
 
-def commit(broker: Broker, group: str, topic: str, offset: int) -> None:
-    place = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, 0, offset)])
-    asked = clients.admin(broker)
-
-    def committed() -> bool:  # a coordinator that still loads says so for the partition
-        asked.alter_consumer_group_offsets([place])[group].result()
-        return clients.committed(broker, group).get((topic, 0)) == offset
-
-    clients.wait_for("the position", committed)
-
-
 def test_groups_get_the_positions_that_they_lack(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -51,14 +40,14 @@ def test_groups_get_the_positions_that_they_lack(
     for group, topic, offset in (
         (lost, kept, 7), (lost, again, 3), (deleted, kept, 2), (here, kept, 5), (live, kept, 4),
     ):  # fmt: skip
-        commit(broker, group, topic, offset)
+        clients.set_position(broker, group, topic, offset)
     store = f"file://{tmp_path}/store"
     asked = ("--bootstrap-servers", broker.plaintext, "--store", store)
     assert cli.main(["backup", *asked, "--topics", f"{kept},{again}"]) == 0
     admin = clients.admin(broker)
     for done in admin.delete_consumer_groups([lost, deleted, live]).values():
         done.result()
-    commit(broker, here, kept, 9)
+    clients.set_position(broker, here, kept, 9)
     clients.delete_records(broker, kept, 4)
     clients.recreate(broker, again)
     clients.produce(broker, again, range(20))
@@ -121,7 +110,7 @@ def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ha
             for partition in range(2):
                 clients.produce(first, "half", range(20), partition)
             for number, group in enumerate(GROUPS):
-                commit(first, group, "kept", number)
+                clients.set_position(first, group, "kept", number)
             both = [TopicPartition("half", partition, 5) for partition in range(2)]
             place = ConsumerGroupTopicPartitions(SERVED[0], both)
             asked.alter_consumer_group_offsets([place])[SERVED[0]].result()

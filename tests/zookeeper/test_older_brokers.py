@@ -10,9 +10,7 @@ from pathlib import Path
 import clients
 import pytest
 from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
     TopicCollection,
-    TopicPartition,
 )
 from confluent_kafka.admin import (
     AclBindingFilter,
@@ -64,13 +62,11 @@ def fill(first: OlderBroker) -> None:
         made = NewTopic(topic, 2, replica_assignment=[[1], [2]], config=config)
         asked.create_topics([made])[topic].result()
     for partition in range(2):
-        clients.wait_for("its leader", lambda: clients.led(asked, "flights", 2), 30)
+        clients.wait_for("its leader", lambda: clients.led(asked, "flights", 2))
         clients.produce(first, "flights", [f"{partition}-{n}" for n in range(RECORDS)], partition)
     clients.allow(first, "anna", "flights", AclOperation.READ)
     for number, group in enumerate(GROUPS):
-        place = TopicPartition("flights", 0, number)
-        [done] = asked.alter_consumer_group_offsets([ConsumerGroupTopicPartitions(group, [place])]).values()
-        done.result()
+        clients.set_position(first, group, "flights", number)
 
 
 def test_a_cluster_comes_back_after_its_ensemble_was_lost(
@@ -103,7 +99,7 @@ def test_a_cluster_comes_back_after_its_ensemble_was_lost(
         for each in again:
             stack.enter_context(each.process.running())
         asked = clients.admin(again[0])
-        clients.wait_for("both", lambda: clients.led(asked, "flights", 2), 60)
+        clients.wait_for("both", lambda: clients.led(asked, "flights", 2))
         assert state(again[0]) == before
         clients.produce(again[1], "flights", ["and one more"], 1)
         assert len(clients.records(again[0], "flights", 1)) == RECORDS + 1
@@ -117,7 +113,7 @@ def state(first: OlderBroker) -> tuple[object, ...]:
     return (
         str(described.topic_id),
         [clients.records(first, "flights", partition) for partition in range(2)],
-        [clients.coordinated(first, group, "flights") for group in GROUPS],
+        clients.all_coordinated(first, GROUPS, "flights"),
         sorted(str(each) for each in rights),
         _setting(first, "retention.ms"),
     )
@@ -138,13 +134,14 @@ def test_a_broker_that_came_back_with_another_id(
             began = time.time_ns() // 1_000_000
             fill(first)
             committed = time.time_ns() // 1_000_000
-            assert doctor(first, capsys) == (0, ["Nothing is wrong."])
+            clients.wait_for("all to be well", lambda: doctor(first, capsys) == (0, ["Nothing is wrong."]))
             before = state(first)
         with zookeeper.broker(ensemble.connect, 12, tmp_path / "changed").process.running():
             clients.wait_for(
                 "the end of broker 2", lambda: "does not exist" in doctor(first, capsys)[1][0], 60
             )
-            waiting = [group for group in GROUPS if clients.coordinated(first, group, "flights") is None]
+            positions = clients.all_coordinated(first, GROUPS, "flights")
+            waiting = [group for group, at in zip(GROUPS, positions, strict=True) if at is None]
             assert 0 < len(waiting) < len(GROUPS)
             folder = str(tmp_path / "2/data")
             code, said = doctor(first, capsys, "--groups", ",".join(GROUPS), "--data-folder", folder)

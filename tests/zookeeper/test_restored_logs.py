@@ -79,7 +79,7 @@ def aqueduct(capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 def in_sync(by: OlderBroker, isr: set[int], topics: Mapping[str, list[list[int]]] = TOPICS) -> bool:
-    found = clients.admin(by).list_topics(timeout=20).topics
+    found = clients.metadata(clients.admin(by)).topics
     return all(
         topic in found
         and {*found[topic].partitions[number].isrs} == isr
@@ -92,7 +92,7 @@ def in_sync(by: OlderBroker, isr: set[int], topics: Mapping[str, list[list[int]]
 def make(by: OlderBroker, topic: str, partitions: list[list[int]]) -> None:
     asked = clients.admin(by)
     asked.create_topics([NewTopic(topic, len(partitions), replica_assignment=partitions)])[topic].result()
-    clients.wait_for("its leaders", partial(in_sync, by, {11, 12}, {topic: partitions}), 60)
+    clients.wait_for("its leaders", partial(in_sync, by, {11, 12}, {topic: partitions}))
 
 
 @pytest.fixture
@@ -161,7 +161,7 @@ def test_no_record_is_cut_off(lost: Estate, aqueduct: Run) -> None:
         for node_id in (12, 11):
             started[node_id] = lost.broker(ensemble, node_id)
             stack.enter_context(started[node_id].process.running())
-        clients.wait_for("both in sync", partial(in_sync, started[11], {11, 12}), 120)
+        clients.wait_for("both in sync", partial(in_sync, started[11], {11, 12}))
         for topic, part in (("kept", 0), ("kept", 1), ("other", 0)):
             assert values(started[11], topic, part) == lost.written[topic, part]
         lost.write_each(started[11], "again")
