@@ -15,7 +15,8 @@ from servers.process import java
 def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]]:
     """Return committed offset, log end and lag of each partition."""
     tool = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
-    command = java(tool, "--bootstrap-server", servers, "--describe", "--group", group)
+    patience = ("--timeout", "60000")  # its own is 5 s
+    command = java(tool, "--bootstrap-server", servers, "--describe", "--group", group, *patience)
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     rows = [line.split() for line in shown.splitlines() if line.startswith(group)]
     return {(row[1], int(row[2])): (int(row[3]), int(row[4]), int(row[5])) for row in rows}

@@ -225,11 +225,18 @@ def test_a_commit_of_which_nobody_knows_is_looked_up(
 
 
 LETTERS = 3_000
+# Slowly, so that the test sees it at work however slow that is itself.
 IN_SMALL_TRANSACTIONS = """
-import sys
+import sys, time
 from aqueduct.cli import main
 from aqueduct.connect import replay
+from aqueduct.kafka.produce import TransactionalProducer
 replay.TRANSACTION_LETTERS = 20
+commit = TransactionalProducer.commit
+def slowly(producer):
+    time.sleep(0.1)
+    commit(producer)
+TransactionalProducer.commit = slowly
 sys.exit(main(sys.argv[1:]))
 """
 

@@ -108,7 +108,8 @@ def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], 
     admin.create_acls([by_hand])[by_hand].result(30)
     have_entities(tmp_path, sites, flows=True)
     people = {SOURCE: {PERSON, STRANGER}, TARGET: set()}
-    assert {site: principals(sites[site]) for site in sites} == {s: RIGHTS[s] | people[s] for s in sites}
+    whole = {site: RIGHTS[site] | people[site] for site in sites}
+    clients.wait_for("their rights", lambda: {site: principals(sites[site]) for site in sites} == whole)
     have_entities(tmp_path, sites, flows=False)
     clients.wait_for("no rights", lambda: {site: principals(sites[site]) for site in sites} == people)
     assert "changed=0" in have_entities(tmp_path, sites, flows=False)
@@ -117,7 +118,7 @@ def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], 
 def test_who_is_revoked_has_no_rights_whatever_is_declared(brokers: list[Broker], tmp_path: Path) -> None:
     sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
     have_entities(tmp_path, sites, flows=True)
-    assert principals(sites[SOURCE]) >= {PERSON, *RIGHTS[SOURCE]}
+    clients.wait_for("their rights", lambda: principals(sites[SOURCE]) >= {PERSON, *RIGHTS[SOURCE]})
     have_entities(tmp_path, sites, flows=True, revoked=[PERSON, "mirror-lake"])
     left = {SOURCE: RIGHTS[SOURCE] - {"mirror-lake"}, TARGET: RIGHTS[TARGET] - {"mirror-lake"}}
     clients.wait_for(

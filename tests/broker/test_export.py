@@ -332,7 +332,7 @@ plan.PART_BYTES = 3000
 create = backends._Directory.create
 def slow(self, path, data):
     create(self, path, data)
-    time.sleep(0.01)
+    time.sleep(0.1)
 backends._Directory.create = slow
 sys.exit(cli.main({argv!r}))
 """

@@ -13,7 +13,7 @@ from aqueduct.kafka.follow import Follower, News
 from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
-SECONDS = 30
+SECONDS = 180
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from clients import consumer, create, unique
+from clients import consumer, create, unique, wait_for
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
@@ -26,11 +26,13 @@ def join(broker: Broker, group: str, topic: str, protocol: str) -> Consumer:
     member = consumer(broker, group, **{"group.protocol": protocol})
     assigned: list[confluent_kafka.TopicPartition] = []
     member.subscribe([topic], on_assign=lambda _, partitions: assigned.extend(partitions))
-    for _ in range(300):
-        if assigned:
-            return member
+
+    def has_partitions() -> bool:
         member.poll(0.1)
-    raise AssertionError(f"{group} never got its partitions")
+        return bool(assigned)
+
+    wait_for(f"the partitions of {group}", has_partitions)
+    return member
 
 
 def test_what_other_clients_committed_is_told(broker: Broker, client: Client, topic: str) -> None:

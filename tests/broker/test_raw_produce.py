@@ -271,4 +271,5 @@ def test_a_transaction_that_was_left_open_is_aborted_by_the_next(
     for each in readies(client, source):
         producer.send(target, 0, each)
     producer.commit()
+    clients.settle(broker, target)
     assert len(visible(broker, target)) == 6

@@ -18,7 +18,6 @@ from uuid import uuid4
 import clients
 import pytest
 from clients import Record, committed, consumer, create
-from confluent_kafka.admin import NewPartitions
 from identifiers import printed
 
 from aqueduct.cli import main
@@ -247,6 +246,9 @@ def test_a_compacted_topic_and_its_groups(
         return len(numbered(source, name)) <= 15
 
     clients.wait_for("compaction", compacted)
+    clients.configure(
+        source, name, min_cleanable_dirty_ratio="1.0"
+    )  # no more of it: the backup has what is read
     last = end(source, name)
     for offset in range(last + 1):
         commit(source, f"{name}-{offset}", {(name, 0): offset})
@@ -277,6 +279,7 @@ def test_settings_come_back_and_retention_waits_for_leave(
     produce(source, name, range(10))
     with raw.connect(End("cluster", source.plaintext), "test") as admin:
         apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
+    clients.wait_for("the settings", lambda: settings(source, name) == mine)
     backup(name, f"{name}.new")
     report = restore("--topics", f"{name},{name}.new")
     assert report["held"] == held(name)
@@ -517,6 +520,7 @@ def test_settings_that_were_left_out_come_later(
     produce(source, name, [{"key": "k", "value": "v", "timestamp": NOW}])
     with raw.connect(End("cluster", source.plaintext), "test") as admin:
         apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
+    clients.wait_for("the settings", lambda: settings(source, name) == mine)
     backup(name)
     create(target, name, segment_ms="7777777")
     first = restore("--topics", name, "--no-settings")
@@ -862,8 +866,7 @@ def test_what_changed_while_objects_were_read_is_refused(
         if what == "records":
             produce(target, name, range(3))
         else:
-            admin = clients.admin(target)
-            admin.create_partitions([NewPartitions(name, 2)])[name].result()
+            clients.grow(target, name, 2)
     assert run.code == ExitCode.REFUSED
     expected = "target-not-empty" if what == "records" else "partition-count-mismatch"
     assert printed(run.said) == [expected]
@@ -1093,7 +1096,8 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
     ):
         wanted: Any = {"session": 8, "shift": 0, "largest": 1 << 20, "from_time": None}
         feed = Feed(client, following, group, lambda topic: topic == name, **wanted)
-        frames = [frame for _ in range(4) for frame, _ in feed.poll(1)]
+        frames = clients.wait_for("a frame", lambda: [frame for frame, _ in feed.poll(1)])
+        frames += [frame for _ in range(3) for frame, _ in feed.poll(1)]
         assert [(each.partition, each.first, each.last) for each in frames] == [(0, at, at)]
         assert [(told.partition, told.first, told.end) for told in feed.announcements(0)] == [(0, at, at + 1)]
         feed.commit(feed.reached())
