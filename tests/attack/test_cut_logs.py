@@ -15,7 +15,7 @@ from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.link.feed import REFRESH_SECONDS, Feed
+from aqueduct.link.feed import Feed
 from servers import broker
 from servers.broker import Broker
 
@@ -195,9 +195,11 @@ def test_a_link_sends_nothing_of_a_log_that_was_cut_and_has_grown_again(
 
 
 def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
-    deadline = time.monotonic() + 2 * REFRESH_SECONDS
-    while time.monotonic() < deadline and not feed.cut:
+    def noticed() -> bool:
         assert not list(feed.poll(0.5))
+        return bool(feed.cut)
+
+    clients.wait_for("the cut log", noticed)
     assert feed.cut == 1
     said = "cut-0: its log was cut at 6, before 10, up to which it was sent"
     assert sum(said in message for message in caplog.messages) == 1

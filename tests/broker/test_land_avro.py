@@ -69,7 +69,6 @@ def running(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture
 def served(running: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistry:
-    monkeypatch.setattr(registry, "ASK_SECONDS", 0.5)
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.05)
     registry.schema.cache_clear()
     return running
@@ -190,7 +189,11 @@ def test_a_schema_that_refers_to_another(
 
 
 def test_a_registry_that_is_away_is_nobodys_poison(
-    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, capsys: pytest.CaptureFixture[str]
+    brokers: list[Broker],
+    tmp_path: Path,
+    served: SchemaRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Killed, its table fails and the others land; when it is back, nothing is missing there and here."""
     topic, other = (clients.create(brokers[0], clients.unique(name)) for name in ("flights", "plain"))
@@ -203,7 +206,9 @@ def test_a_registry_that_is_away_is_nobodys_poison(
     clients.produce(brokers[0], topic, [written(two, SECOND, second(number)) for number in range(100)])
     clients.produce(brokers[0], other, ['{"id": 1}'])
     registry.schema.cache_clear()  # as another process has asked for none
-    assert main(land) == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(registry, "ASK_SECONDS", 0.5)
+        assert main(land) == 1
     said = capsys.readouterr().err
     assert f"lake.flights: the schema registry {served.url} can't be used ([Errno 111]" in said
     assert len(rows(tmp_path / "lake/lake/plain")) == 1
@@ -249,8 +254,13 @@ def test_a_landing_waits_for_a_registry_that_is_killed_amid(
 
 
 def test_both_ends_show_certificates_of_the_authority(
-    brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, capsys: pytest.CaptureFixture[str]
+    brokers: list[Broker],
+    tmp_path: Path,
+    served: SchemaRegistry,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(registry, "ASK_SECONDS", 0.5)
     topic = clients.create(brokers[0], clients.unique("flights"))
     id_ = served.register(f"{topic}-value", SECOND)
     clients.produce(brokers[0], topic, [written(id_, SECOND, second(1))])

@@ -320,13 +320,10 @@ def through(between: Between, thought: Thought) -> IcebergTables:
     return IcebergTables(lambda: metastore, thought.folder.as_uri())
 
 
-def test_a_change_whose_answer_is_lost_is_found(
-    thought: Thought, between: Between, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_whose_answer_is_lost_is_found(thought: Thought, between: Between) -> None:
     updater = through(between, thought)
     updater.follow(thought.table, thought.state(1, [1]))
     between.loses = ALTER
-    monkeypatch.setattr(metastores, "ANSWER_SECONDS", 3.0)
     updater.follow(thought.table, thought.state(2, [1, 2]))
     assert between.lost == 1
     assert thought.read() == (2, ["1", "2"])
@@ -341,10 +338,9 @@ def test_nobody_comes_between_a_change_that_is_late_and_its_lock(
     slow, other = through(between, thought), thought.updater()
     slow.follow(thought.table, thought.state(1, [1]))
     between.holds = ALTER
+    with pytest.raises(Away, match="does not answer"):
+        slow.follow(thought.table, thought.state(2, [1, 2]))
     with monkeypatch.context() as patch:
-        patch.setattr(metastores, "ANSWER_SECONDS", 2.0)
-        with pytest.raises(Away, match="does not answer"):
-            slow.follow(thought.table, thought.state(2, [1, 2]))
         patch.setattr(metastores, "LOCK_SECONDS", 0)
         with pytest.raises(Failed, match="locked for"):
             other.follow(thought.table, thought.state(3, [1, 3]))
@@ -409,7 +405,6 @@ def test_a_dead_run_of_ours_that_waits_for_a_lock_is_passed(
     updater = thought.updater()
     updater.follow(thought.table, thought.state(1, [1]))
     what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
-    monkeypatch.setattr(metastores, "LOCK_SECONDS", 2)
     with client(thought.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
         dead = hive.lock(ttypes.LockRequest([what], user="us", hostname="here", agentInfo=metastores.AGENT))

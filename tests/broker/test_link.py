@@ -7,7 +7,6 @@ from uuid import uuid4
 import clients
 import pytest
 from clients import wait_for
-from confluent_kafka.admin import NewPartitions
 from links import PARTITIONS, Link
 from relay import Faults, Relay
 
@@ -155,8 +154,7 @@ def test_only_a_record_that_is_too_large_by_itself_stays_behind(
 
 
 def test_partitions_are_shifted(link: Link) -> None:
-    admin = clients.admin(link.target)
-    admin.create_partitions([NewPartitions(link.topic, 4)])[link.topic].result()
+    clients.grow(link.target, link.topic, 4)
     link.write(100)
     link.finish(link.downstream(), link.upstream(partitionStartValue="2"))
     for partition in PARTITIONS:

@@ -90,7 +90,9 @@ def test_a_receiver_ends_while_kafka_is_away(link: Link) -> None:
     link.write(100)
     wait_for("arriving", lambda: end_of(link, link.raw) > 0)
     with link.target.process.silent():
+        before = link.counted("values")
         link.write(100, seed=1)
+        wait_for("more", lambda: link.counted("values") > before)
         link.stop(up)
         down.send_signal(signal.SIGTERM)
         assert down.wait(SECONDS) == ExitCode.FAILED

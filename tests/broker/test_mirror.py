@@ -100,7 +100,7 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
         if TOPIC not in clients.topics(source):
             clients.create(source, TOPIC, 2)
         with mirror_maker(source, target, tmp_path / "before", topics=PATTERN):
-            assert said("--wait", "60s", "--until-caught-up")[0] == 0
+            assert said("--wait", "300s", "--until-caught-up")[0] == 0
         clients.wait_for("no worker", lambda: "No worker" in said()[1])
         positions = "mm2-offsets.pro1.internal"
         clients.settle(target, positions, *range(POSITIONS))
@@ -116,14 +116,14 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
             [command] = re.findall(r"`aqueduct (transactions abort [^`]*)`", text)
             ending = [*command.split(), "--execute", "--bootstrap-servers", target.plaintext]
             assert main(ending) == 0
-            code, text = said("--wait", "60s", "--until-caught-up")
+            code, text = said("--wait", "300s", "--until-caught-up")
             assert code == 0, text
 
 
 def test_a_cluster_that_does_not_answer_is_named(
     brokers: list[Broker], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aqueduct.mirror.reading.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("aqueduct.mirror.reading.CONNECT_SECONDS", 5)
     ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", "127.0.0.1:1"]
     assert main([*ask, "--target-bootstrap-servers", brokers[1].plaintext]) == 1
     assert "No Kafka broker to be reached at 127.0.0.1:1" in capsys.readouterr().err
