@@ -169,7 +169,25 @@ def children(pid: int, name: str) -> list[int]:
     return sorted(each for each in below - {pid} if parents[each][1] == name)
 
 
-def wait_until(what: str, condition: Callable[[], object], seconds: float = 60) -> None:
+def kill_rsync(condition: Callable[[], object]) -> None:
+    """Kill rsync when the condition holds.
+
+    It is stopped while that is looked at, and so does not end meanwhile.
+    """
+
+    def is_killed() -> bool:
+        for process in children(os.getpid(), "rsync")[:1]:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGSTOP)
+                reached = bool(condition())
+                os.kill(process, signal.SIGKILL if reached else signal.SIGCONT)
+                return reached
+        return False
+
+    wait_until("half of it", is_killed)
+
+
+def wait_until(what: str, condition: Callable[[], object], seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not come"
@@ -239,11 +257,7 @@ def test_five_days_come_back_as_they_were_and_take_what_is_new(site: Site) -> No
     with big.open("wb") as file:
         file.truncate(BIG)
 
-    def kill() -> None:
-        wait_until("half of it", lambda: half_written(site))
-        os.kill(children(os.getpid(), "rsync")[0], signal.SIGKILL)
-
-    with meanwhile(kill):
+    with meanwhile(lambda: kill_rsync(lambda: half_written(site))):
         assert site.backup(4) == 1
     said = site.said()
     assert "was killed by signal 9. Nothing of this backup was kept" in said or "broke" in said, said
@@ -825,14 +839,11 @@ def test_a_restore_whose_rsync_is_killed_says_so_and_leaves_no_half_file(here: S
     target.mkdir()
     (target / ".big.abcdef").write_text("not rsync's")
 
-    def kill() -> None:
-        wait_until(
-            "half of it", lambda: len([*target.glob(".big.*")]) > 1 and (target / ".big.before").exists()
-        )
-        os.kill(children(os.getpid(), "rsync")[0], signal.SIGKILL)
+    def is_at_half() -> bool:
+        return len([*target.glob(".big.*")]) > 1 and (target / ".big.before").exists()
 
     restore = ("restore", "--name=etc", f"--to={target}")
-    with meanwhile(kill):
+    with meanwhile(lambda: kill_rsync(is_at_half)):
         assert here.run(*restore) == 1
     assert "and not all: rsync was killed by signal 9. Mend that" in here.said()
     wait_until("its end", lambda: not children(os.getpid(), "rsync"))

@@ -52,9 +52,9 @@ def test_it_is_told_how_far_they_are(
         time.sleep(seconds)
 
     for _ in range(2):  # what an earlier job did is not in a later one's
-        run(work, [0, 3, 0], Size("MB", lambda seconds: MEGABYTE * (seconds + 1), MEGABYTE))
+        run(work, [0, 6, 0], Size("MB", lambda seconds: MEGABYTE * (seconds + 1), MEGABYTE))
         told = capsys.readouterr().err
-        assert re.search(r"^2 of 3 tasks done, 2 of 6 MB, about \d+ s left$", told, re.MULTILINE), told
+        assert re.search(r"^2 of 3 tasks done, 2 of 9 MB, about \d+ s left$", told, re.MULTILINE), told
 
 
 def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:
@@ -132,7 +132,7 @@ def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path
     command = [str(HOME / "bin/spark-submit"), "--master", "local[1]", str(program)]
     said = tmp_path / "said"
     subprocess.run(command, env={**os.environ, "PYSPARK_PYTHON": sys.executable}, capture_output=True)
-    clients.wait_for("the end of the driver", said.exists)
+    clients.wait_for("the end of the driver", lambda: said.exists() and said.read_text())
     assert said.read_text().startswith("Spark's JVM on this host has died")
 
 

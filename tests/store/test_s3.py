@@ -330,12 +330,12 @@ def test_a_server_killed_and_back(s3: Gateway) -> None:
     with ThreadPoolExecutor(2) as pool:
         working, disturbing = pool.submit(work), pool.submit(disturb)
         try:
-            working.result(timeout=120)
+            working.result(timeout=600)
             found = {each.path: b"".join(store.stream(each.path, 65_536)) for each in store.list("a")}
         finally:
             done.set()
             killed.set()
-        assert disturbing.result(timeout=120) >= 1
+        assert disturbing.result(timeout=600) >= 1
     assert found == content
 
 

@@ -80,7 +80,7 @@ def test_the_classic_mirror_reads_it_and_its_status_is_told(
     assert main(ask) == 3
     assert "No process of the mirror from old" in capsys.readouterr().out
     with Mirror(flow, oldest.plaintext, target.plaintext, tmp_path / "m").process().running():
-        assert main([*ask, "--wait", "60s", "--until-caught-up"]) == 0
+        assert main([*ask, "--wait", "300s", "--until-caught-up"]) == 0
         assert capsys.readouterr().out == "2 partitions, 0 of them behind by 0 records.\n"
     assert both(oldest, target, topic)
     assert [clients.records(target, topic, n) for n in (0, 1)] == [
@@ -110,10 +110,10 @@ def test_mirror_maker_2_of_3_9_reads_it_and_that_of_today_does_not(
     arguments = ["org.apache.kafka.connect.mirror.MirrorMaker", str(properties), "--clusters", "lake"]
     with mirror_maker_2(java(*arguments), tmp_path / "today.log"):
         refusal = "UnsupportedVersionException"
-        clients.wait_for("its refusal", lambda: refusal in (tmp_path / "today.log").read_text(), 90)
+        clients.wait_for("its refusal", lambda: refusal in (tmp_path / "today.log").read_text())
     assert clients.ends(target, topic, 0, 1) == [0, 0]
     with mirror_maker_2(zookeeper.java(*arguments), tmp_path / "older.log"):
-        clients.wait_for("all records", lambda: clients.settle(target, topic, 0, 1) > [RECORDS, RECORDS], 90)
+        clients.wait_for("all records", lambda: clients.settle(target, topic, 0, 1) > [RECORDS, RECORDS])
     assert both(oldest, target, topic)
 
 
@@ -125,10 +125,10 @@ def test_today_s_own_consumer_says_why(oldest: OlderBroker, topic: str) -> None:
         topic,
         "--from-beginning",
         "--timeout-ms",
-        "9000",
+        "20000",
     ]
     command = java("org.apache.kafka.tools.consumer.ConsoleConsumer", *options)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=90)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     said = done.stdout + done.stderr
     assert "does not support LIST_OFFSETS with version in range [1," in said
     assert "The supported range is [0,0]" in said

@@ -658,11 +658,11 @@ def test_who_only_reads_is_refused(
     local: str,
 ) -> None:
     """It gives a session that only reads, or none where it may not make local ones."""
-    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 1)
+    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 5)
     with zookeeper.running(
         tmp_path, jvm=("-Dreadonlymode.enabled=true",), more=local + _alone(tmp_path)
     ) as one:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 180
         while "read-only" not in zookeeper.said(one.port) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert run("backup", store, one.connect) == 2

@@ -91,7 +91,7 @@ def test_a_killed_executor_costs_its_tasks_only(
 ) -> None:
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *SLOWLY))
     page = working(process)
-    os.kill(busy(cluster, application(page))[0], signal.SIGKILL)
+    os.kill(at_work(cluster, page)[0], signal.SIGKILL)
     done(process)
     verified(tmp_path, capsys)
     report = json.loads((tmp_path / "report.json").read_text())
@@ -106,7 +106,7 @@ def test_a_worker_that_hangs_comes_back_as_a_zombie(
     soon += ["--conf", "spark.executor.heartbeatInterval=1s"]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *SLOWLY, *soon))
     page = working(process)
-    hung = busy(cluster, application(page))[0]
+    hung = at_work(cluster, page)[0]
     frozen = [hung, *children(hung)]
     try:
         for each in frozen:
@@ -147,10 +147,16 @@ def busy(cluster: Cluster, application: str) -> list[int]:
     return sorted(found)
 
 
+def at_work(cluster: Cluster, page: str) -> list[int]:
+    """Return the same once there are some."""
+    found: list[int] = clients.wait_for("a task at work", lambda: busy(cluster, application(page)))
+    return found
+
+
 def test_a_cluster_that_loses_all_workers(cluster: Cluster, backup: list[str]) -> None:
     patient = ["--wait", "30s", *SLOWLY]
     process = start(cluster, aqueduct(*backup, "--master", cluster.url, *patient))
-    executors = busy(cluster, application(working(process)))
+    executors = at_work(cluster, working(process))
     try:
         for worker in cluster.workers:
             worker.kill()
