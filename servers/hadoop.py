@@ -41,7 +41,7 @@ def java(main: str, conf: Path, *arguments: str, jvm: tuple[str, ...] = ()) -> l
 
 def run(command: list[str], environment: Mapping[str, str] | None = None) -> str:
     """Run a program to its end, and return what it says; RuntimeError if it fails."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
     if done.returncode:
         raise RuntimeError(f"{command[-3:]} failed:\n{done.stderr[-3000:]}")
     return done.stdout

@@ -71,7 +71,7 @@ class ZooKeeper:
     def shell(self, *command: str) -> str:
         """Return what ZooKeeper's own client says to a command; RuntimeError if it fails."""
         argv = [*java("org.apache.zookeeper.ZooKeeperMain"), "-server", self.connect, *command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=180)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
         return done.stdout

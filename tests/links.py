@@ -23,7 +23,7 @@ from aqueduct.errors import ExitCode
 from servers.broker import Broker
 from servers.process import free_ports
 
-SECONDS = 60
+SECONDS = 120
 PARTITIONS = (0, 1)
 
 
@@ -124,7 +124,7 @@ class Link:
 
     def counted(self, name: str) -> int:
         """Return a counter of the running receiving end, see aqueduct.link.wire.counters."""
-        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=10) as answer:
+        with urlopen(f"http://127.0.0.1:{self.metrics_port}/metrics", timeout=30) as answer:
             content = answer.read().decode()
         found = re.search(rf"^aqueduct_diode_downstream_{name}_total (\S+)$", content, re.MULTILINE)
         assert found, content

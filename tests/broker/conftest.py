@@ -37,6 +37,12 @@ def client(broker: Broker) -> Iterator[Client]:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for a broker that starts again as long as that takes on a slow machine."""
+    monkeypatch.setattr(raw, "STALL_SECONDS", 600)
+
+
+@pytest.fixture
 def each_task_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run each task, and then again, as Spark does where an executor dies after its task has written."""
 

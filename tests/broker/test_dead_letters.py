@@ -31,7 +31,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Retry, TransactionalProducer
 from servers.broker import Broker
 
-WAIT_SECONDS = 60
+WAIT_SECONDS = 180
 PARTITIONS = 2
 
 

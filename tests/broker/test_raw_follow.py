@@ -87,6 +87,7 @@ def test_a_topic_made_anew_is_told_by_its_id(broker: Broker, client: Client, top
     assert follower.positions[topic, 0] == 1
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a"])
     follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []

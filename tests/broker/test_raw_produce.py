@@ -163,6 +163,7 @@ def test_a_later_producer_fences_an_earlier_one(
         pytest.param(4000, [2, 11], marks=pytest.mark.long),
     ],
 )
+@pytest.mark.usefixtures("patient")
 def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
     brokers: list[Broker], size: int, kills: list[int]
 ) -> None:

@@ -910,6 +910,7 @@ def test_a_run_that_goes_on_tells_its_own_records_from_all(
     assert [(each["records"], each["records_now"]) for each in again["partitions"]] == [(60, 0)]
 
 
+@pytest.mark.usefixtures("patient")
 def test_brokers_may_be_away_for_a_while(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
