@@ -89,7 +89,18 @@ def create(broker: Broker, name: str, partitions: int = 1, **config: str) -> str
     """Create a topic and return its name, when the broker knows it. In settings' names _ is the dot."""
     settings = {key.replace("_", "."): value for key, value in config.items()}
     asked = admin(broker)
-    asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+
+    def created() -> bool:
+        """Create it. A node that stood still has no broker for a moment, for the session of its own ended."""
+        try:
+            asked.create_topics([NewTopic(name, partitions, 1, config=settings)])[name].result()
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.INVALID_REPLICATION_FACTOR:
+                raise
+            return False
+        return True
+
+    wait_for(f"a broker for {name}", created)
     # The controller answers; the broker may hear of it a moment later.
     wait_for(f"leaders of {name}", lambda: led(asked, name, partitions))
     return name
