@@ -20,7 +20,7 @@ DRIVER = "org.postgresql:postgresql:42.7.4"
 PACKAGE = "org.apache.hadoop.hive.metastore"
 USER = "hive"  # of the database
 NOBODY = 65534  # on this host: PostgreSQL refuses to run as root
-READY = "database system is ready to accept connections"
+STARTING, READY = "starting PostgreSQL", "database system is ready to accept connections"
 # It answers nobody who wants its disks: what is lost with the host's power need not be kept.
 FAST = ("-c", "fsync=off", "-c", "full_page_writes=off", "-c", "jit=off")
 
@@ -67,7 +67,7 @@ def database() -> Iterator[tuple[int, Process]]:
         log = Path(scratch, "log")
 
         def ready() -> bool:
-            return listens(port) and READY in log.read_text()
+            return listens(port) and READY in log.read_text().rpartition(STARTING)[2]
 
         process = Process(_plain([programs / "postgres", "-D", data, *listen, *FAST]), log, ready)
         with process.running():

@@ -137,9 +137,7 @@ def test_a_broker_that_came_back_with_another_id(
             clients.wait_for("all to be well", lambda: doctor(first, capsys) == (0, ["Nothing is wrong."]))
             before = state(first)
         with zookeeper.broker(ensemble.connect, 12, tmp_path / "changed").process.running():
-            clients.wait_for(
-                "the end of broker 2", lambda: "does not exist" in doctor(first, capsys)[1][0], 60
-            )
+            clients.wait_for("the end of broker 2", lambda: "does not exist" in headline(first, capsys))
             positions = clients.all_coordinated(first, GROUPS, "flights")
             waiting = [group for group, at in zip(GROUPS, positions, strict=True) if at is None]
             assert 0 < len(waiting) < len(GROUPS)
@@ -156,7 +154,7 @@ def test_a_broker_that_came_back_with_another_id(
             )
             assert any("12" in line for line in said)
         with zookeeper.broker(ensemble.connect, 2, tmp_path / "2").process.running():
-            clients.wait_for("broker 2", lambda: "flights-1" not in doctor(first, capsys)[1][0], 60)
+            clients.wait_for("broker 2", lambda: "flights-1" not in (headline(first, capsys) or "flights-1"))
             assert state(first) == before
 
 
@@ -172,7 +170,7 @@ def test_clients_of_another_protocol_are_named(
     started = zookeeper.broker(ensemble.connect, 1, tmp_path / "1", jvm=(logging,), more=more)
     options = [f"--properties={tmp_path}/1/server.properties", f"--log={tmp_path}/1/broker.log"]
     with started.process.running():
-        clients.wait_for("the first leader", lambda: doctor(started, capsys, *options)[0] == 0, 60)
+        clients.wait_for("the first leader", lambda: doctor(started, capsys, *options)[0] == 0)
         clients.refused(
             f"127.0.0.1:{tls}", TIMES, security_protocol="ssl", ssl_ca_location=str(authority.certificate)
         )
@@ -189,3 +187,9 @@ def test_clients_of_another_protocol_are_named(
 def doctor(first: OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
     code = main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options])
     return code, capsys.readouterr().out.splitlines()
+
+
+def headline(first: OlderBroker, capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the doctor's first line; nothing where it failed: brokers that start or end may not answer."""
+    _, said = doctor(first, capsys)
+    return said[0] if said else ""
