@@ -418,10 +418,10 @@ def test_a_broker_that_lost_its_disk_too_takes_nothing_from_others(
     (gone.data / "meta.properties").write_text(f"version=1\ncluster.id={cluster.cluster_id}\nnode.id=1\n")
     with cluster.running(controller, left, gone):
         for _ in range(2):  # KIP-966: at its second start it would be made the leader
-            clients.wait_for("all replicas in sync", lambda: in_sync(broker, {1, 2}, "kept"), 60)
+            clients.wait_for("all replicas in sync", lambda: in_sync(broker, {1, 2}, "kept"))
             assert [clients.records(broker, "kept", partition) for partition in (0, 1)] == before
             gone.process.kill()
-            clients.wait_for("its end", lambda: in_sync(broker, {2}, "kept"), 60)
+            clients.wait_for("its end", lambda: in_sync(broker, {2}, "kept"))
             gone.process.start()
 
 

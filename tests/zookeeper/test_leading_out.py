@@ -243,12 +243,12 @@ class Move:
 
     def is_whole(self) -> bool:
         """Tell, by librdkafka, whether both brokers have all that they are to have."""
-        found = AdminClient({"bootstrap.servers": self.servers, "log_level": 0}).list_topics(timeout=10)
+        found = clients.metadata(AdminClient({"bootstrap.servers": self.servers, "log_level": 0}))
         parts = [part for topic in found.topics.values() for part in topic.partitions.values()]
         return len(found.brokers) == 2 and all(len(part.isrs) == len(part.replicas) for part in parts)
 
     def restart(self, node: Node, settings: Mapping[str, str]) -> None:
-        clients.wait_for("a whole cluster", self.is_whole, 120)
+        clients.wait_for("a whole cluster", self.is_whole)
         node.run(settings)
 
     def states(self) -> list[str]:
@@ -311,7 +311,7 @@ def to_dual_write(move: Move) -> None:
     assert "still migrates" in move.module("finished", 0)["msg"]
     assert "Controllers still run" in move.module("forgotten")["msg"]
     made = clients.create(site.brokers[0], clients.unique("in-both"))
-    clients.wait_for("its znode", lambda: made in move.client.get_children("/brokers/topics"), 30)
+    clients.wait_for("its znode", lambda: made in move.client.get_children("/brokers/topics"))
     rights, _ = move.client.get_acls(f"/brokers/topics/{made}")
     assert {each.id.id for each in rights} == {"CN=kafka-old", "anyone"}
     assert move.states() == ["2", "1"]
@@ -345,7 +345,7 @@ def test_nothing_is_lost_on_the_way(move: Move) -> None:
     topic = NewTopic("flights", PARTITIONS, 2, config={"retention.ms": "-1"})
     asked.create_topics([topic])["flights"].result()
     clients.allow(site.brokers[0], "anna", "flights", AclOperation.READ)
-    clients.wait_for("leaders", lambda: clients.led(asked, "flights", PARTITIONS), 30)
+    clients.wait_for("leaders", lambda: clients.led(asked, "flights", PARTITIONS))
     traffic = Traffic({"bootstrap.servers": move.servers, "log_level": 0}, "flights", "readers", PARTITIONS)
     traffic.start()
     assert move.migration() == Migration(begun=False, copied=False, controller=1, of_quorum=False)
@@ -366,7 +366,7 @@ def test_nothing_is_lost_on_the_way(move: Move) -> None:
     for node in (*site.brokers, controller):
         node.newer = True
         move.restart(node, site.of_kraft(node))
-    clients.wait_for("a whole cluster", move.is_whole, 120)
+    clients.wait_for("a whole cluster", move.is_whole)
     with connect(client_config.end("cluster", move.servers, None), "test") as client:
         before = features(client)
         assert before["metadata.version"].level == OF_3_9
