@@ -196,10 +196,9 @@ def answers(servers: str, node_id: int) -> Callable[[], bool]:
     until then its partitions have no leader. Each time it is a new client that asks: one that knows other
     brokers asks those.
     """
-    settings = {"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 200}
 
     def ready() -> bool:
-        admin = AdminClient(settings)
+        admin = AdminClient({"bootstrap.servers": servers, "log_level": 0, "reconnect.backoff.max.ms": 200})
         try:
             return node_id in admin.list_topics(timeout=5).brokers
         except KafkaException:

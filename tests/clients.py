@@ -248,20 +248,23 @@ def transaction(
     producer.list_topics()  # saves init_transactions half a second
     producer.init_transactions()
     producer.begin_transaction()
-    values, partitions = list(values), partitions or (0,)
-    for partition in partitions:
+    values, touched = list(values), set[int]()
+    for partition in partitions or (0,):
         write(producer, topic, values, partition)
+        touched |= {
+            each.get("partition", partition) if isinstance(each, dict) else partition for each in values
+        }
     producer.flush()
     if end == "leave" or not values:
         return producer
-    written = ends(broker, topic, *partitions)
+    written = ends(broker, topic, *touched)
     if end == "commit":
         producer.commit_transaction()
     else:
         producer.abort_transaction()
 
     def marked() -> bool:
-        now = ends(broker, topic, *partitions)
+        now = ends(broker, topic, *touched)
         return all(end > before for end, before in zip(now, written, strict=True))
 
     wait_for(f"the end of a transaction in {topic}", marked)
