@@ -246,9 +246,8 @@ def test_a_compacted_topic_and_its_groups(
         return len(numbered(source, name)) <= 15
 
     clients.wait_for("compaction", compacted)
-    clients.configure(
-        source, name, min_cleanable_dirty_ratio="1.0"
-    )  # no more of it: the backup has what is read
+    # No more of it at the source, so that the backup has what is read.
+    clients.configure(source, name, min_cleanable_dirty_ratio="1.0")
     last = end(source, name)
     for offset in range(last + 1):
         commit(source, f"{name}-{offset}", {(name, 0): offset})
