@@ -80,7 +80,7 @@ class Tree:
 @contextmanager
 def _tree(server: ZooKeeper, connect: str) -> Iterator[Tree]:
     client = KazooClient(connect)
-    client.start()
+    client.start(120)
     client.ensure_path("/")
     try:
         yield Tree(server, connect, client)
@@ -447,7 +447,7 @@ def test_an_acl_of_any_letters_comes_back(tree: Tree, other: Tree, store: str) -
     assert run("diff", store, other.connect) == 0
     for number, name in enumerate(names):
         mine = KazooClient(other.connect, auth_data=[("digest", f"{name}:{SECRET}")])
-        mine.start()
+        mine.start(120)
         mine.set_acls(f"/{number}", [make_digest_acl(name, SECRET, all=True)])
         assert mine.get(f"/{number}")[0] == b"x"
         mine.stop()
@@ -634,7 +634,7 @@ def test_a_znode_over_the_servers_limit_is_named_and_the_others_come_back(
     (tmp_path / "roomy").mkdir()
     with zookeeper.running(tmp_path / "roomy", jvm=("-Djute.maxbuffer=20000000",)) as roomy:
         client = KazooClient(roomy.connect)
-        client.start()
+        client.start(120)
         client.create("/before", b"1")
         client.create("/large", bytes(10_000_000))
         client.create("/large/below", b"1")
