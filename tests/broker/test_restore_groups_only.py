@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,16 @@ from servers import broker as brokers_
 from servers.broker import Broker
 
 OFFSETS = "__consumer_offsets"
+LEADERS = (1, 2, 1)  # of its partitions; broker 2 is stopped
+
+
+def is_served(group: str) -> bool:
+    return LEADERS[group_partition(group, len(LEADERS))] == 1
+
+
 GROUPS = [f"readers-{number}" for number in range(8)]
-# On broker 1, and on broker 2, which is stopped.
-SERVED = [name for name in GROUPS if group_partition(name, 2) == 0]
-ORPHANED = [name for name in GROUPS if group_partition(name, 2) == 1]
+SERVED = [*filter(is_served, GROUPS)]
+ORPHANED = [name for name in GROUPS if not is_served(name)]
 
 
 def test_groups_get_the_positions_that_they_lack(
@@ -89,7 +94,7 @@ class HalfStopped:
 def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HalfStopped]:
     """Yield a cluster in which a partition of `__consumer_offsets`, and one of a topic, have no leader."""
     (tmp_path / "first").mkdir()
-    with brokers_.running(tmp_path / "first", coordinators=2) as first:
+    with brokers_.running(tmp_path / "first", coordinators=len(LEADERS)) as first:
         asked, report = clients.admin(first), tmp_path / "report.json"
 
         def run(verb: str, *arguments: str, code: int) -> dict[str, Any]:
@@ -98,7 +103,7 @@ def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ha
             return dict(json.loads(report.read_text()))
 
         with brokers_.joining(first, 2, tmp_path / "second").running():
-            topics = {"kept": [[1]], "half": [[1], [2]], OFFSETS: [[1], [2]]}
+            topics = {"kept": [[1]], "half": [[1], [2]], OFFSETS: [[each] for each in LEADERS]}
             for topic, replicas in topics.items():
                 config = {"cleanup.policy": "compact"} if topic == OFFSETS else {}
                 made = NewTopic(topic, len(replicas), replica_assignment=replicas, config=config)
@@ -117,7 +122,7 @@ def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ha
             run("backup", "--topics", "kept,half", code=0)
             for done in asked.delete_consumer_groups(SERVED).values():
                 done.result()
-        clients.wait_for("no leader", lambda: not clients.led(asked, OFFSETS, 2))
+        clients.wait_for("no leader", lambda: not clients.led(asked, OFFSETS, len(LEADERS)))
         for module in (raw, groups):
             monkeypatch.setattr(module, "STALL_SECONDS", 3)
         yield HalfStopped(first, run)
@@ -152,8 +157,8 @@ def test_restore_sets_groups_that_have_a_coordinator(half_stopped: HalfStopped) 
     """The restore's own groups have one; where records exist, earlier restores may be unknown."""
     own = next(
         name
-        for name in map(str, count())
-        if not any(group_partition(each, 2) for each in (progress.group(name), progress.plan_group(name)))
+        for name in map(str, range(100))
+        if is_served(progress.group(name)) and is_served(progress.plan_group(name))
     )
     report = half_stopped.run("restore", "--topics", "kept:new", "--restore-id", own, code=3)
     assert skipped(report) == UNSERVED
