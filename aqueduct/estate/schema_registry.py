@@ -23,9 +23,10 @@ DENIED_PATHS = (
     f"(?s)(?!{API}/|/health/).*",
     "(?s).*[^A-Za-z0-9/._~:@!-+=-].*",  # parameters, and most of what belongs in no path
     "(?s).*%(?![2-9A-Fa-f][0-9A-Fa-f]).*",  # control characters, and no encoding at all
-    "(?is).*%(?:2[5ef]|3b|5c|7f).*",  # encoded: percent sign, dot, slash, semicolon, backslash
-    "(?s).*/[.][.]?(?:/.*)?",
-    "(?s).*//.*",
+    "(?is).*%(?:2[5e]|3b|5c|7f).*",  # encoded: percent sign, dot, semicolon, backslash
+    # A slash may be encoded, for subjects have some (`google/protobuf/any.proto`): it leads nowhere else.
+    "(?is).*(?:/|%2f)[.][.]?(?:(?:/|%2f).*)?",
+    "(?is).*(?:/|%2f)(?:/|%2f).*",
 )
 
 

@@ -73,6 +73,10 @@ class _State:
         return found
 
 
+NOT_SUPPORTED = IncompatibleBrokerVersion, UnsupportedVersionError  # raised by a cluster without share groups
+UPGRADE = "Upgrade Kafka to 4.2 or later, and enable the feature share.version"
+
+
 class StateUnreadable(Exception):
     """The reason why `__share_group_state` can't be read."""
 
@@ -201,11 +205,10 @@ def set_positions(client: Client, group: str, offsets: Mapping[TopicPartition, i
         patience = Patience(client, f"does not set the offsets of share group {group}")
         try:
             patience.until_done(lambda some=some: _alter(client, group, some))  # type: ignore[misc]
-        except (IncompatibleBrokerVersion, UnsupportedVersionError):
+        except NOT_SUPPORTED:
             raise Failed(
                 "share-groups-unsupported",
-                f"The {client.end} has no share groups, so the offsets of {group} were not set. Upgrade "
-                "Kafka to 4.2 or later, and enable the feature share.version.",
+                f"The {client.end} has no share groups, so the offsets of {group} were not set. {UPGRADE}.",
             ) from None
 
 

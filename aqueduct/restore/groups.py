@@ -181,16 +181,20 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
 
 def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:
     """Return the groups that are skipped because their coordinators did not answer about them."""
-    return tuple(
-        Skipped(
-            f"group {name}",
-            f"its coordinator does not answer ({cause(error)}). Start the brokers that `aqueduct doctor "
-            f"cluster --groups {name}` lists, and run the command again",
-            "group-coordinator-unavailable",
-        )
-        if passing(error)
-        else rejected(name, error)
-        for name, error in sorted(unanswered.items())
+    return tuple(_without_answer(name, error) for name, error in sorted(unanswered.items()))
+
+
+def _without_answer(name: str, error: KafkaError) -> Skipped:
+    if isinstance(error, share_groups.NOT_SUPPORTED):
+        why, id_ = f"the target has no share groups. {share_groups.UPGRADE}", "share-groups-unsupported"
+        return Skipped(f"group {name}", why, id_)
+    if not passing(error):
+        return rejected(name, error)
+    return Skipped(
+        f"group {name}",
+        f"its coordinator does not answer ({cause(error)}). Start the brokers that `aqueduct doctor "
+        f"cluster --groups {name}` lists, and run the command again",
+        "group-coordinator-unavailable",
     )
 
 

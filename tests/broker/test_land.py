@@ -370,9 +370,9 @@ def test_verify_beside_a_compaction_tells_of_what_was_committed(
         assert lake.land() == 0
     there = verify._there
 
-    def beside(end: End, state: State) -> object:
+    def beside(end: End, table: LandTable, state: State) -> object:
         assert main(lake.command("compact")) == 0
-        return there(end, state)
+        return there(end, table, state)
 
     monkeypatch.setattr(verify, "_there", beside)
     assert main(lake.command("verify")) == 0

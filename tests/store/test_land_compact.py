@@ -236,7 +236,7 @@ def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> No
     lake.land()
     path = folder / lake.files()[0]
     path.write_bytes(path.read_bytes() + b"x")
-    assert "is not what was committed" in str(lake.compact().failed)
+    assert f"{lake.files()[0]} is damaged" in str(lake.compact().failed)
     path.unlink()
     assert "was committed and is missing" in str(lake.compact().failed)
     assert lake.log.follow().number == 2
