@@ -9,8 +9,8 @@ from typing import Any
 from aqueduct.estate.model import members, site_names
 from demo.lab import Lab
 
-WAIT_SECONDS = 300
-VERIFY_SECONDS = 300
+WAIT_SECONDS = 1800
+VERIFY_SECONDS = 1800
 ENVIRONMENT, HOME, USER = "/etc/aqueduct/land/environment", "/var/lib/aqueduct-land", "aqueduct-land"
 REPORT = f"{HOME}/demo.json"
 # Properties of a unit that runs as the service does.

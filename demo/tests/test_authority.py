@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 STEPS = ("introduce", "switch", "retire")
 SINCE, NUMBER = 2_000, "number"  # records of one client, after which another takes the key that is there then
-SECONDS = 300
+SECONDS = 900
 
 
 class Writer(threading.Thread):

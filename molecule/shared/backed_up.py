@@ -49,7 +49,7 @@ class BackedUpSite:
         settings = {"group.id": "ends", "isolation.level": "read_uncommitted"}
         consumer = Consumer(self.lab.client(self.site) | settings)
         try:
-            topics = consumer.list_topics(timeout=30).topics
+            topics = consumer.list_topics(timeout=60).topics
             partitions = topics[topic].partitions if topic in topics else ()
             places = [TopicPartition(topic, each) for each in partitions]
             return sum(watermarks(consumer, place)[1] for place in places)
@@ -88,7 +88,7 @@ class BackedUpSite:
         )
 
     def aqueduct(
-        self, verb: str, *arguments: str, seconds: int = 240, user: str = "scenario"
+        self, verb: str, *arguments: str, seconds: int = 1800, user: str = "scenario"
     ) -> tuple[int, str]:
         """Its exit code, and what it said."""
         process = self.start(verb, *arguments, user=user)
@@ -118,7 +118,7 @@ def kill_while_it_writes(
     """kill -9 of a command after the first thing that it wrote, as `written` tells, and before it ended."""
     before, began = written(), time.monotonic()
     process = start()
-    wait_until("something written", lambda: written() != before, 60)
+    wait_until("something written", lambda: written() != before)
     time.sleep(chance.uniform(0, 2))
     process.kill()
     said, _ = process.communicate()

@@ -67,7 +67,7 @@ def check(lab: Any) -> None:
         return seen
 
     def look_when_all_run(host: str) -> Any:
-        return wait_until(f"all services of {host}", lambda: look(host), 60)
+        return wait_until(f"all services of {host}", lambda: look(host))
 
     with ThreadPoolExecutor() as pool:
         found = dict(zip(lab.variables, pool.map(look_when_all_run, lab.variables), strict=True))

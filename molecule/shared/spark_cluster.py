@@ -14,9 +14,9 @@ import demo.spark
 
 AQUEDUCT = "/opt/aqueduct/spark/bin/aqueduct"
 # A worker that hangs is given up soon, so that a test needs not wait for it; a cluster that recovers beside
-# other scenarios takes longer than a minute.
+# other scenarios takes minutes.
 SOON = (
-    "--wait=150s",
+    "--wait=600s",
     "--conf=spark.executor.heartbeatInterval=2s",
     "--conf=spark.network.timeout=12s",
     "--conf=spark.network.timeoutInterval=2s",
@@ -62,8 +62,8 @@ class Command:
 
     def ended(self) -> tuple[int, str]:
         """Return its exit code, and what it said."""
-        code = self._process.wait(300)
-        self._reader.join(10)
+        code = self._process.wait(1800)
+        self._reader.join(60)
         return code, self.said
 
 
@@ -89,7 +89,7 @@ class SparkCluster:
         def works() -> bool:
             return f"on Spark at {self.url}," in command.said or not command.running
 
-        wait_until("the command to work on Spark", works, 120)
+        wait_until("the command to work on Spark", works)
         assert command.running, f"it had ended: {command.said}"
 
     def at_work(self) -> list[str]:
@@ -99,7 +99,7 @@ class SparkCluster:
         return [worker for worker, found in seen if found.returncode == 0]
 
     def _one_at_work(self, chance: random.Random) -> str:
-        at_work: list[str] = wait_until("a worker at work", self.at_work, 120)
+        at_work: list[str] = wait_until("a worker at work", self.at_work)
         return chance.choice(at_work)
 
     def kill_executor(self, worker: str) -> None:
@@ -139,7 +139,7 @@ class SparkCluster:
         stopped = time.monotonic()
         self.lab.run(worker, *signal, "--signal=STOP", "spark_worker")
         try:
-            wait_until(f"another worker with the task of {worker}, which hangs", given, 120)
+            wait_until(f"another worker with the task of {worker}, which hangs", given)
         finally:
             self.lab.run(worker, *signal, "--signal=CONT", "spark_worker")
         print(f"{worker} hung for {time.monotonic() - stopped:.0f} s, and came back as a zombie", flush=True)

@@ -28,7 +28,7 @@ request = urllib.request.Request(url, body.encode() or None, headers, method=met
 https = urllib.request.HTTPSHandler(context=context)
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
 try:
-    with opener.open(request, timeout=30) as answer:
+    with opener.open(request, timeout=120) as answer:
         print(json.dumps([answer.status, answer.read().decode()]))
 except urllib.error.HTTPError as error:
     print(json.dumps([error.code, error.read().decode()]))
@@ -115,7 +115,7 @@ class Site:
         producer = self.lab.producer(BROKER, "writer")
         for value in values:
             producer.produce(topic, value, partition=0)
-        assert producer.flush(120) == 0
+        assert producer.flush(300) == 0
 
     def rows(self) -> dict[int, str]:
         """What is in the database: id and text."""

@@ -10,7 +10,7 @@ import pytest
 import sandboxes
 from backed_up import number
 from kept import DRILL, SEEDS, SITE, Kept
-from lab import wait_until
+from lab import WAIT_SECONDS, wait_until
 
 from aqueduct.cli.drill import ANSWER_SECONDS
 
@@ -27,7 +27,7 @@ def backed_up(kept: Kept) -> int:
         kept.commit("billing", "flights", 7, 2)
         return True
 
-    wait_until("an offset of a group", committed, 60)
+    wait_until("an offset of a group", committed)
     done = kept.lab.play("backup")
     assert done.returncode == 0, done.stdout
     topics = [name for name in kept.lab.admin(SITE).list_topics().topics if not name.startswith("__")]
@@ -79,7 +79,7 @@ def test_a_good_drill_restores_all_and_leaves_nothing(kept: Kept, backed_up: int
     )
     assert figures(kept)["exit_code"] == 0
     assert figures(kept)["records"] == backed_up
-    wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept), 60)
+    wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept))
 
 
 # Prune would leave alone what the newest snapshot builds on; whoever has the credentials needs no prune.
@@ -139,7 +139,7 @@ def test_one_flipped_byte_makes_a_drill_red_and_it_is_green_again_without(kept: 
         assert state(kept, "drill") == "failed"
         assert figures(kept)["exit_code"] == 1
         assert figures(kept)["succeeded_time"] == good
-        wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept), 60)
+        wait_until("a scratch cluster that is stopped and wiped", lambda: wiped(kept))
     finally:
         kept.flip(damaged)
     done = kept.lab.play("drill")
@@ -161,8 +161,10 @@ def test_a_drill_that_is_killed_leaves_nothing(kept: Kept, backed_up: int, seed:
     kept.lab.kill(DRILL, victim)
     # It waits for as long for a cluster that was killed while it started.
     wait_until(
-        "an end of the drill", lambda: state(kept, "drill") in ("failed", "inactive"), ANSWER_SECONDS + 60
+        "an end of the drill",
+        lambda: state(kept, "drill") in ("failed", "inactive"),
+        ANSWER_SECONDS + WAIT_SECONDS,
     )
     wait_until("a scratch cluster that is stopped and wiped", lambda: not kept.lab.run(
         DRILL, "find", BROKER_FOLDER, "-mindepth", "1"
-    ).stdout, 60)  # fmt: skip
+    ).stdout)  # fmt: skip

@@ -33,7 +33,7 @@ def test_ten_periods_of_backup_and_prune_at_once(kept: Kept) -> None:
     )
     seen: set[int] = set()
     try:
-        wait_until("a first snapshot", lambda: kept.aqueduct("snapshots", "--store", store)[0] == 0, 60)
+        wait_until("a first snapshot", lambda: kept.aqueduct("snapshots", "--store", store)[0] == 0)
         for period in range(1, PERIODS + 1):
             kept.write("plain", (number(period * 100 + each) for each in range(100)))
             kept.write("compacted", rewritten(period))
@@ -50,7 +50,7 @@ def test_ten_periods_of_backup_and_prune_at_once(kept: Kept) -> None:
         assert states.count("ACTIVATE") == 1
     finally:
         backup.terminate()
-        said, _ = backup.communicate(timeout=60)
+        said, _ = backup.communicate(timeout=900)
     assert "Traceback" not in said, said
     kept.back_up(store, "plain", "compacted")
     code, said = kept.prune(store, "--keep-last", str(KEPT), "--orphan-hours", "0.0001")
@@ -85,7 +85,7 @@ folder, number = sys.argv[1], int(sys.argv[2])
 def files(): return sum(len(names) for _, _, names in os.walk(folder))
 shown = ["systemctl", "show", "--property=MainPID", "--value", "object_store"]
 server = int(subprocess.run(shown, check=True, capture_output=True, text=True).stdout)
-before, deadline = files(), time.monotonic() + 90
+before, deadline = files(), time.monotonic() + 600
 print("watching", flush=True)
 while before - files() < number and time.monotonic() < deadline: pass
 os.kill(server, signal.SIGKILL)
@@ -106,12 +106,10 @@ def test_a_prune_that_is_killed_in_the_middle(kept: Kept, seed: int) -> None:
         for period in range(1, 10):
             before = kept.generations(topic, topic)
             kept.write(topic, rewritten(period))
-            wait_until(
-                "another generation", lambda before=before: kept.generations(topic, topic) > before, 90
-            )
+            wait_until("another generation", lambda before=before: kept.generations(topic, topic) > before)
     finally:
         backup.terminate()
-        backup.communicate(timeout=60)
+        backup.communicate(timeout=900)
     kept.write(topic, rewritten(10))
     kept.back_up(store, topic)
     newest = kept.snapshots(store)[-1]["id"]
@@ -132,8 +130,8 @@ def test_a_prune_that_is_killed_in_the_middle(kept: Kept, seed: int) -> None:
         removed = cut.stdout.readline().strip()
         process.kill()
         process.communicate()
-        cut.communicate(timeout=30)
-        wait_until("the store", lambda: kept.snapshots(store), 60)
+        cut.communicate(timeout=900)
+        wait_until("the store", lambda: kept.snapshots(store))
         left = [each["id"] for each in kept.snapshots(store)]
         print(f"killed when {removed} files were gone; {left} stay, {len(kept.written(topic))} of {objects}")
         assert not removed.startswith("0 "), "it was killed before it began"
@@ -169,14 +167,14 @@ def test_a_restore_keeps_what_it_uses_from_prune(kept: Kept, seed: int) -> None:
         restore = kept.start(
             *("restore", "--store", store, "--snapshot", "1", "--topics", f"{topic}:{target}", "--no-groups")
         )
-        wait_until("something restored", lambda: kept.end(target), 60)
+        wait_until("something restored", lambda: kept.end(target))
         time.sleep(chance.uniform(0, 1))
         code, said = kept.prune(store, "--keep-last", "1", "--orphan-hours", "0.0001")
         assert restore.poll() is None, "the restore ended before"
         assert (code, "snapshot 1: it stays for now" in said) == (3, True), said
     finally:
         kept.quota("--alter", "--delete-config", "producer_byte_rate", user="admin")
-    said, _ = restore.communicate(timeout=120)
+    said, _ = restore.communicate(timeout=900)
     assert restore.returncode == 0, said
     found = [record.value for record in kept.lab.read(SITE, target)[0]]
     assert found == [number(each).value for each in range(4_000)]

@@ -71,7 +71,7 @@ def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Si
             "the consumer that waited goes on by itself"
         )
     site.forget({site.node_id + 1})
-    wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n", 60)
+    wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n")
 
 
 @LONG
@@ -90,13 +90,13 @@ def test_an_id_that_stays_gets_the_logs(site: Site, tmp_path: Path) -> None:
             assert mended.returncode == 0
             assert site.seen() == before
             assert hanging.firsts(60) == before.positions[waiting[0]]
-        wait_until("nothing on the id that is gone", lambda: site.assigned() == site.ids(), 60)
+        wait_until("nothing on the id that is gone", lambda: site.assigned() == site.ids())
         again = site.mend(node_id, tmp_path, confirm=True)
         assert again.returncode == 0, again.stdout
         assert "No id was changed." in again.stdout
         assert site.seen() == before
         site.forget({site.node_id, site.node_id + 1} - {node_id})
-        wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n", 60)
+        wait_until("nothing to find", lambda: site.examined() == "Nothing is wrong.\n")
 
 
 @LONG
@@ -104,7 +104,7 @@ def test_a_site_that_does_not_answer_is_told_whose_logs_its_hosts_have(lab: Lab,
     """Nothing can be planned. What is known is said, with the remedy for a broker that refuses its folder."""
     site = old(lab)
     for host in (site.host, site.changed):
-        lab.run(host, "systemctl", "stop", "kafka", seconds=330)
+        lab.run(host, "systemctl", "stop", "kafka")
     try:
         said = site.mend(site.node_id + 1, tmp_path, confirm=False)
         assert said.returncode != 0
@@ -118,4 +118,4 @@ def test_a_site_that_does_not_answer_is_told_whose_logs_its_hosts_have(lab: Lab,
     finally:
         for host in (site.host, site.changed):
             lab.run(host, "systemctl", "start", "kafka")
-    wait_until("both brokers", lambda: site.ids() == {11, 12}, 60)
+    wait_until("both brokers", lambda: site.ids() == {11, 12})

@@ -44,7 +44,7 @@ class Days:
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
-        lab.run(SECOND, "apt-get", "install", "--yes", "--no-install-recommends", "libfaketime", seconds=300)
+        lab.run(SECOND, "apt-get", "install", "--yes", "--no-install-recommends", "libfaketime")
         self.machine = lab.run(SECOND, "uname", "-m").stdout.strip()
 
     def set(self, day: int) -> None:
@@ -57,7 +57,7 @@ class Days:
         self.set(day)
         before = self.dates()
         self.lab.run(SECOND, "systemctl", "start", UNIT)
-        wait_until("its end", lambda: not self.runs(), 60)
+        wait_until("its end", lambda: not self.runs())
         said = self.lab.run(SECOND, "journalctl", "--no-pager", "--output=cat", f"--unit={UNIT}").stdout
         [new] = [each for each in self.dates() if each not in before] or pytest.fail(said)
         return new
@@ -106,8 +106,8 @@ def test_five_days_of_which_one_was_cut_off_and_one_is_damaged(days: Days) -> No
     make = f"for n in $(seq {FILES}); do head -c {BIG} /dev/urandom > {SOURCE}/big/$n; done"
     lab.run(ENSEMBLE, "sh", "-c", make)
     days.set(2)
-    came = int(lab.run(SECOND, "python3", "-c", KILLER, seconds=60).stdout)
-    wait_until("its end", lambda: not days.runs(), 60)
+    came = int(lab.run(SECOND, "python3", "-c", KILLER).stdout)
+    wait_until("its end", lambda: not days.runs())
     print(f"cut off after {came:,} of {BIG * FILES:,} bytes")
     assert BIG * FILES // 2 <= came < BIG * FILES
     assert days.dates() == [first, second], "half of a backup is none"

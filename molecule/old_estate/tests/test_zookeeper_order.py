@@ -18,7 +18,7 @@ def journal(lab: Lab, host: str, unit: str) -> str:
 def position(lab: Lab) -> int:
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"})
     try:
-        [committed] = consumer.committed([TopicPartition(PLACE.topic, PLACE.partition)], timeout=30)
+        [committed] = consumer.committed([TopicPartition(PLACE.topic, PLACE.partition)], timeout=60)
         return int(committed.offset)
     finally:
         consumer.close()
@@ -46,7 +46,6 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     wait_until(
         "why systemd doesn't start it beside an ensemble that knows no cluster",
         lambda: "knows no cluster: restore its znodes first" in journal(lab, SECOND, "kafka"),
-        60,
     )
     assert "Node does not exist" in site.shell("get", "/cluster/id"), "nobody has made a new cluster"
     assert site.meta(SECOND)["cluster.id"] == cluster
@@ -59,16 +58,16 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     assert re.search(rf"[1-9]\d+ znodes made, ({root}) were as in it", restored.stdout), (
         f"a broker that runs has written nothing to an ensemble that has forgotten it: {restored.stdout}"
     )
-    wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND), 120)
+    wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND))
     lab.kill(ENSEMBLE, "kafka")  # it ran all the time, and told nobody that it is there
-    wait_until("both brokers", lambda: site.ids(SECOND) == {*BROKERS.values()}, 120)
+    wait_until("both brokers", lambda: site.ids(SECOND) == {*BROKERS.values()})
     for node_id in BROKERS.values():
         owner = re.search("ephemeralOwner = (0x[0-9a-f]+)", site.shell("stat", f"/brokers/ids/{node_id}"))
         assert owner
         assert int(owner[1], 16), "it is the broker's own, of its session"
     assert site.znode("/cluster/id")["id"] == cluster
-    wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values, 60)
-    wait_until("the group", lambda: position(lab) == PLACE.offset, 60)
+    wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values)
+    wait_until("the group", lambda: position(lab) == PLACE.offset)
     write(lab, "after the restore", SECOND)
     well = lab.play("doctor")
     assert well.returncode == 0, well.stdout

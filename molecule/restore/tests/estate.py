@@ -38,7 +38,7 @@ class Estate(BackedUpSite):
         self.write(BY_BROKER, KINDS, partition=0)
         self.make(COMPACTED, **edge_cases.COMPACTED)
         compacted = edge_cases.fill_compacted(self.lab, SITE, COMPACTED)
-        wait_until("holes in the compacted topic", compacted, 90, every=1)
+        wait_until("holes in the compacted topic", compacted, every=1)
         self.make(TRANSACTIONS)
         self.make(OPEN)
         for number_ in range(0, 10, 2):
@@ -50,7 +50,7 @@ class Estate(BackedUpSite):
     def committed(self, group: str, topic: str, partition: int = 0) -> TopicPartition:
         consumer = Consumer(self.lab.client(SITE) | {"group.id": group, "enable.auto.commit": False})
         try:
-            [found] = consumer.committed([TopicPartition(topic, partition)], timeout=30)
+            [found] = consumer.committed([TopicPartition(topic, partition)], timeout=60)
             return found
         finally:
             consumer.close()
