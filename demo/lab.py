@@ -88,6 +88,13 @@ class Lab:
             check=check, capture_output=True, text=True, timeout=seconds, input=stdin,
         )  # fmt: skip
 
+    def journal(self, host: str, *which: str) -> str:
+        """Return messages of a host's journal, by options of journalctl, also those not written to it yet."""
+        self.run(host, "journalctl", "--sync")
+        return self.run(
+            host, "journalctl", "--no-pager", "--quiet", "--output=cat", *which, check=False
+        ).stdout
+
     def metrics(self, host: str, port: int) -> str:
         """Return what a service of a host tells Prometheus, as it writes it."""
         return self.run(host, "python3", "-c", METRICS % port).stdout

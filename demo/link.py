@@ -72,10 +72,7 @@ class Crossing:
 
     def resent(self) -> int:
         """Return the records of the last resend, by its journal."""
-        said = self.lab.run(
-            *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
-            *("--output", "cat", "--lines", "5", "--no-pager"),
-        ).stdout
+        said = self.lab.journal(self.link.upstream, "--unit=aqueduct-diode-resend", "--lines=5")
         [*_, records] = re.findall(r"with ([\d,]+) records? in them", said) or ["0"]
         return int(records.replace(",", ""))
 

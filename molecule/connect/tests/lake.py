@@ -140,8 +140,7 @@ class Site:
     def journal(self, host: str) -> str:
         """What the worker said since it was last started."""
         start = self.show(host, "InvocationID")["InvocationID"]
-        show = ("journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={start}")
-        return self.lab.run(host, *show).stdout
+        return self.lab.journal(host, f"_SYSTEMD_INVOCATION_ID={start}")
 
     def figures(self, host: str) -> dict[str, float]:
         """What the host tells Prometheus: name with labels, and value."""

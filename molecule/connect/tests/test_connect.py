@@ -133,7 +133,7 @@ def test_rest_answers_connect_and_admin_alone(site: Site, tmp_path: Path, host: 
                 assert (answered, "only connect-lake, admin may use REST" in said) == (403, True), principal
             else:
                 assert answered != 403, said
-    said = site.lab.run(WORKERS[0], "journalctl", "--no-pager", "--output=cat", "--unit=connect_rest").stdout
+    said = site.lab.journal(WORKERS[0], "--unit=connect_rest")
     assert '"mirror-lake" of' in said
     assert '"admin" of' not in said
     own = site.request("/connectors", host=host)

@@ -147,8 +147,7 @@ class Estate:
             start = ("systemctl", "start", "--wait", unit)
             code = self.lab.run(HOST, *start, check=False, seconds=1800).returncode
             run = self.lab.run(HOST, "systemctl", "show", "--property=InvocationID", "--value", unit).stdout
-            journal = ("journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run.strip()}")
-            said = self.lab.run(HOST, *journal).stdout
+            said = self.lab.journal(HOST, f"_SYSTEMD_INVOCATION_ID={run.strip()}")
             print(said.strip(), flush=True)
             return Compaction(began, time.time(), said) if code == 0 else None
 
@@ -163,8 +162,8 @@ class Estate:
         def loser() -> str:
             if LOST in second.said:
                 return "the second"
-            said = self.lab.run(HOST, "journalctl", "--unit=land", f"--since=@{began:.0f}", "--output=cat")
-            return "the service" if LOST in said.stdout else ""
+            said = self.lab.journal(HOST, "--unit=land", f"--since=@{began:.0f}")
+            return "the service" if LOST in said else ""
 
         lost: str = wait_until("one of two landers to lose", loser, 1800, every=1)
         if lost == "the second":

@@ -58,7 +58,7 @@ class Days:
         before = self.dates()
         self.lab.run(SECOND, "systemctl", "start", UNIT)
         wait_until("its end", lambda: not self.runs())
-        said = self.lab.run(SECOND, "journalctl", "--no-pager", "--output=cat", f"--unit={UNIT}").stdout
+        said = self.lab.journal(SECOND, f"--unit={UNIT}")
         [new] = [each for each in self.dates() if each not in before] or pytest.fail(said)
         return new
 

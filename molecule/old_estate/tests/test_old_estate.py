@@ -184,7 +184,7 @@ def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: La
     values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
     rights = site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1]
     done = lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup", check=False)
-    said = lab.run(ENSEMBLE, "journalctl", "--no-pager", "--output=cat", "--unit=zookeeper_backup").stdout
+    said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
     assert done.returncode == 0, said
     assert re.search(r"Snapshot \d+ of old-kafka-1:2182 \(cluster ", said), said
     lab.run(ENSEMBLE, "systemctl", "stop", "kafka")

@@ -66,7 +66,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     first = write(lab, "known", "first")
     assert position(lab, 41) == 41
     done = lab.run(LAKE, "systemctl", "start", "--wait", "quorum_backup", check=False)
-    journal = lab.run(LAKE, "journalctl", "--no-pager", "--output=cat", "--unit=quorum_backup").stdout
+    journal = lab.journal(LAKE, "--unit=quorum_backup")
     assert done.returncode == 0, journal
     kept = re.findall(r"Snapshot (\d+) of cluster \S+, by node 1: \d+ topics", journal)
     assert kept, journal

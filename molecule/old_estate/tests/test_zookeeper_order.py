@@ -11,10 +11,6 @@ TLS = "/etc/aqueduct/zookeeper/tls/client.properties"
 PLACE = TopicPartition("flights", 2, 5)
 
 
-def journal(lab: Lab, host: str, unit: str) -> str:
-    return lab.run(host, "journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout
-
-
 def position(lab: Lab) -> int:
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"})
     try:
@@ -37,7 +33,7 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     commit(lab)
     values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
     lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup")
-    said = journal(lab, ENSEMBLE, "zookeeper_backup")
+    said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
     assert "/brokers/ids/11, /brokers/ids/12, /controller" in said, "ephemerals are named, and not kept"
     lab.run(ENSEMBLE, "sh", "-c", "systemctl stop zookeeper && rm -r /var/lib/zookeeper/version-2")
     lab.run(ENSEMBLE, "systemctl", "start", "zookeeper")
@@ -45,7 +41,7 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     lab.kill(SECOND, "kafka")
     wait_until(
         "why systemd doesn't start it beside an ensemble that knows no cluster",
-        lambda: "knows no cluster: restore its znodes first" in journal(lab, SECOND, "kafka"),
+        lambda: "knows no cluster: restore its znodes first" in lab.journal(SECOND, "--unit=kafka"),
     )
     assert "Node does not exist" in site.shell("get", "/cluster/id"), "nobody has made a new cluster"
     assert site.meta(SECOND)["cluster.id"] == cluster

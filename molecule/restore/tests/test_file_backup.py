@@ -35,7 +35,7 @@ def back_up(estate: Estate) -> str:
         return "inactive" in shown or "failed" in shown
 
     wait_until("its end", ended)
-    said = estate.lab.run(STORE, "journalctl", "--no-pager", "--output=cat", f"--unit={UNIT}").stdout
+    said = estate.lab.journal(STORE, f"--unit={UNIT}")
     [new] = [each for each in dates(estate) if each not in before] or pytest.fail(said)
     return new
 

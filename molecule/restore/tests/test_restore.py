@@ -131,7 +131,7 @@ def test_a_timer_removes_what_no_snapshot_names_and_nothing_else(estate: Estate,
     run(STORE, "touch", "--date=10 days ago", str(orphan))
     assert orphan in estate.objects("backup/pro1")
     done = run(SITE, "systemctl", "start", "--wait", "backup_prune.service", check=False)
-    said = run(SITE, "journalctl", "--no-pager", "--output=cat", "--unit=backup_prune").stdout
+    said = estate.lab.journal(SITE, "--unit=backup_prune")
     assert done.returncode == 0, said
     assert "and 1 orphan (" in said
     assert estate.objects("backup/pro1") == named
