@@ -38,11 +38,8 @@ class BackedUpSite:
             self.write(topic, (number(each) for each in range(count)), partition)
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        consumer = Consumer(self.lab.client(self.site) | {"group.id": group, "enable.auto.commit": False})
-        consumer.commit(
-            offsets=[TopicPartition(topic, partition, offset, metadata=metadata)], asynchronous=False
-        )
-        consumer.close()
+        place = TopicPartition(topic, partition, offset, metadata=metadata)
+        self.lab.commit(self.lab.client(self.site) | {"group.id": group}, [place])
 
     def end(self, topic: str) -> int:
         """Sum of the partitions' end offsets, open transactions included; 0 where there is no topic."""
@@ -103,7 +100,9 @@ class BackedUpSite:
         """These files, and when each was written."""
         directory = self.lab.variables[self.store].get("object_store_data_directory", "/var/lib/object_store")
         segments = ("-path", f"*{prefix}/topics/*", "-name", "*.log*", "-type", "f", "-printf", "%p\t%T@\n")
-        lines = self.lab.run(self.store, "find", directory, *segments).stdout.splitlines()
+        # The server has files of its own that come and go.
+        found = self.lab.run(self.store, "find", directory, "-ignore_readdir_race", *segments)
+        lines = found.stdout.splitlines()
         return {(path, at) for path, _, at in (line.partition("\t") for line in lines)}
 
     def flip(self, path: Path) -> None:

@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import demo.lab
@@ -95,6 +95,19 @@ class Lab(demo.lab.Lab):
                 **settings,
             }
         )
+
+    def commit(self, client: Mapping[str, object], places: Sequence[TopicPartition]) -> None:
+        """Commit a group's offsets, when its coordinator accepts them: it may not have read its log yet."""
+
+        def committed() -> bool:
+            consumer = Consumer({**client, "enable.auto.commit": False})
+            try:
+                consumer.commit(offsets=[*places], asynchronous=False)
+                return True
+            finally:
+                consumer.close()
+
+        wait_until(f"a commit of {client['group.id']}", committed)
 
     def read(self, host: str, topic: str, *, isolation: str = "read_committed") -> dict[int, list[Record]]:
         """All records of a topic, by partition, in order."""

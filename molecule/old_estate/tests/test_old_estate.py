@@ -31,8 +31,8 @@ def test_records_go_in_and_out_over_mutual_tls_and_arrive_at_the_lake(lab: Lab) 
 def test_a_group_keeps_its_position_and_another_principal_has_no_right(lab: Lab) -> None:
     place = TopicPartition("flights", 1, 7)
     settings = {"group.id": "dispatch-1", "enable.auto.commit": False}
+    lab.commit({**lab.client(ENSEMBLE, "dispatch"), **settings}, [place])
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), **settings})
-    consumer.commit(offsets=[place], asynchronous=False)
     [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=60)
     consumer.close()
     assert committed.offset == 7

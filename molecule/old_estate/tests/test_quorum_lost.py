@@ -52,9 +52,10 @@ def make(lab: Lab, topic: str) -> None:
 
 
 def position(lab: Lab, commit: int | None = None) -> int:
-    consumer = Consumer({**lab.client(LAKE, "admin"), "group.id": "readers", "enable.auto.commit": False})
+    settings = {**lab.client(LAKE, "admin"), "group.id": "readers", "enable.auto.commit": False}
     if commit is not None:
-        consumer.commit(offsets=[TopicPartition("known", 0, commit)], asynchronous=False)
+        lab.commit(settings, [TopicPartition("known", 0, commit)])
+    consumer = Consumer(settings)
     [found] = consumer.committed([TopicPartition("known", 0)], timeout=60)
     consumer.close()
     return int(found.offset)

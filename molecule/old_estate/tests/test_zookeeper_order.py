@@ -21,10 +21,7 @@ def position(lab: Lab) -> int:
 
 
 def commit(lab: Lab) -> None:
-    settings = {**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order", "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    consumer.commit(offsets=[PLACE], asynchronous=False)
-    consumer.close()
+    lab.commit({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"}, [PLACE])
 
 
 def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: Lab) -> None:

@@ -176,12 +176,8 @@ def commit_half(lab: Lab) -> None:
 
 def commit(lab: Lab, host: str, offsets: dict[int, int]) -> None:
     """Set the group's next offsets, by partition."""
-    consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP, "enable.auto.commit": False})
-    try:
-        places = [TopicPartition("bookings", partition, offset) for partition, offset in offsets.items()]
-        consumer.commit(offsets=places, asynchronous=False)
-    finally:
-        consumer.close()
+    places = [TopicPartition("bookings", partition, offset) for partition, offset in offsets.items()]
+    lab.commit({**lab.client(host, "bookings"), "group.id": GROUP}, places)
 
 
 def ends(lab: Lab, host: str) -> dict[int, int]:
