@@ -20,6 +20,8 @@ ALL = bool(os.environ.get("AQUEDUCT_ALL_SEEDS"))
 SEEDS = range(1, 6) if ALL else range(1, 2)
 PARTITIONS, RECORDS = 6, 4_000
 KILLS = 3 if ALL else 1
+# A backup that takes about a minute, and writes its first segments long before its end.
+SLOWLY = ("--segment-records", "250", "--rate-limit-bytes", "100000")
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +47,7 @@ def test_a_backup_that_is_killed_again_and_again(estate: Estate, topic: str, see
     name = f"killed-{seed}"
     for _ in range(KILLS):
         kill_while_it_writes(
-            lambda: estate.start(
-                "backup", "--store", url(name), "--topics", topic, "--rate-limit-bytes", "300000"
-            ),
+            lambda: estate.start("backup", "--store", url(name), "--topics", topic, *SLOWLY),
             lambda: estate.written(name),
             chance,
         )
@@ -139,7 +139,7 @@ def test_the_object_store_dies_and_comes_back(estate: Estate, topic: str) -> Non
 
 @pytest.mark.long  # tests of the store's snapshots have all orders of two writers
 def test_of_two_backups_at_once_one_wins(estate: Estate, topic: str) -> None:
-    slow = estate.start("backup", "--store", url("two"), "--topics", topic, "--rate-limit-bytes", "300000")
+    slow = estate.start("backup", "--store", url("two"), "--topics", topic, *SLOWLY)
     wait_until("the first segment", lambda: estate.objects("two"))
     backed_up(estate, topic, "two")
     said, _ = slow.communicate(timeout=900)
