@@ -58,7 +58,7 @@ def transaction(
     """Seven records; `open` leaves it so, for as long as the producer is kept."""
     settings = lab.client(host) | {
         "transactional.id": f"{topic}-{number}",
-        "transaction.timeout.ms": 600_000,
+        "transaction.timeout.ms": 900_000,  # the most that brokers allow
     }
     producer = Producer(settings)
     producer.init_transactions(300)  # the first of a cluster waits for the coordinator's topic

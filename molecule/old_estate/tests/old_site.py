@@ -62,6 +62,14 @@ class OldSite:
     def ids(self, host: str = ENSEMBLE) -> set[int]:
         return set(self.lab.admin(host).list_topics(timeout=60).brokers)
 
+    def is_whole(self) -> bool:
+        """Return whether both brokers are there, and each partition has a leader and all replicas in sync."""
+        found = self.lab.admin(ENSEMBLE).list_topics(timeout=60)
+        partitions = [each for topic in found.topics.values() for each in topic.partitions.values()]
+        return {*found.brokers} == {*BROKERS.values()} and all(
+            each.leader >= 0 and {*each.isrs} == {*each.replicas} for each in partitions
+        )
+
     def started(self, unit: str) -> dict[str, str]:
         """Return when a unit's processes began, by host."""
         show = ("systemctl", "show", "--property=MainPID,ActiveEnterTimestampMonotonic", unit)

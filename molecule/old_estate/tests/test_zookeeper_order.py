@@ -62,5 +62,6 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values)
     wait_until("the group", lambda: position(lab) == PLACE.offset)
     write(lab, "after the restore", SECOND)
+    wait_until("both brokers and all replicas", site.is_whole)
     well = lab.play("doctor")
     assert well.returncode == 0, well.stdout

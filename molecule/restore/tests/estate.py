@@ -26,8 +26,8 @@ EDGE, COMPACTED, TRANSACTIONS, OPEN, BY_BROKER = (
 class Estate(BackedUpSite):
     site, store = SITE, STORE
 
-    def fill(self) -> Producer:
-        """Every kind of record, topic and transaction; the producer has a transaction open."""
+    def fill(self) -> None:
+        """Every kind of record and topic, and transactions that ended."""
         origin = (Record(each.key, each.value, each.headers, each.timestamp) for each in flights("EWR"))
         self.write("flights", islice(origin, FLIGHTS))
         self.make(EDGE, 2)
@@ -45,6 +45,9 @@ class Estate(BackedUpSite):
             edge_cases.transaction(self.lab, SITE, TRANSACTIONS, "commit", number_)
             edge_cases.transaction(self.lab, SITE, TRANSACTIONS, "abort", number_ + 1)
         self.write_numbers(OPEN, 10)
+
+    def open_transaction(self) -> Producer:
+        """Begin one in OPEN; for as long as the producer is kept, or until its time is up, it stays so."""
         return edge_cases.transaction(self.lab, SITE, OPEN, "open", 0)
 
     def committed(self, group: str, topic: str, partition: int = 0) -> TopicPartition:
