@@ -13,6 +13,7 @@ WORKERS = ("lake-connect-1", "lake-connect-2")
 TO_DATABASE, TO_FILES, FROM_FILES = "flights-to-warehouse", "notes-to-files", "lines-from-files"
 CONFIG = "/etc/aqueduct/connect"
 POISON = b"this is not JSON"
+REBALANCE = 409  # Connect's answer while workers share out their tasks
 GOOD = 500  # records before the poison, and after it
 PORT = 8083
 
@@ -57,7 +58,14 @@ class Site:
     def ask(
         self, path: str, method: str = "GET", body: str = "", worker: str = WORKERS[0]
     ) -> tuple[int, str]:
-        done = self.request(path, method, body, worker)
+        """Return the status and the answer, after a rebalance."""
+
+        def answered() -> "subprocess.CompletedProcess[str] | None":
+            done = self.request(path, method, body, worker)
+            rebalances = done.returncode == 0 and json.loads(done.stdout)[0] == REBALANCE
+            return None if rebalances else done
+
+        done = wait_until(f"the end of a rebalance, for {method} {path}", answered)
         assert done.returncode == 0, done.stderr
         status, answer = json.loads(done.stdout)
         return status, answer
@@ -96,6 +104,13 @@ class Site:
             (each["state"], each["worker_id"].removesuffix(f":{PORT}"))
             for each in (status["connector"], *status["tasks"])
         }
+
+    def wait_until_states(self, connector: str, *states: str) -> None:
+        """Wait until a connector with its tasks is in these states, and no other."""
+        wait_until(
+            f"{connector} {' or '.join(states)}",
+            lambda: {state for state, _ in self.states(connector)} == {*states},
+        )
 
     def wait_until_all_run(
         self,
