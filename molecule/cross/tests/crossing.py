@@ -59,6 +59,16 @@ class Crossing:
                     newest[entry["topic"]][entry["partition"]] = entry
         return newest
 
+    def wait_until_no_gaps(self) -> None:
+        """Wait until the ledger has all partitions of the flights, and lists nothing of them as missing."""
+
+        def complete() -> bool:
+            gaps = [entry["gaps"] for entry in self.ledgers()[TOPIC].values()]
+            assert gaps == [[]] * 4, gaps
+            return True
+
+        wait_until("a ledger without gaps", complete)
+
     def packets_out(self) -> int:
         """That left the enclave's host by the link's network card since it was made."""
         return self._counted("tx_packets")

@@ -355,15 +355,20 @@ def foreign_keys(stage: Stage, topic: str, seed: int) -> str:
             what = ("--topic", topic, "--partition", str(partition), "--offset-from", "0")
             stage.lab.run(UPSTREAM, AQUEDUCT, "diode", "resend", "--config", OPTIONS, option, *what)
     stage.lab.run(UPSTREAM, "rm", "-r", made)
-    now = stage.crossing.figures(DOWNSTREAM)
-    counted = {
-        what: now[name] - before[name]
-        for what, name in (
-            ("of strangers", "downstream_keys_of_strangers_total"),
-            ("for others", "downstream_keys_for_others_total"),
-        )
-    }
-    assert all(counted.values()), counted
+
+    def refused() -> dict[str, float]:
+        now = stage.crossing.figures(DOWNSTREAM)
+        counted = {
+            what: now[name] - before[name]
+            for what, name in (
+                ("of strangers", "downstream_keys_of_strangers_total"),
+                ("for others", "downstream_keys_for_others_total"),
+            )
+        }
+        assert all(counted.values()), counted
+        return counted
+
+    counted = wait_until("the receiving end to count them", refused)
     return "key frames refused: " + ", ".join(f"{number:.0f} {what}" for what, number in counted.items())
 
 
