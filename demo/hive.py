@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -77,8 +78,11 @@ class Landing:
         return [*settings, f"{BIN}/beeline", "-u", f"jdbc:hive2://{self.host}:{SQL_PORT}/default;ssl=true"]
 
     def _behind(self) -> str:
-        """Return what has not landed yet, or is not in Hive's catalogue."""
-        self._land("status", f"--report={REPORT}")
+        """Return what has not landed yet, is not in Hive's catalogue, or did not answer."""
+        try:
+            self._land("status", f"--report={REPORT}")
+        except subprocess.CalledProcessError as error:
+            return str(error.stderr or error.stdout).strip() or str(error)
         told = json.loads(self.lab.run(self.host, "cat", REPORT).stdout)["tables"]
         [found] = [each for each in told if each["table"] == self.table]
         lags = [

@@ -21,6 +21,7 @@ SOON = (
     "--conf=spark.network.timeout=12s",
     "--conf=spark.network.timeoutInterval=2s",
 )
+EXECUTOR = "CoarseGrainedExecutorBackend"
 _numbers = count()
 
 
@@ -80,7 +81,7 @@ class SparkCluster:
 
     def executors(self, worker: str) -> list[str]:
         """Return the process ids of a worker's executors."""
-        found = self.lab.run(worker, "pgrep", "--full", "CoarseGrainedExecutorBackend", check=False)
+        found = self.lab.run(worker, "pgrep", "--full", EXECUTOR, check=False)
         return found.stdout.split()
 
     def wait_until_it_works(self, command: Command) -> None:
@@ -103,8 +104,12 @@ class SparkCluster:
         return chance.choice(at_work)
 
     def kill_executor(self, worker: str) -> None:
-        """kill -9 of a worker's executors; the worker starts others."""
-        self.lab.run(worker, "kill", "-9", *self.executors(worker))
+        """kill -9 of a worker's executors, or of the next one; the worker starts others."""
+        kill = ("pkill", "-KILL", "--full", EXECUTOR)
+        # One of an application that has ended may go by itself before the blow.
+        wait_until(
+            f"an executor of {worker}", lambda: self.lab.run(worker, *kill, check=False).returncode == 0
+        )
 
     def kill_worker(self, worker: str) -> None:
         """kill -9 of a worker and all that it has started; systemd starts it again."""
