@@ -113,7 +113,8 @@ class SparkCluster:
 
     def kill_worker(self, worker: str) -> None:
         """kill -9 of a worker and all that it has started; systemd starts it again."""
-        self.lab.run(worker, "systemctl", "kill", "--signal=KILL", "--kill-whom=all", "spark_worker")
+        kill = ("systemctl", "kill", "--signal=KILL", "--kill-whom=all", "spark_worker")
+        wait_until(f"the worker {worker}", lambda: self.lab.run(worker, *kill, check=False).returncode == 0)
 
     def kill_master(self, _: str) -> None:
         self.lab.kill(self.master, "spark_master")
