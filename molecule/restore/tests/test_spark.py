@@ -112,7 +112,9 @@ def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estat
         return [each["name"] for each in json.loads(said)]
 
     wait_until("the reconcile in the history", lambda: "aqueduct reconcile" in shown())
-    found = estate.lab.run(MASTER, "find", EVENTS, "-mindepth", "1", "-printf", "%u %M;").stdout
+    found = estate.lab.run(
+        MASTER, "find", EVENTS, "-ignore_readdir_race", "-mindepth", "1", "-printf", "%u %M;"
+    ).stdout
     rights = {each for each in found.split(";") if each}
     assert rights == {"reconcile drwxrwx---", "reconcile -rw-rw----"}
 
