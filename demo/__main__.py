@@ -26,7 +26,7 @@ STREAMED = LAB.reports / "streamed.json"
 COMPARED = LAB.reports / "links.json"
 LANDED = LAB.reports / "landed.json"
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
-CATCH_UP = "5m"
+CATCH_UP = "30m"
 
 
 def produce(site: str, origin: str, at: Moments) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import shlex
+import subprocess
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +10,8 @@ from typing import Any
 from aqueduct.estate.model import members, site_names
 from demo.lab import Lab
 
-WAIT_SECONDS = 300
-VERIFY_SECONDS = 300
+WAIT_SECONDS = 1800
+VERIFY_SECONDS = 1800
 ENVIRONMENT, HOME, USER = "/etc/aqueduct/land/environment", "/var/lib/aqueduct-land", "aqueduct-land"
 REPORT = f"{HOME}/demo.json"
 # Properties of a unit that runs as the service does.
@@ -77,8 +78,11 @@ class Landing:
         return [*settings, f"{BIN}/beeline", "-u", f"jdbc:hive2://{self.host}:{SQL_PORT}/default;ssl=true"]
 
     def _behind(self) -> str:
-        """Return what has not landed yet, or is not in Hive's catalogue."""
-        self._land("status", f"--report={REPORT}")
+        """Return what has not landed yet, is not in Hive's catalogue, or did not answer."""
+        try:
+            self._land("status", f"--report={REPORT}")
+        except subprocess.CalledProcessError as error:
+            return str(error.stderr or error.stdout).strip() or str(error)
         told = json.loads(self.lab.run(self.host, "cat", REPORT).stdout)["tables"]
         [found] = [each for each in told if each["table"] == self.table]
         lags = [

@@ -15,9 +15,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from aqueduct.estate.links import Link, read_links
 from aqueduct.estate.model import Flow, members, read_all_flows, site_names
 
-READ_SECONDS = 300
+# Bounds of what never ends by itself: a busy machine is ten times slower.
+READ_SECONDS = 1800
+RUN_SECONDS = 600
 METRICS = (
-    "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics', timeout=10).read().decode())"
+    "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics', timeout=60).read().decode())"
 )
 
 
@@ -78,13 +80,20 @@ class Lab:
         return ["docker", "exec", "--interactive", self.container(host), *command]
 
     def run(
-        self, host: str, *command: str, check: bool = True, stdin: str = "", seconds: float = 120
+        self, host: str, *command: str, check: bool = True, stdin: str = "", seconds: float = RUN_SECONDS
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a host, as root."""
         return subprocess.run(
             self.command(host, *command),
             check=check, capture_output=True, text=True, timeout=seconds, input=stdin,
         )  # fmt: skip
+
+    def journal(self, host: str, *which: str) -> str:
+        """Return messages of a host's journal, by options of journalctl, also those not written to it yet."""
+        self.run(host, "journalctl", "--sync")
+        return self.run(
+            host, "journalctl", "--no-pager", "--quiet", "--output=cat", *which, check=False
+        ).stdout
 
     def metrics(self, host: str, port: int) -> str:
         """Return what a service of a host tells Prometheus, as it writes it."""
@@ -132,7 +141,7 @@ class Lab:
             }
         )
         try:
-            numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
+            numbers = consumer.list_topics(topic, timeout=60).topics[topic].partitions
             places = [TopicPartition(topic, number, 0) for number in numbers]
             consumer.assign(places)
             yield consumer, places

@@ -24,7 +24,7 @@ LOST_PERCENT = 2
 # The link is cut when so many records were sent, until so many more were.
 BEFORE_CUT, IN_CUT = 20_000, 5_000
 UPSTREAM_PORT, DOWNSTREAM_PORT = 9810, 9830
-WAIT_SECONDS = 300.0
+WAIT_SECONDS = 1800.0
 TOPIC = "flights"
 
 Moments = Mapping[int, Callable[[], None]]  # what is to be done when so many records were written
@@ -72,10 +72,7 @@ class Crossing:
 
     def resent(self) -> int:
         """Return the records of the last resend, by its journal."""
-        said = self.lab.run(
-            *(self.link.upstream, "journalctl", "--unit", "aqueduct-diode-resend"),
-            *("--output", "cat", "--lines", "5", "--no-pager"),
-        ).stdout
+        said = self.lab.journal(self.link.upstream, "--unit=aqueduct-diode-resend", "--lines=5")
         [*_, records] = re.findall(r"with ([\d,]+) records? in them", said) or ["0"]
         return int(records.replace(",", ""))
 

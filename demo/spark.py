@@ -66,7 +66,9 @@ def logs(lab: Lab, host: str, application: str, since: float = 0) -> Iterator[li
 
     `host` keeps the event logs; `since` (seconds since the epoch) leaves out what started before.
     """
-    files = lab.run(host, "find", EVENTS, "-name", "events_*", "-type", "f").stdout.split()
+    files = lab.run(
+        host, "find", EVENTS, "-ignore_readdir_race", "-name", "events_*", "-type", "f"
+    ).stdout.split()
     for file in files:
         packed = io.BytesIO(base64.b64decode(lab.run(host, "base64", file).stdout))
         with zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True) as lines:

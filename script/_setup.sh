@@ -116,7 +116,7 @@ have_engine() {
         fi
         local waited=0
         until docker info >/dev/null 2>&1; do
-            ((++waited <= 60)) || refuse "the container engine did not start within 60 s; its log (/var/log/dockerd.log or journalctl -u docker) says why."
+            ((++waited <= 300)) || refuse "the container engine did not start within 300 s; its log (/var/log/dockerd.log or journalctl -u docker) says why."
             sleep 1
         done
     fi

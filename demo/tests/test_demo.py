@@ -78,7 +78,7 @@ def test_the_page_that_is_named_shows_the_reconciles(said: str) -> None:
         asked = subprocess.run([*shlex.split(command[1]), "--silent"], check=True, capture_output=True)
         return [each["name"] for each in json.loads(asked.stdout)]
 
-    deadline = time.monotonic() + 60  # it looks for new logs every 10 s
+    deadline = time.monotonic() + 600  # it looks for new logs every 10 s
     while shown().count("aqueduct reconcile") < 2:
         assert time.monotonic() < deadline, shown()
         time.sleep(1)

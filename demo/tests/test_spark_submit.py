@@ -69,7 +69,7 @@ class Driver:
         variables["SPARK_HOME"] = f"{HOME}/spark/lib/python3.11/site-packages/pyspark"
         given = [option for name, value in variables.items() for option in ("--env", f"{name}={value}")]
         argv = ["docker", "exec", "--workdir", HOME, *given, self.container, *command]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=600)
+        done = subprocess.run(argv, capture_output=True, text=True, timeout=3600)
         assert done.returncode == 0 or not check, done.stdout + done.stderr[-4000:]
         return done
 
@@ -141,7 +141,7 @@ def copied(topic: str, name: str) -> int:
             place, headers = message.partition() or 0, message.headers() or []
             producer.produce(name, message.value(), message.key(), partition=place, headers=headers)
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(300) == 0
     return len(places)
 
 
@@ -210,7 +210,7 @@ def shown(driver: Driver, folder: Path) -> dict[str, Counter[str]]:
     ]
     page = f"https://{MASTER}:{port}/api/v1/applications"
     ids = {log.name.removeprefix("eventlog_v2_").split(".")[0] for log in logs.iterdir()}
-    deadline = time.monotonic() + 60  # it looks for new logs every 10 s
+    deadline = time.monotonic() + 600  # it looks for new logs every 10 s
     while not ids <= {each["id"] for each in json.loads(said(*ask, page))}:
         assert time.monotonic() < deadline
         time.sleep(2)

@@ -38,18 +38,15 @@ class BackedUpSite:
             self.write(topic, (number(each) for each in range(count)), partition)
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        consumer = Consumer(self.lab.client(self.site) | {"group.id": group, "enable.auto.commit": False})
-        consumer.commit(
-            offsets=[TopicPartition(topic, partition, offset, metadata=metadata)], asynchronous=False
-        )
-        consumer.close()
+        place = TopicPartition(topic, partition, offset, metadata=metadata)
+        self.lab.commit(self.lab.client(self.site) | {"group.id": group}, [place])
 
     def end(self, topic: str) -> int:
         """Sum of the partitions' end offsets, open transactions included; 0 where there is no topic."""
         settings = {"group.id": "ends", "isolation.level": "read_uncommitted"}
         consumer = Consumer(self.lab.client(self.site) | settings)
         try:
-            topics = consumer.list_topics(timeout=30).topics
+            topics = consumer.list_topics(timeout=60).topics
             partitions = topics[topic].partitions if topic in topics else ()
             places = [TopicPartition(topic, each) for each in partitions]
             return sum(watermarks(consumer, place)[1] for place in places)
@@ -88,7 +85,7 @@ class BackedUpSite:
         )
 
     def aqueduct(
-        self, verb: str, *arguments: str, seconds: int = 240, user: str = "scenario"
+        self, verb: str, *arguments: str, seconds: int = 1800, user: str = "scenario"
     ) -> tuple[int, str]:
         """Its exit code, and what it said."""
         process = self.start(verb, *arguments, user=user)
@@ -103,7 +100,9 @@ class BackedUpSite:
         """These files, and when each was written."""
         directory = self.lab.variables[self.store].get("object_store_data_directory", "/var/lib/object_store")
         segments = ("-path", f"*{prefix}/topics/*", "-name", "*.log*", "-type", "f", "-printf", "%p\t%T@\n")
-        lines = self.lab.run(self.store, "find", directory, *segments).stdout.splitlines()
+        # The server has files of its own that come and go.
+        found = self.lab.run(self.store, "find", directory, "-ignore_readdir_race", *segments)
+        lines = found.stdout.splitlines()
         return {(path, at) for path, _, at in (line.partition("\t") for line in lines)}
 
     def flip(self, path: Path) -> None:
@@ -118,7 +117,7 @@ def kill_while_it_writes(
     """kill -9 of a command after the first thing that it wrote, as `written` tells, and before it ended."""
     before, began = written(), time.monotonic()
     process = start()
-    wait_until("something written", lambda: written() != before, 60)
+    wait_until("something written", lambda: written() != before)
     time.sleep(chance.uniform(0, 2))
     process.kill()
     said, _ = process.communicate()

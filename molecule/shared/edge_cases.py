@@ -31,7 +31,7 @@ def make(lab: Lab, host: str, topic: str, partitions: int = 1, **config: str) ->
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin = lab.admin(host)
     admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
-    wait_until(f"topic {topic}", lambda: topic in admin.list_topics().topics, 30)
+    wait_until(f"topic {topic}", lambda: topic in admin.list_topics().topics)
 
 
 def write(lab: Lab, host: str, topic: str, records: Iterable[Record], partition: int = -1) -> None:
@@ -48,7 +48,7 @@ def write(lab: Lab, host: str, topic: str, records: Iterable[Record], partition:
             on_delivery=lambda error, _: failures.append(str(error)) if error else None,
         )
         producer.poll(0)
-    assert producer.flush(120) == 0
+    assert producer.flush(300) == 0
     assert failures == []
 
 
@@ -58,20 +58,20 @@ def transaction(
     """Seven records; `open` leaves it so, for as long as the producer is kept."""
     settings = lab.client(host) | {
         "transactional.id": f"{topic}-{number}",
-        "transaction.timeout.ms": 600_000,
+        "transaction.timeout.ms": 900_000,  # the most that brokers allow
     }
     producer = Producer(settings)
-    producer.init_transactions(30)
+    producer.init_transactions(300)  # the first of a cluster waits for the coordinator's topic
     producer.begin_transaction()
     for each in range(7):
         producer.produce(
             topic, b"%s %d.%d" % (end.encode(), number, each), partition=0, timestamp=1_000 + each
         )
-    producer.flush(30)
+    producer.flush(300)
     if end == "commit":
-        producer.commit_transaction(30)
+        producer.commit_transaction(300)
     elif end == "abort":
-        producer.abort_transaction(30)
+        producer.abort_transaction(300)
     return producer
 
 

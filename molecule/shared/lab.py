@@ -4,11 +4,11 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 import demo.lab
@@ -16,6 +16,8 @@ from demo.lab import to_the_end
 
 # Molecule has Ansible colour each line, and so cuts the sentences that go over several.
 PLAIN = {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORCE_COLOR": "0"}
+# Bounds of what never ends by itself. They prove nothing about speed: a busy machine is ten times slower.
+WAIT_SECONDS, PLAY_SECONDS = 900, 3600
 
 
 @dataclass(frozen=True)
@@ -50,16 +52,14 @@ class Lab(demo.lab.Lab):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=PLAY_SECONDS,
             env={**os.environ, **PLAIN},
         )
 
     def kill(self, host: str, unit: str) -> None:
         """kill -9 of a unit's process, or where it has none for a moment, of the next one."""
         kill = ("systemctl", "kill", "--signal=KILL", "--kill-whom=main", unit)
-        wait_until(
-            f"{unit} to have a process", lambda: self.run(host, *kill, check=False).returncode == 0, 60
-        )
+        wait_until(f"{unit} to have a process", lambda: self.run(host, *kill, check=False).returncode == 0)
 
     def lose(self, host: str) -> None:
         """Take a host away, for good."""
@@ -96,6 +96,19 @@ class Lab(demo.lab.Lab):
             }
         )
 
+    def commit(self, client: Mapping[str, object], places: Sequence[TopicPartition]) -> None:
+        """Commit a group's offsets, when its coordinator accepts them: it may not have read its log yet."""
+
+        def committed() -> bool:
+            consumer = Consumer({**client, "enable.auto.commit": False})
+            try:
+                consumer.commit(offsets=[*places], asynchronous=False)
+                return True
+            finally:
+                consumer.close()
+
+        wait_until(f"a commit of {client['group.id']}", committed)
+
     def read(self, host: str, topic: str, *, isolation: str = "read_committed") -> dict[int, list[Record]]:
         """All records of a topic, by partition, in order."""
         return {
@@ -116,7 +129,9 @@ class Lab(demo.lab.Lab):
             return found
 
 
-def wait_until(what: str, condition: Callable[[], Any], seconds: float = 180, every: float = 0.1) -> Any:
+def wait_until(
+    what: str, condition: Callable[[], Any], seconds: float = WAIT_SECONDS, every: float = 0.1
+) -> Any:
     """Poll until the condition holds; its value. An exception counts as not yet, and is shown if it stays.
 
     A condition that takes longer than `every` is followed by a pause twice as long, of 2 s at most: asking

@@ -67,7 +67,7 @@ def check(lab: Any) -> None:
         return seen
 
     def look_when_all_run(host: str) -> Any:
-        return wait_until(f"all services of {host}", lambda: look(host), 60)
+        return wait_until(f"all services of {host}", lambda: look(host))
 
     with ThreadPoolExecutor() as pool:
         found = dict(zip(lab.variables, pool.map(look_when_all_run, lab.variables), strict=True))
@@ -88,6 +88,7 @@ def look_here() -> dict[str, list[str]]:
             for name in installed - {*WITHOUT_PROCESS}
             if not any(each == name or _is_of(each, name) for each in running)
         ]
+        idle += [name for name, unit in running.items() if _is_still_systemd(unit["MainPID"])]
         for marker in MARKERS:
             Path(marker).touch()
         try:
@@ -107,8 +108,9 @@ def _is_off(name: str) -> bool:
     if name.endswith("@"):
         return False
     asked = ("systemctl", "show", "--property=UnitFileState,ActiveState", f"{name}.service")
-    said = {*_said(*asked).split()}
-    return said in ({f"UnitFileState={state}", "ActiveState=inactive"} for state in ("disabled", "static"))
+    found = dict(line.split("=", 1) for line in _said(*asked).splitlines())
+    # One that has failed ran by its timer before.
+    return found["UnitFileState"] in ("disabled", "static") and found["ActiveState"] in ("inactive", "failed")
 
 
 @contextmanager
@@ -120,7 +122,9 @@ def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
             added = Path(f"/run/systemd/system/{name}.service.d/sandbox.conf")
             added.parent.mkdir(parents=True, exist_ok=True)
             started.append((name, added))
-            added.write_text("[Service]\nExecStartPre=\nExecStart=\nExecStart=/usr/bin/sleep 600\n")
+            # The start of such a type ends when the process has its sandbox.
+            service = "Type=exec\nExecStartPre=\nExecStart=\nExecStart=/usr/bin/sleep infinity\n"
+            added.write_text(f"[Service]\n{service}")
         if started:
             _said("systemctl", "daemon-reload")
             _said("systemctl", "start", *(name for name, _ in started))
@@ -132,6 +136,11 @@ def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
             added.parent.rmdir()
         if started:
             _said("systemctl", "daemon-reload")
+
+
+def _is_still_systemd(process: str) -> bool:
+    """Return whether a process that systemd has forked does not run its program yet, which is in brackets."""
+    return Path("/proc", process, "comm").read_text().startswith("(")
 
 
 def _is_of(name: str, template: str) -> bool:

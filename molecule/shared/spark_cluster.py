@@ -14,13 +14,14 @@ import demo.spark
 
 AQUEDUCT = "/opt/aqueduct/spark/bin/aqueduct"
 # A worker that hangs is given up soon, so that a test needs not wait for it; a cluster that recovers beside
-# other scenarios takes longer than a minute.
+# other scenarios takes minutes.
 SOON = (
-    "--wait=150s",
+    "--wait=600s",
     "--conf=spark.executor.heartbeatInterval=2s",
     "--conf=spark.network.timeout=12s",
     "--conf=spark.network.timeoutInterval=2s",
 )
+EXECUTOR = "CoarseGrainedExecutorBackend"
 _numbers = count()
 
 
@@ -62,8 +63,8 @@ class Command:
 
     def ended(self) -> tuple[int, str]:
         """Return its exit code, and what it said."""
-        code = self._process.wait(300)
-        self._reader.join(10)
+        code = self._process.wait(1800)
+        self._reader.join(60)
         return code, self.said
 
 
@@ -80,7 +81,7 @@ class SparkCluster:
 
     def executors(self, worker: str) -> list[str]:
         """Return the process ids of a worker's executors."""
-        found = self.lab.run(worker, "pgrep", "--full", "CoarseGrainedExecutorBackend", check=False)
+        found = self.lab.run(worker, "pgrep", "--full", EXECUTOR, check=False)
         return found.stdout.split()
 
     def wait_until_it_works(self, command: Command) -> None:
@@ -89,7 +90,7 @@ class SparkCluster:
         def works() -> bool:
             return f"on Spark at {self.url}," in command.said or not command.running
 
-        wait_until("the command to work on Spark", works, 120)
+        wait_until("the command to work on Spark", works)
         assert command.running, f"it had ended: {command.said}"
 
     def at_work(self) -> list[str]:
@@ -99,16 +100,21 @@ class SparkCluster:
         return [worker for worker, found in seen if found.returncode == 0]
 
     def _one_at_work(self, chance: random.Random) -> str:
-        at_work: list[str] = wait_until("a worker at work", self.at_work, 120)
+        at_work: list[str] = wait_until("a worker at work", self.at_work)
         return chance.choice(at_work)
 
     def kill_executor(self, worker: str) -> None:
-        """kill -9 of a worker's executors; the worker starts others."""
-        self.lab.run(worker, "kill", "-9", *self.executors(worker))
+        """kill -9 of a worker's executors, or of the next one; the worker starts others."""
+        kill = ("pkill", "-KILL", "--full", EXECUTOR)
+        # One of an application that has ended may go by itself before the blow.
+        wait_until(
+            f"an executor of {worker}", lambda: self.lab.run(worker, *kill, check=False).returncode == 0
+        )
 
     def kill_worker(self, worker: str) -> None:
         """kill -9 of a worker and all that it has started; systemd starts it again."""
-        self.lab.run(worker, "systemctl", "kill", "--signal=KILL", "--kill-whom=all", "spark_worker")
+        kill = ("systemctl", "kill", "--signal=KILL", "--kill-whom=all", "spark_worker")
+        wait_until(f"the worker {worker}", lambda: self.lab.run(worker, *kill, check=False).returncode == 0)
 
     def kill_master(self, _: str) -> None:
         self.lab.kill(self.master, "spark_master")
@@ -139,7 +145,7 @@ class SparkCluster:
         stopped = time.monotonic()
         self.lab.run(worker, *signal, "--signal=STOP", "spark_worker")
         try:
-            wait_until(f"another worker with the task of {worker}, which hangs", given, 120)
+            wait_until(f"another worker with the task of {worker}, which hangs", given)
         finally:
             self.lab.run(worker, *signal, "--signal=CONT", "spark_worker")
         print(f"{worker} hung for {time.monotonic() - stopped:.0f} s, and came back as a zombie", flush=True)

@@ -23,7 +23,13 @@ class Traffic(threading.Thread):
         self._many = first
         self._over = threading.Event()
         self._producer = Producer(
-            {**client, "enable.idempotence": True, "linger.ms": 5, "message.timeout.ms": 300_000}
+            {
+                **client,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "message.timeout.ms": 300_000,
+                "queue.buffering.max.messages": 1_000_000,  # of all minutes in which no broker accepts them
+            }
         )
         self._consumer = Consumer(
             {**client, "group.id": group, "auto.offset.reset": "earliest", "enable.auto.commit": False}
@@ -39,14 +45,16 @@ class Traffic(threading.Thread):
             self.sent[partition].append(value)
             self._producer.poll(0)
             number += 1
-        if left := self._producer.flush(120):
+        if left := self._producer.flush(300):
             self.faults.append(f"{left} records were not delivered")
-        reading.join(120)
+        reading.join(600)
+        if reading.is_alive():
+            self.faults.append("the group did not read all records within 600 s")
 
     def finish(self) -> None:
         """Return when all that was written was acknowledged and read."""
         self._over.set()
-        self.join(300)
+        self.join(1200)
         assert not self.is_alive(), "the traffic does not end"
         assert not self.faults, self.faults[:3]
 

@@ -57,10 +57,10 @@ class Writer(threading.Thread):
 
     def stop(self) -> None:
         self._stop_asked.set()
-        self.join(timeout=300)
+        self.join(timeout=600)
 
     def finish(self) -> int:
         self.stop()
-        assert not self.is_alive(), f"the producer to {self.name} did not finish within 300 s"
+        assert not self.is_alive(), f"the producer to {self.name} did not finish within 600 s"
         assert not self.failures, f"{len(self.failures)} records to {self.name} failed: {self.failures[0]}"
         return self.acknowledged

@@ -199,6 +199,7 @@ class Systemd:
         )
 
     def _journal(self, unit: str) -> list[str]:
+        self._run(["journalctl", "--sync"])  # else it may lack the last lines
         show = ["journalctl", f"--unit={unit}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
         return self._run(show).stdout.splitlines()
 

@@ -39,6 +39,7 @@ OTHERS = {
     "--since",
     "--grep",
     "--quiet",
+    "--sync",
     "--property",
     "--value",
 }

@@ -13,6 +13,7 @@ WORKERS = ("lake-connect-1", "lake-connect-2")
 TO_DATABASE, TO_FILES, FROM_FILES = "flights-to-warehouse", "notes-to-files", "lines-from-files"
 CONFIG = "/etc/aqueduct/connect"
 POISON = b"this is not JSON"
+REBALANCE = 409  # Connect's answer while workers share out their tasks
 GOOD = 500  # records before the poison, and after it
 PORT = 8083
 
@@ -28,7 +29,7 @@ request = urllib.request.Request(url, body.encode() or None, headers, method=met
 https = urllib.request.HTTPSHandler(context=context)
 opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
 try:
-    with opener.open(request, timeout=30) as answer:
+    with opener.open(request, timeout=120) as answer:
         print(json.dumps([answer.status, answer.read().decode()]))
 except urllib.error.HTTPError as error:
     print(json.dumps([error.code, error.read().decode()]))
@@ -57,7 +58,14 @@ class Site:
     def ask(
         self, path: str, method: str = "GET", body: str = "", worker: str = WORKERS[0]
     ) -> tuple[int, str]:
-        done = self.request(path, method, body, worker)
+        """Return the status and the answer, after a rebalance."""
+
+        def answered() -> "subprocess.CompletedProcess[str] | None":
+            done = self.request(path, method, body, worker)
+            rebalances = done.returncode == 0 and json.loads(done.stdout)[0] == REBALANCE
+            return None if rebalances else done
+
+        done = wait_until(f"the end of a rebalance, for {method} {path}", answered)
         assert done.returncode == 0, done.stderr
         status, answer = json.loads(done.stdout)
         return status, answer
@@ -97,6 +105,13 @@ class Site:
             for each in (status["connector"], *status["tasks"])
         }
 
+    def wait_until_states(self, connector: str, *states: str) -> None:
+        """Wait until a connector with its tasks is in these states, and no other."""
+        wait_until(
+            f"{connector} {' or '.join(states)}",
+            lambda: {state for state, _ in self.states(connector)} == {*states},
+        )
+
     def wait_until_all_run(
         self,
         *hosts: str,
@@ -115,7 +130,7 @@ class Site:
         producer = self.lab.producer(BROKER, "writer")
         for value in values:
             producer.produce(topic, value, partition=0)
-        assert producer.flush(120) == 0
+        assert producer.flush(300) == 0
 
     def rows(self) -> dict[int, str]:
         """What is in the database: id and text."""
@@ -140,8 +155,7 @@ class Site:
     def journal(self, host: str) -> str:
         """What the worker said since it was last started."""
         start = self.show(host, "InvocationID")["InvocationID"]
-        show = ("journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={start}")
-        return self.lab.run(host, *show).stdout
+        return self.lab.journal(host, f"_SYSTEMD_INVOCATION_ID={start}")
 
     def figures(self, host: str) -> dict[str, float]:
         """What the host tells Prometheus: name with labels, and value."""

@@ -72,15 +72,17 @@ def test_memory_and_cpu_stay_flat_when_everything_is_poison(poisoned: Site) -> N
     before = {host: poisoned.show(host, "MainPID", "NRestarts") for host in WORKERS}
     known = len(poisoned.letters(TO_FILES))
     poisoned.write("notes", [POISON + b" " * 10_000] * 2_000)
-    wait_until("all of it as dead letters", lambda: len(poisoned.letters(TO_FILES)) == known + 2_000)
+    wait_until("all of it as dead letters", lambda: len(poisoned.letters(TO_FILES)) >= known + 2_000)
     for host in WORKERS:
         shown = poisoned.show(host, "MainPID", "NRestarts", "MemoryCurrent", "MemoryMax")
         assert shown.items() >= before[host].items()
         assert int(shown["MemoryCurrent"]) < int(shown["MemoryMax"]) < 1 << 30
         assert "java.lang.OutOfMemoryError" not in poisoned.journal(host)
+    # One that turns in circles never is idle; one that has just ended work may not be at once.
     with ThreadPoolExecutor() as pool:
-        idle = list(pool.map(lambda host: measure_cpu(poisoned, host), WORKERS))
-    assert max(idle) < 0.5
+        wait_until(
+            "idle workers", lambda: max(pool.map(lambda host: measure_cpu(poisoned, host), WORKERS)) < 0.5
+        )
 
 
 def measure_cpu(site: Site, host: str) -> float:
@@ -133,8 +135,10 @@ def test_rest_answers_connect_and_admin_alone(site: Site, tmp_path: Path, host: 
                 assert (answered, "only connect-lake, admin may use REST" in said) == (403, True), principal
             else:
                 assert answered != 403, said
-    said = site.lab.run(WORKERS[0], "journalctl", "--no-pager", "--output=cat", "--unit=connect_rest").stdout
-    assert '"mirror-lake" of' in said
+    said = wait_until(
+        "the refusal in the proxy's log",
+        lambda: '"mirror-lake" of' in (said := site.lab.journal(WORKERS[0], "--unit=connect_rest")) and said,
+    )
     assert '"admin" of' not in said
     own = site.request("/connectors", host=host)
     assert json.loads(own.stdout)[0] == 200
@@ -192,10 +196,14 @@ def test_no_secret_is_shown(site: Site) -> None:
 
 def test_the_figures_are_for_this_host_alone(site: Site) -> None:
     site.wait_until_all_run(*WORKERS)
-    found = {name for host in WORKERS for name in site.figures(host)}
-    assert f'kafka_connect_task_status{{connector="{TO_DATABASE}",status="running",task="0"}}' in found
+    runs = f'kafka_connect_task_status{{connector="{TO_DATABASE}",status="running",task="0"}}'
     read = "kafka_connect_sink_task_metrics_sink_record_read{"
-    assert [name for name in found if name.startswith(read)]
+
+    def told() -> bool:
+        found = {name for host in WORKERS for name in site.figures(host)}
+        return runs in found and any(name.startswith(read) for name in found)
+
+    wait_until("the figures of a task that runs", told)
     for host in WORKERS:
         connect = f"import socket; socket.create_connection(('{host}', 9404), 10)"
         refused = site.lab.run(BROKER, "python3", "-c", connect, check=False)

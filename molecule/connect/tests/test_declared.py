@@ -17,7 +17,11 @@ def afterwards_as_declared(poisoned: Site) -> Iterator[None]:
     pids = [poisoned.show(host, "MainPID") for host in WORKERS]
     yield
     poisoned.play(poisoned.declared())
-    assert "batch.size" not in poisoned.rest(f"/connectors/{TO_DATABASE}/config")
+    # Each worker hears of a configuration by Kafka, the one that is asked here perhaps later than others.
+    wait_until(
+        "the declared configuration",
+        lambda: "batch.size" not in poisoned.rest(f"/connectors/{TO_DATABASE}/config"),
+    )
     poisoned.wait_until_all_run(*WORKERS)
     assert [poisoned.show(host, "MainPID") for host in WORKERS] == pids  # no worker is touched
 
@@ -36,11 +40,14 @@ def test_what_is_declared_otherwise_is_made_so_and_nothing_else(site: Site) -> N
     before = site.rest("/connectors?expand=info")
     changed = site.declared({TO_DATABASE: {"batch.size": 77}}, paused=FROM_FILES)
     assert "changed=1" in site.play(changed)
+    wait_until(
+        "the changed setting",
+        lambda: site.rest(f"/connectors/{TO_DATABASE}/config").get("batch.size") == "77",
+    )
     after = site.rest("/connectors?expand=info")
-    assert after[TO_DATABASE]["info"]["config"]["batch.size"] == "77"
     assert [name for name in before if before[name] != after[name]] == [TO_DATABASE]
-    assert {state for state, _ in site.states(FROM_FILES)} == {"PAUSED"}
-    assert {state for state, _ in site.states(TO_DATABASE)} == {"RUNNING"}
+    site.wait_until_states(FROM_FILES, "PAUSED")
+    site.wait_until_states(TO_DATABASE, "RUNNING")
 
 
 def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: Site) -> None:
@@ -52,8 +59,8 @@ def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: 
     text = "org.apache.kafka.connect.storage.StringConverter"
     mended = poisoned.declared({TO_FILES: {"value.converter": text}}, absent=FROM_FILES)
     poisoned.play([each for each in mended if each["name"] != TO_DATABASE])
-    assert poisoned.ask(f"/connectors/{FROM_FILES}")[0] == 404
-    assert {state for state, _ in poisoned.states(TO_DATABASE)} == {"RUNNING"}  # though it is not listed
+    wait_until("one connector less", lambda: poisoned.ask(f"/connectors/{FROM_FILES}")[0] == 404)
+    poisoned.wait_until_states(TO_DATABASE, "RUNNING")  # though it is not listed
 
     for _ in range(2):  # what was sent back is not sent again
         done = poisoned.lab.play("dlq_replay", connector=TO_FILES)

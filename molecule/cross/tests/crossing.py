@@ -35,8 +35,8 @@ class Crossing:
                 headers=list(flight.headers),
             )
             if number % 1000 == 0:  # so that there are many batches, of which some may be lost
-                producer.flush(60)
-        assert producer.flush(60) == 0
+                producer.flush(300)
+        assert producer.flush(300) == 0
 
     def sent(self) -> dict[int, list[Record]]:
         return self.lab.read(SOURCE, TOPIC)
@@ -58,6 +58,16 @@ class Crossing:
                 if not entry["retired"]:
                     newest[entry["topic"]][entry["partition"]] = entry
         return newest
+
+    def wait_until_no_gaps(self) -> None:
+        """Wait until the ledger has all partitions of the flights, and lists nothing of them as missing."""
+
+        def complete() -> bool:
+            gaps = [entry["gaps"] for entry in self.ledgers()[TOPIC].values()]
+            assert gaps == [[]] * 4, gaps
+            return True
+
+        wait_until("a ledger without gaps", complete)
 
     def packets_out(self) -> int:
         """That left the enclave's host by the link's network card since it was made."""
@@ -106,10 +116,10 @@ class Crossing:
         group = f"aqueduct-diode-enclave-{'second' if second else 'pro1'}"
         consumer = Consumer({**self.lab.client(SOURCE), "group.id": group})
         try:
-            known = consumer.list_topics(timeout=30).topics
+            known = consumer.list_topics(timeout=60).topics
             places = [TopicPartition(topic, number) for topic in topics for number in known[topic].partitions]
             ends = [watermarks(consumer, place)[1] for place in places]
-            reached = [place.offset for place in consumer.committed(places, 30)]
+            reached = [place.offset for place in consumer.committed(places, 60)]
             assert min(reached) >= 0, "some are not followed yet"
             return sum(end - offset for end, offset in zip(ends, reached, strict=True))
         finally:

@@ -55,8 +55,8 @@ class Stage:
                 headers=list(record.headers),
             )
             if number % BATCH == BATCH - 1:
-                assert producer.flush(60) == 0
-        assert producer.flush(60) == 0
+                assert producer.flush(300) == 0
+        assert producer.flush(300) == 0
 
     @contextmanager
     def streaming(self, topic: str, seed: int) -> Iterator[None]:
@@ -76,7 +76,7 @@ class Stage:
             yield
         finally:
             stopping.set()
-            writer.join(120)
+            writer.join(600)
         assert not writer.is_alive()
         assert failures == []
         self.crossing.wait_until_sent(topic)
@@ -88,7 +88,7 @@ class Stage:
         """And wait until systemd has started it again."""
         before = self.crossing.started(host, unit)
         self.lab.kill(host, unit)
-        wait_until(f"{unit} to be back", lambda: self.crossing.started(host, unit) != before, 60)
+        wait_until(f"{unit} to be back", lambda: self.crossing.started(host, unit) != before)
 
     def hears(self) -> None:
         """The receiving end has keys of who sends."""
@@ -109,9 +109,9 @@ class Stage:
             blow = self.lab.start(DOWNSTREAM, "sh", "-c", f"{pid}; echo ready; read _; kill -9 $pid")
             assert blow.stdout is not None
             assert blow.stdout.readline() == "ready\n"
-            wait_until("dedup at work", lambda: ends(of_all, topic) > before, 120, every=0.005)
+            wait_until("dedup at work", lambda: ends(of_all, topic) > before, every=0.005)
             time.sleep(seconds)
-            blow.communicate("\n", timeout=30)
+            blow.communicate("\n", timeout=600)
             return ends(of_committed, topic) < ends(of_all, topic)
 
     def _reader(self, isolation: str) -> Consumer:
@@ -305,7 +305,7 @@ def dedup_s_cluster_dies(stage: Stage, topic: str, seed: int) -> str:
         """By a driver that waits for the master's word, which was killed, too."""
         return sum(each["Event"] == EXECUTOR_LOST for each in dedup_events(stage.lab, began)) >= 2
 
-    wait_until("the driver to know that it lost two executors", both_lost, 120)
+    wait_until("the driver to know that it lost two executors", both_lost)
     return f"kill -9 of Spark's {', '.join(faults)}, while records came"
 
 
@@ -355,15 +355,20 @@ def foreign_keys(stage: Stage, topic: str, seed: int) -> str:
             what = ("--topic", topic, "--partition", str(partition), "--offset-from", "0")
             stage.lab.run(UPSTREAM, AQUEDUCT, "diode", "resend", "--config", OPTIONS, option, *what)
     stage.lab.run(UPSTREAM, "rm", "-r", made)
-    now = stage.crossing.figures(DOWNSTREAM)
-    counted = {
-        what: now[name] - before[name]
-        for what, name in (
-            ("of strangers", "downstream_keys_of_strangers_total"),
-            ("for others", "downstream_keys_for_others_total"),
-        )
-    }
-    assert all(counted.values()), counted
+
+    def refused() -> dict[str, float]:
+        now = stage.crossing.figures(DOWNSTREAM)
+        counted = {
+            what: now[name] - before[name]
+            for what, name in (
+                ("of strangers", "downstream_keys_of_strangers_total"),
+                ("for others", "downstream_keys_for_others_total"),
+            )
+        }
+        assert all(counted.values()), counted
+        return counted
+
+    counted = wait_until("the receiving end to count them", refused)
     return "key frames refused: " + ", ".join(f"{number:.0f} {what}" for what, number in counted.items())
 
 

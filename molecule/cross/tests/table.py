@@ -172,7 +172,7 @@ def ready(crossing: Crossing, rows: list[Row]) -> None:
     for row in rows:
         if row.fault.source == edge_cases.COMPACTED:
             compacted = edge_cases.fill_compacted(lab, SOURCE, row.topic)
-            wait_until("holes in the compacted topic", compacted, 90, every=1)
+            wait_until("holes in the compacted topic", compacted, every=1)
 
 
 def inflict(stage: Stage, row: Row) -> None:
@@ -238,7 +238,7 @@ def resend(crossing: Crossing, outcome: Outcome) -> None:
         sent = lab.play("resend", "--limit", "site_pro1")
         assert sent.returncode == 0, sent.stdout
         try:
-            wait_until("an empty ledger", lambda: missing(crossing) == 0, 30)
+            wait_until("an empty ledger", lambda: missing(crossing) == 0, 180)  # else some were lost again
         except AssertionError as error:
             print(error, flush=True)
         else:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import sandboxes
-from crossing import DOWNSTREAM, SOURCE, TARGET, TOPIC, UPSTREAM, WORKERS, Crossing, count
+from crossing import DOWNSTREAM, SOURCE, TARGET, UPSTREAM, WORKERS, Crossing, count
 from lab import Lab, wait_until
 
 from demo.flights import flights
@@ -27,8 +27,7 @@ def test_flights_cross_once_and_in_order(crossing: Crossing) -> None:
     sent = crossing.sent()
     assert count(sent) >= 20_000
     assert crossing.arrived() == sent
-    wait_until("the ledger of all partitions", lambda: len(crossing.ledgers()[TOPIC]) == 4)
-    assert [entry["gaps"] for entry in crossing.ledgers()[TOPIC].values()] == [[]] * 4
+    crossing.wait_until_no_gaps()
 
 
 def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
@@ -42,10 +41,21 @@ def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
 def test_dedup_works_on_both_workers_in_one_session(crossing: Crossing) -> None:
     """By what Spark itself logged: round after round on the same executors."""
     asked = (crossing.lab, DOWNSTREAM, "aqueduct dedup")
-    before = wait_until("rounds", lambda: (found := tasks_by_host(*asked)).total() >= 4 and found, every=1)
-    assert set(before) == {*WORKERS}
-    wait_until("another round", lambda: tasks_by_host(*asked).total() > before.total(), 60, every=1)
-    assert len([*logs(*asked)]) == 1
+    starts = [
+        each["Timestamp"]
+        for log in logs(*asked)
+        for each in log
+        if each["Event"] == "SparkListenerApplicationStart"
+    ]
+    newest = (*asked, max(starts) / 1000 - 0.01)  # one before may have ended while the estate was deployed
+    # Which worker gets a task is Spark's choice, so it may take some rounds until both have had some.
+    before = wait_until(
+        "rounds on both workers",
+        lambda: {*(found := tasks_by_host(*newest))} == {*WORKERS} and found,
+        every=1,
+    )
+    wait_until("another round", lambda: tasks_by_host(*newest).total() > before.total(), every=1)
+    assert len([*logs(*newest)]) == 1, "a session began meanwhile"
 
 
 def test_plain_records_cross_without_dedup(crossing: Crossing) -> None:
@@ -55,11 +65,11 @@ def test_plain_records_cross_without_dedup(crossing: Crossing) -> None:
     producer = lab.producer(SOURCE, "admin")
     for number in range(500):
         producer.produce("plain", f"{number}", b"k", headers=[("h", b"1")])
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     sent = set(lab.read(SOURCE, "plain")[0])
     assert len(sent) >= 500
     wait_until("plain records in the enclave", lambda: set(lab.read(TARGET, "plain")[0]) == sent)
-    assert "diode-raw-plain" not in lab.admin(TARGET).list_topics(timeout=30).topics
+    assert "diode-raw-plain" not in lab.admin(TARGET).list_topics(timeout=60).topics
 
 
 def test_nothing_flows_back(crossing: Crossing) -> None:
@@ -129,7 +139,7 @@ def test_without_the_rule_packets_would_flow_back(crossing: Crossing) -> None:
     )
     try:
         crossing.knock()
-        wait_until("an answer", lambda: crossing.packets_out() > silent, seconds=10)
+        wait_until("an answer", lambda: crossing.packets_out() > silent)
     finally:
         lab.run(DOWNSTREAM, "systemctl", "start", *(f"diode_downstream@{link}" for link in LINKS))
     answered, before = crossing.packets_out(), crossing.packets_in()
@@ -142,15 +152,13 @@ def test_data_flows_again_when_the_receiving_host_was_restarted(crossing: Crossi
     """Without a playbook: services, the card's address and the rule that lets nothing out are there again."""
     crossing.lab.restart(DOWNSTREAM)
     # What is sent before the sender's next key can't be opened.
-    wait_until(
-        "the sender's key", lambda: crossing.figures(DOWNSTREAM)["downstream_beats_total"] > 0, seconds=60
-    )
+    wait_until("the sender's key", lambda: crossing.figures(DOWNSTREAM)["downstream_beats_total"] > 0)
     before = count(crossing.sent())
     crossing.write(islice(flights("EWR"), before, before + 2_000))
     sent = crossing.sent()
     assert count(sent) == before + 2_000
     wait_until("what was sent since", lambda: crossing.arrived() == sent)
-    assert [entry["gaps"] for entry in crossing.ledgers()[TOPIC].values()] == [[]] * 4
+    crossing.wait_until_no_gaps()
     crossing.knock()
     before = crossing.packets_in()
     wait_until("what was sent at the enclave's network card", lambda: crossing.packets_in() > before + 20)

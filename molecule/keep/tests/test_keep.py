@@ -1,6 +1,7 @@
 """Backups stay within bounds, whatever prune meets or is killed by, and each snapshot that stays restores."""
 
 import random
+import re
 import time
 
 import pytest
@@ -33,7 +34,7 @@ def test_ten_periods_of_backup_and_prune_at_once(kept: Kept) -> None:
     )
     seen: set[int] = set()
     try:
-        wait_until("a first snapshot", lambda: kept.aqueduct("snapshots", "--store", store)[0] == 0, 60)
+        wait_until("a first snapshot", lambda: kept.aqueduct("snapshots", "--store", store)[0] == 0)
         for period in range(1, PERIODS + 1):
             kept.write("plain", (number(period * 100 + each) for each in range(100)))
             kept.write("compacted", rewritten(period))
@@ -50,7 +51,7 @@ def test_ten_periods_of_backup_and_prune_at_once(kept: Kept) -> None:
         assert states.count("ACTIVATE") == 1
     finally:
         backup.terminate()
-        said, _ = backup.communicate(timeout=60)
+        said, _ = backup.communicate(timeout=900)
     assert "Traceback" not in said, said
     kept.back_up(store, "plain", "compacted")
     code, said = kept.prune(store, "--keep-last", str(KEPT), "--orphan-hours", "0.0001")
@@ -85,12 +86,21 @@ folder, number = sys.argv[1], int(sys.argv[2])
 def files(): return sum(len(names) for _, _, names in os.walk(folder))
 shown = ["systemctl", "show", "--property=MainPID", "--value", "object_store"]
 server = int(subprocess.run(shown, check=True, capture_output=True, text=True).stdout)
-before, deadline = files(), time.monotonic() + 90
+before, deadline = files(), time.monotonic() + 600
 print("watching", flush=True)
 while before - files() < number and time.monotonic() < deadline: pass
 os.kill(server, signal.SIGKILL)
 print(before - files(), "of", before, flush=True)
 """
+
+
+def would_remove(kept: Kept, *prune: str) -> int:
+    """Return the number of objects that a prune would remove."""
+    code, said = kept.aqueduct(*prune, user="pruner")
+    assert code == 0, said
+    [total] = [line for line in said.splitlines() if line.startswith("Would remove ")]
+    found = re.findall(r"([\d,]+) (?:object|orphan)s? \(", total)
+    return sum(int(each.replace(",", "")) for each in found)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -106,25 +116,27 @@ def test_a_prune_that_is_killed_in_the_middle(kept: Kept, seed: int) -> None:
         for period in range(1, 10):
             before = kept.generations(topic, topic)
             kept.write(topic, rewritten(period))
-            wait_until(
-                "another generation", lambda before=before: kept.generations(topic, topic) > before, 90
-            )
+            wait_until("another generation", lambda before=before: kept.generations(topic, topic) > before)
     finally:
         backup.terminate()
-        backup.communicate(timeout=60)
+        backup.communicate(timeout=900)
     kept.write(topic, rewritten(10))
     kept.back_up(store, topic)
     newest = kept.snapshots(store)[-1]["id"]
     objects = len(kept.written(topic))
     prune = ("prune", "--store", store, "--keep-last", "1", "--orphan-hours", "0.0001")
     for most in (3, 60):  # what the first one leaves has no manifest any more, perhaps
+        goes = would_remove(kept, *prune)
+        if goes == 0:  # the store was killed late, with nothing left for a second one
+            print("the first prune removed all")
+            break
         cut = kept.lab.start(
             STORE,
             "python3",
             "-c",
             POWER_CUT,
             f"/var/lib/object_store/scratch/{topic}",
-            str(chance.randint(1, most)),
+            str(chance.randint(1, min(most, goes))),
         )
         assert cut.stdout
         assert cut.stdout.readline() == "watching\n"
@@ -132,8 +144,8 @@ def test_a_prune_that_is_killed_in_the_middle(kept: Kept, seed: int) -> None:
         removed = cut.stdout.readline().strip()
         process.kill()
         process.communicate()
-        cut.communicate(timeout=30)
-        wait_until("the store", lambda: kept.snapshots(store), 60)
+        cut.communicate(timeout=900)
+        wait_until("the store", lambda: kept.snapshots(store))
         left = [each["id"] for each in kept.snapshots(store)]
         print(f"killed when {removed} files were gone; {left} stay, {len(kept.written(topic))} of {objects}")
         assert not removed.startswith("0 "), "it was killed before it began"
@@ -164,19 +176,19 @@ def test_a_restore_keeps_what_it_uses_from_prune(kept: Kept, seed: int) -> None:
         kept.back_up(store, topic)
     kept.write(topic, [number(9_000)])
     kept.back_up(store, topic)
-    kept.quota("--alter", "--add-config", "producer_byte_rate=20000", user="admin")
+    kept.quota("--alter", "--add-config", "producer_byte_rate=10000", user="admin")
     try:
         restore = kept.start(
             *("restore", "--store", store, "--snapshot", "1", "--topics", f"{topic}:{target}", "--no-groups")
         )
-        wait_until("something restored", lambda: kept.end(target), 60)
+        wait_until("something restored", lambda: kept.end(target))
         time.sleep(chance.uniform(0, 1))
         code, said = kept.prune(store, "--keep-last", "1", "--orphan-hours", "0.0001")
         assert restore.poll() is None, "the restore ended before"
         assert (code, "snapshot 1: it stays for now" in said) == (3, True), said
     finally:
         kept.quota("--alter", "--delete-config", "producer_byte_rate", user="admin")
-    said, _ = restore.communicate(timeout=120)
+    said, _ = restore.communicate(timeout=900)
     assert restore.returncode == 0, said
     found = [record.value for record in kept.lab.read(SITE, target)[0]]
     assert found == [number(each).value for each in range(4_000)]

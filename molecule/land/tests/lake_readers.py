@@ -60,7 +60,7 @@ class Lake:
 
     def ask(self, *arguments: str) -> list[Any]:
         """Return what HDFS has, by a lister that is not ours."""
-        said = self.lab.run(HOST, *self.lister(*arguments), seconds=300).stdout
+        said = self.lab.run(HOST, *self.lister(*arguments), seconds=1800).stdout
         return [json.loads(line) for line in said.splitlines()]
 
     def newest(self) -> int:
@@ -102,7 +102,7 @@ class Lake:
         )
         how = ("--silent=true", "--outputformat=tsv2", "--showHeader=false")
         query = f"SELECT to_json(struct(*)) FROM (SELECT {shown} FROM {table})"  # noqa: S608
-        said = self.lab.run(HOST, "env", *self.landing.beeline(), *how, "-e", query, seconds=300).stdout
+        said = self.lab.run(HOST, "env", *self.landing.beeline(), *how, "-e", query, seconds=1800).stdout
         # It writes its prompt before the first row.
         lines = (line[line.index("{") :] for line in said.splitlines() if "{" in line)
         return [_plain(json.loads(line, parse_float=Decimal)) for line in lines]
@@ -113,7 +113,7 @@ class Lake:
         watches: list[Watch] = [ListerWatch(self), SqlWatch(self)]
         try:
             for watch in watches:
-                wait_until(f"the first read by {watch.name}", lambda watch=watch: watch.whole, 300)
+                wait_until(f"the first read by {watch.name}", lambda watch=watch: watch.whole)
             yield watches
         except AssertionError as error:
             said = "".join(f"{watch.name}: {watch.said[-5:]}\n" for watch in watches)
@@ -167,8 +167,8 @@ class Watch(threading.Thread):
 
     def finish(self) -> None:
         self._in.close()
-        self.join(60)
-        self._process.wait(60)
+        self.join(600)
+        self._process.wait(600)
 
 
 class ListerWatch(Watch):

@@ -95,7 +95,7 @@ class Estate:
         """kill -9; return what waits for another process in its place."""
         time.sleep(chance.uniform(0, 4))
         if what == "executor":
-            worker = wait_until("an executor", lambda: self._one_with_executor(chance), 300)
+            worker = wait_until("an executor", lambda: self._one_with_executor(chance))
             return self._strike(
                 f"{what} of {worker}", lambda: " ".join(self.spark.executors(worker)),
                 lambda: self.spark.kill_executor(worker),
@@ -123,7 +123,7 @@ class Estate:
 
         def again() -> Strike:
             after = wait_until(
-                f"{what} to run again", lambda: (now := _some(processes())) and now != before and now, 300
+                f"{what} to run again", lambda: (now := _some(processes())) and now != before and now
             )
             return Strike(what, at, before, after)
 
@@ -134,7 +134,7 @@ class Estate:
         last = self.lake.newest() if than is None else than
         return int(
             wait_until(
-                f"a commit after {last}", lambda: (new := self.lake.newest()) > last and new, 600, every=1
+                f"a commit after {last}", lambda: (new := self.lake.newest()) > last and new, 1800, every=1
             )
         )
 
@@ -145,28 +145,32 @@ class Estate:
 
         def done() -> Compaction | None:
             start = ("systemctl", "start", "--wait", unit)
-            code = self.lab.run(HOST, *start, check=False, seconds=600).returncode
+            code = self.lab.run(HOST, *start, check=False, seconds=1800).returncode
             run = self.lab.run(HOST, "systemctl", "show", "--property=InvocationID", "--value", unit).stdout
-            journal = ("journalctl", "--no-pager", "--output=cat", f"_SYSTEMD_INVOCATION_ID={run.strip()}")
-            said = self.lab.run(HOST, *journal).stdout
+            said = self.lab.journal(HOST, f"_SYSTEMD_INVOCATION_ID={run.strip()}")
             print(said.strip(), flush=True)
             return Compaction(began, time.time(), said) if code == 0 else None
 
-        compaction: Compaction = wait_until("a compaction", done, 600)
+        compaction: Compaction = wait_until("a compaction", done, 1800)
         return compaction
 
     def two_landers(self) -> str:
         """Land by hand beside the service until one of both is told that it was not the first."""
         began = time.time()
-        second = self.land("--every=1s")
+        seconds = [self.land("--every=1s")]
 
         def loser() -> str:
-            if LOST in second.said:
+            if LOST in seconds[-1].said:
                 return "the second"
-            said = self.lab.run(HOST, "journalctl", "--unit=land", f"--since=@{began:.0f}", "--output=cat")
-            return "the service" if LOST in said.stdout else ""
+            if not seconds[-1].running:
+                if LOST in seconds[-1].ended()[1]:
+                    return "the second"
+                seconds.append(self.land("--every=1s"))  # what was killed before did not answer yet
+            said = self.lab.journal(HOST, "--unit=land", f"--since=@{began:.0f}")
+            return "the service" if LOST in said else ""
 
-        lost: str = wait_until("one of two landers to lose", loser, 400, every=1)
+        lost: str = wait_until("one of two landers to lose", loser, 1800, every=1)
+        second = seconds[-1]
         if lost == "the second":
             code, said = second.ended()
             assert code == 1, said
@@ -188,12 +192,12 @@ class Estate:
     def add_partition(self) -> int:
         """Give the topic a partition more at one site; return its number, when the lake has it."""
         admin = self.lab.admin("pro1-kafka-1")
-        number = len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions)
+        number = len(admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions)
         admin.create_partitions([NewPartitions(TOPIC, number + 1)])[TOPIC].result()
         there = self.lab.admin(BROKER)
         wait_until(
             "the partition in the lake",
-            lambda: len(there.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions) > number,
+            lambda: len(there.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions) > number,
         )
         return number
 
@@ -281,7 +285,6 @@ def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, eve
             lambda: all(
                 watch.whole and watch.whole[-1].began > outcome.compactions[-1].ended for watch in watches
             ),
-            60,
         )
     outcome.reads = {watch.name: watch.reads for watch in watches}
     outcome.commits = estate.lake.ask("commits", TABLE)
@@ -297,7 +300,7 @@ def _all_arrived(estate: Estate) -> None:
         def arrived(topic: str = topic, sent: int = sent) -> bool:
             return sum(map(len, estate.lab.read(BROKER, topic).values())) >= sent
 
-        wait_until(f"{sent:,} records of {topic} in the lake", arrived, 300, every=1)
+        wait_until(f"{sent:,} records of {topic} in the lake", arrived, every=1)
 
 
 class _Told:

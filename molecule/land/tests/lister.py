@@ -103,7 +103,7 @@ class Hdfs(Files):
     def _once(self, url: str, method: str) -> tuple[int, bytes, str]:
         parts = urlsplit(url)
         to = self._open.pop(parts.netloc, None) or http.client.HTTPSConnection(
-            parts.netloc, context=self._context, timeout=20
+            parts.netloc, context=self._context, timeout=120
         )
         try:
             to.request(method, f"{parts.path}?{parts.query}")

@@ -62,7 +62,7 @@ def write(lab: Lab, schema: Any, chance: random.Random) -> None:
                 on_delivery=lambda error, _: failures.append(str(error)) if error else None,
             )  # fmt: skip
         producer.poll(0)
-    assert producer.flush(120) == 0
+    assert producer.flush(300) == 0
     assert failures == []
 
 

@@ -66,16 +66,14 @@ class StoredLanding:
 
     def kill(self, chance: random.Random) -> None:
         """kill -9 amid its rounds; wait until another one has landed more."""
-        wait_until("a commit in the object store", lambda: self.store.newest() > 0, 300, every=1)
+        wait_until("a commit in the object store", lambda: self.store.newest() > 0, every=1)
         time.sleep(chance.uniform(0, 4))
         self._lander.kill()
         self._lander.ended()
         self.killed = {"at": time.time(), "commit": self.store.newest()}
         print("kill -9: the lander in the object store", flush=True)
         self._lander = self._land("--every=1s")
-        wait_until(
-            "more in the object store", lambda: self.store.newest() > self.killed["commit"], 300, every=1
-        )
+        wait_until("more in the object store", lambda: self.store.newest() > self.killed["commit"], every=1)
 
     def caught_up(self) -> None:
         """Stop it, and have all that the topic has land, and compared by the product itself."""

@@ -41,11 +41,11 @@ class Site:
     property: str
 
     def ids(self) -> set[int]:
-        return set(self.lab.admin(self.host).list_topics(timeout=20).brokers)
+        return set(self.lab.admin(self.host).list_topics(timeout=60).brokers)
 
     def assigned(self) -> set[int]:
         """Return all brokers that have a replica of something, or are said to."""
-        topics = self.lab.admin(self.host).list_topics(timeout=20).topics.values()
+        topics = self.lab.admin(self.host).list_topics(timeout=60).topics.values()
         return {node for topic in topics for each in topic.partitions.values() for node in each.replicas}
 
     def fill(self) -> None:
@@ -54,8 +54,8 @@ class Site:
         for partition in PARTITIONS:
             for number in range(RECORDS):
                 producer.produce(TOPIC, f"{self.name}-{partition}-{number}".encode(), partition=partition)
-        assert producer.flush(60) == 0
-        wait_until("the groups' positions", lambda: all(map(self._has_committed, GROUPS)), 60)
+        assert producer.flush(300) == 0
+        wait_until("the groups' positions", lambda: all(map(self._has_committed, GROUPS)))
 
     def _has_committed(self, group: str) -> bool:
         """Commit, and look: a coordinator that has just begun to be one refuses, and nothing says so."""
@@ -77,7 +77,7 @@ class Site:
 
     def waiting(self) -> list[str]:
         """Return the groups whose partition of __consumer_offsets nobody leads."""
-        offsets = self.lab.admin(self.host).list_topics("__consumer_offsets", timeout=20)
+        offsets = self.lab.admin(self.host).list_topics("__consumer_offsets", timeout=60)
         partitions = offsets.topics["__consumer_offsets"].partitions
         return [group for group in GROUPS if partitions[java_hash(group) % len(partitions)].leader < 0]
 
@@ -98,8 +98,8 @@ class Site:
         run, properties, meta = self.lab.run, f"{KAFKA}/server.properties", f"{LOG}/meta.properties"
         cluster = run(self.changed, "sed", "-n", "s/^cluster.id=//p", meta).stdout.strip()
         before = self.ids()
-        run(self.changed, "systemctl", "stop", "kafka", seconds=330)
-        wait_until("its end", lambda: self.ids() < before, 60)
+        run(self.changed, "systemctl", "stop", "kafka")
+        wait_until("its end", lambda: self.ids() < before)
         run(self.changed, "sed", "-i", f"s/^{self.property}=.*/{self.property}={node_id}/", properties)
         if self.property == "node.id":  # KRaft wants it made anew
             run(self.changed, "rm", meta)
@@ -109,8 +109,8 @@ class Site:
         else:
             run(self.changed, "sed", "-i", f"s/^broker.id=.*/broker.id={node_id}/", meta)
         run(self.changed, "systemctl", "start", "kafka")
-        wait_until(f"broker {node_id}", lambda: node_id in self.ids(), 120)
-        wait_until("its answer", lambda: self.lab.admin(self.changed).list_topics(timeout=10), 60)
+        wait_until(f"broker {node_id}", lambda: node_id in self.ids())
+        wait_until("its answer", lambda: self.lab.admin(self.changed).list_topics(timeout=60))
 
     @contextmanager
     def consumer(self, group: str) -> Iterator["Waiting"]:

@@ -60,7 +60,15 @@ class OldSite:
         self.lab.run(host, "sed", "-i", f"s/^{name}=.*/{name}={value}/", f"{LOG}/meta.properties")
 
     def ids(self, host: str = ENSEMBLE) -> set[int]:
-        return set(self.lab.admin(host).list_topics(timeout=20).brokers)
+        return set(self.lab.admin(host).list_topics(timeout=60).brokers)
+
+    def is_whole(self) -> bool:
+        """Return whether both brokers are there, and each partition has a leader and all replicas in sync."""
+        found = self.lab.admin(ENSEMBLE).list_topics(timeout=60)
+        partitions = [each for topic in found.topics.values() for each in topic.partitions.values()]
+        return {*found.brokers} == {*BROKERS.values()} and all(
+            each.leader >= 0 and {*each.isrs} == {*each.replicas} for each in partitions
+        )
 
     def started(self, unit: str) -> dict[str, str]:
         """Return when a unit's processes began, by host."""
@@ -80,7 +88,7 @@ def write(lab: Lab, begin: str, host: str = ENSEMBLE) -> list[bytes]:
     delivered: list[object] = []
     for value in values:
         producer.produce("flights", value, value, on_delivery=lambda error, _: delivered.append(error))
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     assert delivered == [None] * len(values)
     return values
 

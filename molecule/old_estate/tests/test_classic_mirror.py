@@ -58,7 +58,7 @@ def committed(lab: Lab) -> dict[int, int]:
     [flow] = lab.mirrors
     asked = Consumer({**lab.client(ENSEMBLE), "group.id": flow.group})
     try:
-        places = asked.committed([TopicPartition(TOPIC, at) for at in PARTITIONS], timeout=10)
+        places = asked.committed([TopicPartition(TOPIC, at) for at in PARTITIONS], timeout=60)
         return {place.partition: place.offset for place in places}
     finally:
         asked.close()
@@ -67,7 +67,7 @@ def committed(lab: Lab) -> dict[int, int]:
 def arrive(lab: Lab, records: int = ENOUGH) -> None:
     """Wait until so many more records are in the lake."""
     least = sum(wait_until("the lake's ends", lambda: ends(lab, LAKE)).values()) + records
-    wait_until(f"{records:,} more records in the lake", lambda: sum(ends(lab, LAKE).values()) >= least, 120)
+    wait_until(f"{records:,} more records in the lake", lambda: sum(ends(lab, LAKE).values()) >= least)
 
 
 def kill(lab: Lab, chance: random.Random, seed: int) -> None:
@@ -102,7 +102,7 @@ def mirrored(lab: Lab) -> Mirrored:
     finally:
         writer.stop()  # other tests read the same topic
     acknowledged = before + writer.finish()
-    wait_until("its position at the end", lambda: committed(lab) == ends(lab, ENSEMBLE), 180)
+    wait_until("its position at the end", lambda: committed(lab) == ends(lab, ENSEMBLE))
     found = Mirrored(acknowledged, lab.read(ENSEMBLE, TOPIC), lab.read(LAKE, TOPIC))
     print(f"{acknowledged:,} departures were written; {sum(found.doubled.values()):,} are twice in the lake")
     return found

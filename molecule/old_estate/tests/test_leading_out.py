@@ -158,9 +158,7 @@ def test_what_is_made_now_is_in_zookeeper_too(lab: Lab, site: OldSite) -> None:
         *("--bootstrap-server", f"{ENSEMBLE}:9092", "--command-config", f"{KAFKA}/tls/client.properties"),
         *("--create", "--topic", "made-on-the-way", "--partitions", "2", "--replication-factor", "2"),
     )
-    wait_until(
-        "the topic's znode", lambda: "made-on-the-way" in site.shell("ls", "/brokers/topics"), 60, every=2
-    )
+    wait_until("the topic's znode", lambda: "made-on-the-way" in site.shell("ls", "/brokers/topics"), every=2)
 
 
 def test_files_of_the_inventory_are_not_written_meanwhile(lab: Lab, site: OldSite) -> None:
@@ -187,7 +185,7 @@ def test_the_way_back(lab: Lab, site: OldSite) -> None:
     done = lab.play("kafka", "--limit", "site_old")
     assert done.returncode == 0, done.stdout[-3000:]
     assert not re.search(r"changed=[1-9]", done.stdout), done.stdout[-2000:]
-    assert {"flights", "made-on-the-way"} <= set(lab.admin(ENSEMBLE).list_topics(timeout=30).topics)
+    assert {"flights", "made-on-the-way"} <= set(lab.admin(ENSEMBLE).list_topics(timeout=60).topics)
 
 
 def test_it_leaves_for_good(lab: Lab, site: OldSite) -> None:
@@ -282,7 +280,7 @@ def test_nothing_was_lost_or_doubled(
     } == committed
     consumer.close()
     many = sum(map(len, whole.values()))
-    wait_until("all in the lake", lambda: sum(map(len, values(lab, LAKE).values())) >= many, 180, every=2)
+    wait_until("all in the lake", lambda: sum(map(len, values(lab, LAKE).values())) >= many, every=2)
     assert {number: sorted(filter(None, found)) for number, found in values(lab, LAKE).items()} == {
         number: sorted(filter(None, found)) for number, found in whole.items()
     }

@@ -24,16 +24,17 @@ def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
 def test_records_go_in_and_out_over_mutual_tls_and_arrive_at_the_lake(lab: Lab) -> None:
     values = write(lab, "first")
     assert sorted(filter(None, read(lab, SECOND))) == sorted(values)
-    wait_until("all records in the lake", lambda: len(read(lab, LAKE)) == len(values), 120)
-    assert sorted(filter(None, read(lab, LAKE))) == sorted(values)
+    # A mirror of this kind may double what a member of its group had not committed when another one joined.
+    wait_until("all records in the lake", lambda: {*read(lab, LAKE)} >= {*values})
+    assert {*read(lab, LAKE)} == {*values}
 
 
 def test_a_group_keeps_its_position_and_another_principal_has_no_right(lab: Lab) -> None:
     place = TopicPartition("flights", 1, 7)
     settings = {"group.id": "dispatch-1", "enable.auto.commit": False}
+    lab.commit({**lab.client(ENSEMBLE, "dispatch"), **settings}, [place])
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), **settings})
-    consumer.commit(offsets=[place], asynchronous=False)
-    [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=30)
+    [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=60)
     consumer.close()
     assert committed.offset == 7
     stranger = Consumer({**lab.client(ENSEMBLE, "stranger"), **settings})
@@ -86,7 +87,7 @@ def test_who_has_no_certificate_is_not_let_in(site: OldSite, lab: Lab) -> None:
     def asked() -> bytes:
         try:
             with (
-                socket.create_connection((address, 2182), 10) as plain,
+                socket.create_connection((address, 2182), 60) as plain,
                 context.wrap_socket(plain, server_hostname=ENSEMBLE) as there,
             ):
                 there.sendall(b"srvr")
@@ -144,7 +145,7 @@ def test_the_doctor_finds_nothing_and_a_broker_that_is_gone(site: OldSite, lab: 
         assert "will stay with too few replicas" in re.sub(r"\s+", " ", ill.stdout), ill.stdout
     finally:
         lab.run(SECOND, "systemctl", "start", "kafka")
-    wait_until("broker 12", lambda: site.ids() == {11, 12}, 60)
+    wait_until("both brokers and all replicas", site.is_whole)
 
 
 def test_a_backup_is_made_and_verified(lab: Lab) -> None:
@@ -165,7 +166,7 @@ def test_a_changed_setting_restarts_the_ensemble_and_no_broker(site: OldSite, la
     assert done.returncode == 0, done.stdout
     assert site.started("zookeeper")[ENSEMBLE] != ensemble
     assert site.started("kafka") == brokers
-    wait_until("both brokers", lambda: site.ids() == {11, 12}, 60)
+    wait_until("both brokers and all replicas", site.is_whole)
     assert len(write(lab, "after", SECOND)) == RECORDS
 
 
@@ -175,6 +176,7 @@ def test_brokers_restart_one_after_another_and_keep_all(site: OldSite, lab: Lab)
     assert done.returncode == 0, done.stdout
     after = site.started("kafka")
     assert all(before[host] != after[host] for host in BROKERS)
+    wait_until("both brokers and all replicas", site.is_whole)
     assert site.ids(SECOND) == {*BROKERS.values()}
     assert sorted(filter(None, read(lab, SECOND))) == values
 
@@ -184,7 +186,7 @@ def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: La
     values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
     rights = site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1]
     done = lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup", check=False)
-    said = lab.run(ENSEMBLE, "journalctl", "--no-pager", "--output=cat", "--unit=zookeeper_backup").stdout
+    said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
     assert done.returncode == 0, said
     assert re.search(r"Snapshot \d+ of old-kafka-1:2182 \(cluster ", said), said
     lab.run(ENSEMBLE, "systemctl", "stop", "kafka")
@@ -202,15 +204,19 @@ def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: La
     restored = lab.play("restore_zookeeper", "--limit", "site_old")
     assert restored.returncode == 0, restored.stdout
     assert "What broker 12 has goes furthest, and leads: " in re.sub(r"\s+", " ", restored.stdout)
-    assert site.ids() == {*BROKERS.values()}
+    wait_until("both brokers and all replicas", site.is_whole)
     assert site.znode("/cluster/id")["id"] == cluster
     assert site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1] == rights
     assert sorted(filter(None, read(lab, ENSEMBLE))) == values
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-1"})
-    [committed] = consumer.committed([TopicPartition("flights", 1)], timeout=60)
+    [committed] = wait_until(
+        "the group's coordinator", lambda: consumer.committed([TopicPartition("flights", 1)], timeout=60)
+    )
     consumer.close()
     assert committed.offset == 7
     written = write(lab, "restored", SECOND)
-    wait_until("what came after it in the lake", lambda: written[-1] in read(lab, LAKE), 120)
+    wait_until("what came after it in the lake", lambda: written[-1] in read(lab, LAKE))
     assert site.shell("getAcl", "/").endswith((ONLY_BROKERS + TO_READ, TO_READ + ONLY_BROKERS))
-    assert lab.play("doctor").returncode == 0
+    wait_until("both brokers and all replicas", site.is_whole)
+    well = lab.play("doctor")
+    assert well.returncode == 0, well.stdout

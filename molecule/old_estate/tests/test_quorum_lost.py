@@ -41,20 +41,21 @@ def write(lab: Lab, topic: str, begin: str) -> list[bytes]:
     written = [f"{begin}-{number}".encode() for number in range(100)]
     for each in written:
         producer.produce(topic, each, partition=0)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     return written
 
 
 def make(lab: Lab, topic: str) -> None:
     admin = lab.admin(LAKE)  # whose answers don't come when it is gone
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    wait_until(f"the topic {topic}", lambda: topic in admin.list_topics(timeout=20).topics, 30)
+    wait_until(f"the topic {topic}", lambda: topic in admin.list_topics(timeout=60).topics)
 
 
 def position(lab: Lab, commit: int | None = None) -> int:
-    consumer = Consumer({**lab.client(LAKE, "admin"), "group.id": "readers", "enable.auto.commit": False})
+    settings = {**lab.client(LAKE, "admin"), "group.id": "readers", "enable.auto.commit": False}
     if commit is not None:
-        consumer.commit(offsets=[TopicPartition("known", 0, commit)], asynchronous=False)
+        lab.commit(settings, [TopicPartition("known", 0, commit)])
+    consumer = Consumer(settings)
     [found] = consumer.committed([TopicPartition("known", 0)], timeout=60)
     consumer.close()
     return int(found.offset)
@@ -66,7 +67,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     first = write(lab, "known", "first")
     assert position(lab, 41) == 41
     done = lab.run(LAKE, "systemctl", "start", "--wait", "quorum_backup", check=False)
-    journal = lab.run(LAKE, "journalctl", "--no-pager", "--output=cat", "--unit=quorum_backup").stdout
+    journal = lab.journal(LAKE, "--unit=quorum_backup")
     assert done.returncode == 0, journal
     kept = re.findall(r"Snapshot (\d+) of cluster \S+, by node 1: \d+ topics", journal)
     assert kept, journal
@@ -110,7 +111,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert values(lab, "known") == first + second
     assert sorted(filter(None, values(lab, "flights"))) == flights
     assert position(lab) == 41
-    assert "later" not in lab.admin(LAKE).list_topics(timeout=20).topics
+    assert "later" not in lab.admin(LAKE).list_topics(timeout=60).topics
     strays = ("find", LOG, "-maxdepth", "1", "-name", "later-0.*-stray")
     [(host, stray)] = [(host, each) for host in LAKES for each in lab.run(host, *strays).stdout.split()]
     content = lab.run(host, "base64", f"{stray}/{0:020}.log").stdout

@@ -11,24 +11,17 @@ TLS = "/etc/aqueduct/zookeeper/tls/client.properties"
 PLACE = TopicPartition("flights", 2, 5)
 
 
-def journal(lab: Lab, host: str, unit: str) -> str:
-    return lab.run(host, "journalctl", "--no-pager", "--output=cat", f"--unit={unit}").stdout
-
-
 def position(lab: Lab) -> int:
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"})
     try:
-        [committed] = consumer.committed([TopicPartition(PLACE.topic, PLACE.partition)], timeout=30)
+        [committed] = consumer.committed([TopicPartition(PLACE.topic, PLACE.partition)], timeout=60)
         return int(committed.offset)
     finally:
         consumer.close()
 
 
 def commit(lab: Lab) -> None:
-    settings = {**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order", "enable.auto.commit": False}
-    consumer = Consumer(settings)
-    consumer.commit(offsets=[PLACE], asynchronous=False)
-    consumer.close()
+    lab.commit({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"}, [PLACE])
 
 
 def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: Lab) -> None:
@@ -37,7 +30,7 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     commit(lab)
     values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
     lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup")
-    said = journal(lab, ENSEMBLE, "zookeeper_backup")
+    said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
     assert "/brokers/ids/11, /brokers/ids/12, /controller" in said, "ephemerals are named, and not kept"
     lab.run(ENSEMBLE, "sh", "-c", "systemctl stop zookeeper && rm -r /var/lib/zookeeper/version-2")
     lab.run(ENSEMBLE, "systemctl", "start", "zookeeper")
@@ -45,8 +38,7 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     lab.kill(SECOND, "kafka")
     wait_until(
         "why systemd doesn't start it beside an ensemble that knows no cluster",
-        lambda: "knows no cluster: restore its znodes first" in journal(lab, SECOND, "kafka"),
-        60,
+        lambda: "knows no cluster: restore its znodes first" in lab.journal(SECOND, "--unit=kafka"),
     )
     assert "Node does not exist" in site.shell("get", "/cluster/id"), "nobody has made a new cluster"
     assert site.meta(SECOND)["cluster.id"] == cluster
@@ -59,16 +51,17 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     assert re.search(rf"[1-9]\d+ znodes made, ({root}) were as in it", restored.stdout), (
         f"a broker that runs has written nothing to an ensemble that has forgotten it: {restored.stdout}"
     )
-    wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND), 120)
+    wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND))
     lab.kill(ENSEMBLE, "kafka")  # it ran all the time, and told nobody that it is there
-    wait_until("both brokers", lambda: site.ids(SECOND) == {*BROKERS.values()}, 120)
+    wait_until("both brokers", lambda: site.ids(SECOND) == {*BROKERS.values()})
     for node_id in BROKERS.values():
         owner = re.search("ephemeralOwner = (0x[0-9a-f]+)", site.shell("stat", f"/brokers/ids/{node_id}"))
         assert owner
         assert int(owner[1], 16), "it is the broker's own, of its session"
     assert site.znode("/cluster/id")["id"] == cluster
-    wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values, 60)
-    wait_until("the group", lambda: position(lab) == PLACE.offset, 60)
+    wait_until("all records", lambda: sorted(filter(None, read(lab, SECOND))) == values)
+    wait_until("the group", lambda: position(lab) == PLACE.offset)
     write(lab, "after the restore", SECOND)
+    wait_until("both brokers and all replicas", site.is_whole)
     well = lab.play("doctor")
     assert well.returncode == 0, well.stdout

@@ -75,9 +75,7 @@ def write_and_break(lab: Lab, seeds: list[random.Random]) -> Outcome:
         sent = sum(count(read) for (_, name), read in outcome.sources.items() if name == topic)
         print(f"waiting for {sent:,} records of {topic} in the lake")
         try:
-            wait_until(
-                f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n, 900
-            )
+            wait_until(f"{sent} records of {topic} in the lake", lambda t=topic, n=sent: arrived(lab, t) >= n)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{what_mirrors_logged(lab)}") from error
         outcome.lake[topic] = lab.read("lake-kafka-1", topic)
@@ -142,7 +140,7 @@ def grow_topics(lab: Lab, chance: random.Random, seed: int) -> str:
     print(f"seed {seed}: new topic {topic} with {partitions} partitions; bookings gets one partition more")
     for made in admin.create_topics([NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})]).values():
         made.result()
-    now = len(admin.list_topics("bookings", timeout=10).topics["bookings"].partitions)
+    now = len(admin.list_topics("bookings", timeout=60).topics["bookings"].partitions)
     for grown in admin.create_partitions([NewPartitions("bookings", now + 1)]).values():
         grown.result()
     return topic
@@ -166,7 +164,7 @@ def commit_half(lab: Lab) -> None:
     )
     consumer.subscribe(["bookings"])
     read = 0
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while read < 500 and time.monotonic() < deadline:
         for message in consumer.consume(100, timeout=1):
             assert message.error() is None, message.error()
@@ -178,19 +176,15 @@ def commit_half(lab: Lab) -> None:
 
 def commit(lab: Lab, host: str, offsets: dict[int, int]) -> None:
     """Set the group's next offsets, by partition."""
-    consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP, "enable.auto.commit": False})
-    try:
-        places = [TopicPartition("bookings", partition, offset) for partition, offset in offsets.items()]
-        consumer.commit(offsets=places, asynchronous=False)
-    finally:
-        consumer.close()
+    places = [TopicPartition("bookings", partition, offset) for partition, offset in offsets.items()]
+    lab.commit({**lab.client(host, "bookings"), "group.id": GROUP}, places)
 
 
 def ends(lab: Lab, host: str) -> dict[int, int]:
     """The end offsets of the bookings, by partition."""
     consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
     try:
-        partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
+        partitions = consumer.list_topics("bookings", timeout=60).topics["bookings"].partitions
         return {each: watermarks(consumer, TopicPartition("bookings", each))[1] for each in partitions}
     finally:
         consumer.close()
@@ -200,9 +194,9 @@ def committed(lab: Lab, host: str) -> dict[int, int]:
     """The next offset of the group by partition, where it has one."""
     consumer = Consumer({**lab.client(host, "bookings"), "group.id": GROUP})
     try:
-        partitions = consumer.list_topics("bookings", timeout=10).topics["bookings"].partitions
+        partitions = consumer.list_topics("bookings", timeout=60).topics["bookings"].partitions
         found = consumer.committed(
-            [TopicPartition("bookings", partition) for partition in partitions], timeout=10
+            [TopicPartition("bookings", partition) for partition in partitions], timeout=60
         )
     finally:
         consumer.close()

@@ -14,15 +14,15 @@ def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)
 
 
-def metadata(settings: dict[str, object]) -> object:
+def metadata(settings: dict[str, object], seconds: float = 8) -> object:
     return AdminClient({**settings, "log_level": 0, "socket.connection.setup.timeout.ms": 5000}).list_topics(
-        timeout=8
+        timeout=seconds
     )
 
 
 def test_a_client_with_a_certificate_of_the_estate_is_answered(lab: Lab) -> None:
     """The control: what the others lack is the only difference."""
-    assert metadata(lab.client("pro1-kafka-1", "flights"))
+    assert metadata(lab.client("pro1-kafka-1", "flights"), 60)
 
 
 def test_a_broker_s_key_rules_its_own_cluster_and_no_other(lab: Lab, tmp_path: Path) -> None:
@@ -34,10 +34,10 @@ def test_a_broker_s_key_rules_its_own_cluster_and_no_other(lab: Lab, tmp_path: P
         captured = {"ssl.certificate.location": str(pem), "ssl.key.location": str(pem)}
         admin = AdminClient({**lab.client(at), **captured})
         try:
-            admin.create_topics([NewTopic("captured", 1, 1)])["captured"].result(30)
+            admin.create_topics([NewTopic("captured", 1, 1)])["captured"].result(60)
         except KafkaException as error:
             return error.args[0]
-        admin.delete_topics(["captured"])["captured"].result(30)
+        admin.delete_topics(["captured"])["captured"].result(60)
         return None
 
     assert create("pro2-kafka-1") is None, "the control: there it rules"
@@ -85,7 +85,7 @@ def test_a_principal_without_rights_writes_nothing(lab: Lab) -> None:
     refused: list[str] = []
     producer = Producer(lab.client("pro1-kafka-1", "stranger"))
     producer.produce("flights", b"forged", on_delivery=lambda error, _: refused.append(str(error)))
-    producer.flush(20)
+    producer.flush(300)
     assert "TOPIC_AUTHORIZATION_FAILED" in str(refused) or "Topic authorization failed" in str(refused), (
         refused
     )

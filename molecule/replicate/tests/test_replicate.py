@@ -110,7 +110,7 @@ def test_a_group_that_has_read_all_goes_on_in_the_lake_at_the_very_next_record(l
         lambda: next_values(lab, whole) == dict.fromkeys(whole),
     )
     very_next = write_to_each(lab, whole, "the very next of")
-    wait_until("exactly these records next in the lake", lambda: next_values(lab, whole) == very_next, 30)
+    wait_until("exactly these records next in the lake", lambda: next_values(lab, whole) == very_next)
 
 
 def write_to_each(lab: Lab, partitions: Iterable[int], what: str) -> dict[int, bytes]:
@@ -119,7 +119,7 @@ def write_to_each(lab: Lab, partitions: Iterable[int], what: str) -> dict[int, b
     producer = lab.producer("pro1-kafka-1", "bookings")
     for partition, value in values.items():
         producer.produce("bookings", value, partition=partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(300) == 0
     wait_until(
         f"{what} each partition in the lake",
         lambda: all(

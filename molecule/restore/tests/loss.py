@@ -41,7 +41,7 @@ class Outcome:
 
 def lose_and_restore(estate: Estate) -> Outcome:
     lab, outcome = estate.lab, Outcome()
-    with_open_transaction = estate.fill()
+    estate.fill()
     commit_groups(estate)
     in_step(estate)
     grant(estate)
@@ -49,6 +49,7 @@ def lose_and_restore(estate: Estate) -> Outcome:
     outcome.before = {topic: lab.read(SITE, topic) for topic in topics}
     outcome.next_before = {group: estate.next_record(group, *place) for group, place in GROUPS.items()}
     before = {topic: settings(estate, topic) for topic in topics}
+    with_open_transaction = estate.open_transaction()
     done = lab.play("backup")
     assert done.returncode == 0, done.stdout
     outcome.backup_said = done.stdout

@@ -34,8 +34,8 @@ def back_up(estate: Estate) -> str:
         shown = estate.lab.run(STORE, "systemctl", "show", "--property=ActiveState", UNIT).stdout
         return "inactive" in shown or "failed" in shown
 
-    wait_until("its end", ended, 60)
-    said = estate.lab.run(STORE, "journalctl", "--no-pager", "--output=cat", f"--unit={UNIT}").stdout
+    wait_until("its end", ended)
+    said = estate.lab.journal(STORE, f"--unit={UNIT}")
     [new] = [each for each in dates(estate) if each not in before] or pytest.fail(said)
     return new
 

@@ -23,14 +23,14 @@ url, ca, *certificate = sys.argv[1:]
 context = ssl.create_default_context(cafile=ca)
 if certificate: context.load_cert_chain(*certificate)
 opener = r.build_opener(r.ProxyHandler({}), r.HTTPSHandler(context=context))
-print(opener.open(url, timeout=20).read().decode())
+print(opener.open(url, timeout=60).read().decode())
 """
 
 # Runs in a host: the status and the place that a page which redirects names.
 FIRST_ANSWER = """
 import http.client, sys, urllib.parse
 url = urllib.parse.urlsplit(sys.argv[1])
-asked = http.client.HTTPConnection(url.netloc, timeout=20)
+asked = http.client.HTTPConnection(url.netloc, timeout=60)
 asked.request("GET", url.path)
 answer = asked.getresponse()
 print(answer.status, answer.headers["Location"])
@@ -111,8 +111,10 @@ def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estat
         assert code == 0, said
         return [each["name"] for each in json.loads(said)]
 
-    wait_until("the reconcile in the history", lambda: "aqueduct reconcile" in shown(), 60)
-    found = estate.lab.run(MASTER, "find", EVENTS, "-mindepth", "1", "-printf", "%u %M;").stdout
+    wait_until("the reconcile in the history", lambda: "aqueduct reconcile" in shown())
+    found = estate.lab.run(
+        MASTER, "find", EVENTS, "-ignore_readdir_race", "-mindepth", "1", "-printf", "%u %M;"
+    ).stdout
     rights = {each for each in found.split(";") if each}
     assert rights == {"reconcile drwxrwx---", "reconcile -rw-rw----"}
 

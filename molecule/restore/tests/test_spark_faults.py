@@ -41,7 +41,7 @@ def test_nothing_is_lost_and_nothing_doubled(estate: Estate, topic: str, seed: i
     cluster = SparkCluster(lab, "lake", MASTER, WORKERS)
 
     backup = command(lab, "backup", "--store", store, "--topics", topic, "--rate-limit-bytes", "300000")
-    wait_until("something written", lambda: estate.written(name), 120)
+    wait_until("something written", lambda: estate.written(name))
     cluster.strike(chance, *chance.sample(["executor", "worker", "master"], 3))
     code, said = backup.ended()
     assert code == 0, said
@@ -62,7 +62,7 @@ def broken(
     estate.quota("--alter", "--add-config", "producer_byte_rate=100000", user="kafka-pro1")
     try:
         killed = command(estate.lab, *restore)
-        wait_until("something written", lambda: estate.end(target), 120)
+        wait_until("something written", lambda: estate.end(target))
         time.sleep(chance.uniform(0, 1.5))
         killed.kill()
         code, said = killed.ended()
@@ -70,7 +70,7 @@ def broken(
         again = command(estate.lab, *restore)
         cluster.wait_until_it_works(again)
         before = estate.end(target)
-        wait_until("something written", lambda: estate.end(target) > before, 120)
+        wait_until("something written", lambda: estate.end(target) > before)
         # Its one task: another worker is at work, too, when it has been given that.
         cluster.make_a_zombie(chance, lambda: len(cluster.at_work()) == len(WORKERS))
         cluster.strike(chance, chance.choice(["executor", "worker"]))
