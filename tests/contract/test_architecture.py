@@ -52,7 +52,7 @@ def test_architecture_describes_every_part() -> None:
 def test_undescribed_part_is_found(removed: str, part: str) -> None:
     text = ARCHITECTURE.read_text()
     assert removed in text
-    assert undescribed(text.replace(removed, "")) == [part]
+    assert set(undescribed(text.replace(removed, ""))) - set(undescribed(text)) == {part}
 
 
 def test_architecture_has_deployment_and_data_flow_diagrams() -> None:
