@@ -107,20 +107,6 @@ def test_readme_commands_make_an_inventory_that_passes_the_check(tree: Path) -> 
     assert re.search(r" : ok=[1-9] +changed=0 +unreachable=0 +failed=0 ", checked), checked
 
 
-def missing_folders(text: str) -> list[str]:
-    """Return the top folders and the subpackages of aqueduct/ that a page's tables do not list."""
-    top = {path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._"}
-    packages = {path.parent.name for path in ROOT.glob("aqueduct/*/__init__.py")}
-    table = "\n".join(line for line in text.splitlines() if line.startswith("|"))
-    return sorted(name for name in top | packages if not re.search(rf"[`/]{name}/`", table))
-
-
-def test_architecture_lists_every_folder() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    assert missing_folders(text) == []
-    assert missing_folders(text.replace("`aqueduct/mend/`", "")) == ["mend"]
-
-
 def glossary_words(text: str) -> list[str]:
     cells = re.findall(r"^\| ([^|]+) \|", text, re.MULTILINE)
     return [word for cell in cells if cell != "Word" for word in cell.split(", ")]

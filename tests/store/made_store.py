@@ -93,9 +93,9 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
         starts={("flights", 1): (0, 0, 5), ("planes", 1): (0,), ("airports", 1): (0,)},
         positions={("flights", 1): (40, 3, 5), ("planes", 1): (9,), ("airports", 1): (2,)},
         topics=(
-            _topic("flights", 3, _instance(1), settings={"retention.ms": "-1"}),
-            _topic("planes", 1, _instance(1), settings={"cleanup.policy": "compact"}),
-            _topic("airports", 1, _instance(1)),
+            stored_topic("flights", 3, instance(1), settings={"retention.ms": "-1"}),
+            stored_topic("planes", 1, instance(1), settings={"cleanup.policy": "compact"}),
+            stored_topic("airports", 1, instance(1)),
         ),
         segments=(
             *(
@@ -139,8 +139,8 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
         },
         topics=(
             first.topics[0],
-            _topic("planes", 1, _instance(1, state=OLD), _instance(2), settings=first.topics[1].settings),
-            _topic("airports", 1, _instance(1, state=OLD), _instance(2, "YmFr")),
+            stored_topic("planes", 1, instance(1, state=OLD), instance(2), settings=first.topics[1].settings),
+            stored_topic("airports", 1, instance(1, state=OLD), instance(2, "YmFr")),
         ),
         segments=(
             segment(objects, flights._replace(partition=1), 7, 9, run="0c"),
@@ -160,7 +160,7 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
     )
 
 
-def _topic(
+def stored_topic(
     name: str, partitions: int, *instances: Instance, settings: Mapping[str, str] | None = None
 ) -> StoredTopic:
     settings = settings or {}
@@ -169,7 +169,7 @@ def _topic(
     )
 
 
-def _instance(number: int, topic_id: str = "YWZ0", state: InstanceState = NEW) -> Instance:
+def instance(number: int, topic_id: str = "YWZ0", state: InstanceState = NEW) -> Instance:
     return Instance(number, topic_id, state, BEGAN)
 
 
