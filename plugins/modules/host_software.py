@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,7 @@ class Host:
         if archive := self._take(name):
             folder = Path(path)
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _unpack(Path(archive), folder)
+            self._unpack(Path(archive), folder)
             (folder / COMPLETE).touch()
 
     def file(self, name: str, path: str, mode: str, sha256: str) -> None:
@@ -166,7 +165,7 @@ class Host:
         if new:
             root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=root.parent) as unpacked:
-                _unpack(Path(house), Path(unpacked))
+                self._unpack(Path(house), Path(unpacked))
                 if not (root / "bin/python").exists():
                     self._run([sys.executable, "-m", "venv", "--without-pip", path])
                 wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
@@ -242,6 +241,12 @@ class Host:
                     msg=f"{folder} can't be shared by a group: {error}; its file system must have ACLs."
                 )
 
+    def _unpack(self, archive: Path, folder: Path) -> None:
+        try:
+            _unpack(archive, folder)
+        except ValueError as error:
+            self.module.fail_json(msg=str(error))
+
     def _run(self, command: list[str]) -> None:
         if not self.check:
             done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
@@ -273,19 +278,50 @@ def _is_member(user: str, group: str) -> bool:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive as root's files, whoever packed them."""
+    """Unpack an archive as root's files, whoever packed them; nothing of one that leads out of the folder."""
     if archive.suffix == ".zip":
-        shutil.unpack_archive(archive, folder)
+        shutil.unpack_archive(archive, folder)  # leaves out what leads out, and knows neither links nor modes
         return
-
-    def rooted(members: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    with tarfile.open(archive) as packed:
+        members = packed.getmembers()
+        if why := next(filter(None, (_fault(member) for member in members)), "") or _double(members):
+            raise ValueError(f"{archive.name}: {why}. It was not unpacked; find out who packed it.")
         for member in members:
             member.uid = member.gid = 0
             member.uname = member.gname = "root"
-            yield member
+            member.mode &= 0o755
+            member.pax_headers = {}
+        packed.extractall(folder, members)  # noqa: S202  # its digest was checked, and its names just now
 
-    with tarfile.open(archive) as members:
-        members.extractall(folder, rooted(members))  # noqa: S202  # its digest was checked
+
+def _fault(member: tarfile.TarInfo) -> str:
+    """Return why an entry of an archive must not be unpacked; empty if it may be."""
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return f"{member.name} is no file"
+    paths = [member.name]
+    if member.issym():
+        paths += [member.linkname, os.path.join(os.path.dirname(member.name), member.linkname)]  # noqa: PTH118, PTH120
+    elif member.islnk():
+        paths += [member.linkname]
+    if any(os.path.isabs(path) for path in paths) or any(  # noqa: PTH117
+        os.path.normpath(path).split("/")[0] == ".." for path in {paths[0], paths[-1]}
+    ):
+        return f"{member.name} leads out of its folder"
+    return ""
+
+
+def _double(members: list[tarfile.TarInfo]) -> str:
+    """Return which entry is another one's, or below one that is no folder; empty if none is."""
+    kinds: dict[str, bool] = {}
+    for member in members:
+        name = os.path.normpath(member.name)
+        if name in kinds and not (kinds[name] and member.isdir()):
+            return f"{member.name} is there twice"
+        kinds[name] = member.isdir()
+    for name in kinds:
+        if any(not kinds.get(str(parent), True) for parent in Path(name).parents):
+            return f"{name} is below a link or a file"
+    return ""
 
 
 def _sha256(path: Path) -> str:
