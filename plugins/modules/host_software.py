@@ -11,9 +11,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -29,8 +31,9 @@ options:
     elements: dict
     default: []
   folders:
-    description: "Folders, parents first: C(path), C(owner), C(mode); C(shared_by), a group that may read and
-      change all that is created there, whoever does it."
+    description: "Folders, parents first: C(path), C(owner), C(mode); C(group), if it is not the owner's;
+      C(shared_by), a group that may read and change all that is created there, whoever does it. A link is
+      followed only where root alone can have made it."
     type: list
     elements: dict
     default: []
@@ -114,17 +117,17 @@ class Host:
                 self._change(f"user {name}")
                 self._run(["usermod", "--append", f"--groups={shared}", name])
 
-    def folder(self, path: str, owner: str, mode: str, shared_by: str | None) -> None:
+    def folder(self, path: str, owner: str, mode: str, shared_by: str | None, group: str | None) -> None:
         """Make sure of a folder; one that doesn't exist is made with its parents, which are root's."""
-        folder = Path(path)
-        if not folder.is_dir():
+        try:
+            with safe_files.folder(path, make=not self.check) as folder:
+                self._access(folder, None, owner, shared_by or group or owner, int(mode, 8))
+                if shared_by and not self.check:
+                    self._share(folder, grp.getgrnam(shared_by).gr_gid)
+        except FileNotFoundError:
+            if not self.check:
+                raise
             self._change(path)
-            if self.check:
-                return
-            folder.mkdir(mode=0o700, parents=True)
-        self._access(folder, owner, shared_by or owner, int(mode, 8))
-        if shared_by and not self.check:
-            self._share(folder, grp.getgrnam(shared_by).gr_gid)
 
     def archive(self, name: str, path: str) -> None:
         """Unpack an archive into a folder."""
@@ -139,16 +142,22 @@ class Host:
     def file(self, name: str, path: str, mode: str, sha256: str) -> None:
         """Make sure of one file."""
         target = Path(path)
-        if not target.exists() or _sha256(target) != sha256:
-            if brought := self._take(name):
-                target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-                partial = target.with_name(f".{target.name}.partial")
-                shutil.copyfile(brought, partial)
-                os.chown(partial, 0, 0)
-                partial.chmod(int(mode, 8))
-                partial.replace(target)
-        else:
-            self._access(target, "root", "root", int(mode, 8))
+        if not self._has_file(target, mode, sha256) and (brought := self._take(name)):
+            with safe_files.folder(target.parent, make=True) as folder:
+                access = safe_files.Access(os.geteuid(), os.getegid(), int(mode, 8))
+                folder.write(target.name, Path(brought).read_bytes(), access)
+
+    def _has_file(self, target: Path, mode: str, sha256: str) -> bool:
+        """Return whether a file is there, and see to its access."""
+        try:
+            with safe_files.folder(target.parent) as folder:
+                with folder.open(target.name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+                    if _digest(file) != sha256:
+                        return False
+                self._access(folder, target.name, "root", "root", int(mode, 8))
+                return True
+        except FileNotFoundError:
+            return False
 
     def environment(self, name: str, path: str, wheels: str, own: str, uv: str) -> None:
         """Make sure of a Python environment with exactly these packages, and Aqueduct among them."""
@@ -199,8 +208,9 @@ class Host:
         if what not in self.changed:
             self.changed.append(what)
 
-    def _access(self, path: Path, owner: str, group: str, mode: int) -> None:
-        has = path.stat()
+    def _access(self, folder: safe_files.Folder, name: str | None, owner: str, group: str, mode: int) -> None:
+        """Give a folder, or a file in it, its owner, group and mode."""
+        path = folder.path / (name or "")
         ids = _ids(owner, group)
         if not ids:  # in check mode, on a fresh host
             if not self.check:
@@ -208,13 +218,12 @@ class Host:
                     msg=f"{owner}:{group}, to whom {path} is to belong, is not on this host."
                 )
             return
-        if (has.st_mode & 0o7777, has.st_uid, has.st_gid) != (mode, *ids):
+        access = safe_files.Access(*ids, mode)
+        give = folder.give if name is None else partial(folder.give_file, name)
+        if give(access, dry=self.check):
             self._change(str(path))
-            if not self.check:
-                os.chown(path, *ids)
-                path.chmod(mode)
 
-    def _share(self, folder: Path, group: int) -> None:
+    def _share(self, folder: safe_files.Folder, group: int) -> None:
         """Have a default ACL: what is created there is the group's, too, and nobody else's.
 
         The bit setgid would do it, but a program that keeps it when it changes a folder's mode may not do so
@@ -229,16 +238,16 @@ class Host:
         ]
         wanted = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *each) for each in entries)
         try:
-            found = os.getxattr(folder, ACL_DEFAULT)
+            found = os.getxattr(folder.descriptor, ACL_DEFAULT)
         except OSError:
             found = b""
         if found != wanted:
-            self._change(f"{folder}, shared")
+            self._change(f"{folder.path}, shared")
             try:
-                os.setxattr(folder, ACL_DEFAULT, wanted)
+                os.setxattr(folder.descriptor, ACL_DEFAULT, wanted)
             except OSError as error:
                 self.module.fail_json(
-                    msg=f"{folder} can't be shared by a group: {error}; its file system must have ACLs."
+                    msg=f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
                 )
 
     def _unpack(self, archive: Path, folder: Path) -> None:
@@ -325,10 +334,14 @@ def _double(members: list[tarfile.TarInfo]) -> str:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        return _digest(file)
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -357,12 +370,18 @@ def main() -> None:
     packages = _missing(given["packages"])
     for user in given["users"]:
         host.user(**user)
-    for folder in given["folders"]:
-        host.folder(**folder)
+    try:
+        for folder in given["folders"]:
+            host.folder(**{"group": None, **folder})
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     for archive in given["archives"]:
         host.archive(**archive)
-    for file in given["files"]:
-        host.file(**file)
+    try:
+        for file in given["files"]:
+            host.file(**file)
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     # They are made with what packages bring.
     for environment in () if packages else given["environments"]:
         host.environment(**environment)

@@ -1,7 +1,6 @@
 """Somebody changes the controller's cache, or what is on its way to a host: nothing of it is installed."""
 
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import plugin_modules
 import pytest
 
 from aqueduct.controller import artifacts, names
@@ -211,12 +211,7 @@ class Stopped(Exception):
 
 @pytest.fixture
 def host_software() -> Any:
-    spec = importlib.util.spec_from_file_location("host_software", ROOT / "plugins/modules/host_software.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return plugin_modules.load("host_software")
 
 
 def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: Path) -> None:
