@@ -56,6 +56,8 @@ NEEDS: dict[str, dict[str, Any]] = {
             "principal": {"type": "str", "required": True},
             "folder": {"type": "str", "required": True},
             "names": TEXTS,
+            # Whether others connect to it, so that its certificate is a server's, too.
+            "serves": {"type": "bool", "default": True},
             "java_password": {"type": "str", "no_log": True},
         },
     },
