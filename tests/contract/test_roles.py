@@ -128,3 +128,21 @@ def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
     assert len(principals) >= 2
     for file, variables in found:
         assert variables.get("certificates_validity_days", 365) <= 2, file
+
+
+# Of the database, which has no sandbox of ours.
+OUTSIDE = {"postgres", "{{ _hive_metastore_dumper }}"}
+
+
+def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
+    """A captured service could reach such a process, and write to the host by its /proc/PID/root."""
+    users = [
+        (str(path.relative_to(ROOT)), user)
+        for part in ("tasks", "vars")
+        for path in (ROOT / "roles").glob(f"*/{part}/*.yml")
+        for user in re.findall(
+            r'(?:become_user: |runuser, --user, |runuser.*--user[ =])"?([^",\n]+)', path.read_text()
+        )
+    ]
+    assert len(users) > 2
+    assert [(path, user) for path, user in users if user not in OUTSIDE] == []
