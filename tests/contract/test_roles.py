@@ -150,8 +150,10 @@ def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
 
 # Where root alone makes files and folders. Below other folders a service may put a link in the place of one,
 # so only service_files and service_content, which follow none, read and write there.
-OF_ROOT = ("/etc/", "/proc/", "/run/", "/sys/")
-OF_ROOT += ("/var/lib/aqueduct-mend", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json")
+OF_ROOT = (
+    *("/etc/", "/proc/", "/run/", "/sys/"),
+    *("/var/lib/aqueduct-mend", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json"),
+)
 BY_PATH = {"copy": "dest", "template": "dest", "fetch": "src", "slurp": "src"}
 BY_PATH |= {"file": "path", "lineinfile": "path", "blockinfile": "path"}
 NOT_OF_HOSTS = {"lab"}
