@@ -36,6 +36,14 @@ def shown(name: object) -> str:
     return "".join(each if each.isprintable() and each != "\\" else _escaped(each) for each in str(name))
 
 
+def printable(text: str) -> str:
+    """Write text that another host sent so that it sets no terminal; its lines and tabs stay as they are."""
+    text = text.replace("\r\n", "\n")
+    if text.replace("\n", "").replace("\t", "").isprintable():
+        return text
+    return "".join(each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text)
+
+
 def _escaped(letter: str) -> str:
     code = ord(letter)
     if 0xDC80 <= code <= 0xDCFF:  # a byte, by surrogateescape

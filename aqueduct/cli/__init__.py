@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import aqueduct
 from aqueduct.cli import report_file
 from aqueduct.errors import AqueductError, Refused
+from aqueduct.wording import printable
 
 VERBS = {
     "backup": "back up topics and groups to an object store",
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(args.run(args))
         sys.stdout.flush()
     except AqueductError as error:
-        print(f"aqueduct: {error.labelled}", file=sys.stderr)
+        print(f"aqueduct: {printable(error.labelled)}", file=sys.stderr)
         _report_error(args, started, error)
         return error.exit_code
     except KeyboardInterrupt:
@@ -106,7 +107,7 @@ def _report_error(args: argparse.Namespace, started: datetime, error: AqueductEr
     try:
         report_file.write_error(args, verb, started, error)
     except AqueductError as other:
-        print(f"aqueduct: {other.labelled}", file=sys.stderr)
+        print(f"aqueduct: {printable(other.labelled)}", file=sys.stderr)
 
 
 def _use_utf8() -> None:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Any
 from xml.sax.saxutils import escape
 
 from aqueduct.controller.names import (
@@ -121,8 +122,9 @@ def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
     wanted = read_lock(Path(lock))
     with _exclusive(target):
         if target.exists():
-            _check_jars(_digests_in_tar(target), wanted, target, lock)
-            return Artifact(target, fetched=False, sha256=sha256_of(target))
+            digests, sha256 = _digests_in_tar(target, lock)
+            _check_jars(digests, wanted, target, lock)
+            return Artifact(target, fetched=False, sha256=sha256)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             jars = Path(scratch) / "libs"
             fetch(jars)
@@ -300,11 +302,7 @@ def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock
     ] + [f"{name} is not in the lock" for name in found.keys() - wanted.keys()]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        raise Failed(
-            f"{where} does not match {lock}: {', '.join(sorted(problems)[:3])}{more}. "
-            "Nothing was installed; remove the file from the cache and run again, "
-            "and if it happens again, find out who changed it."
-        )
+        raise _changed(where, lock, f"{', '.join(sorted(problems)[:3])}{more}")
 
 
 def _fetch_from_maven(coordinates: Sequence[str], destination: Path, what: str, otherwise: str) -> None:
@@ -452,30 +450,85 @@ def _write(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def _digests_in_tar(path: Path) -> dict[str, str]:
-    with tarfile.open(path) as archive:
-        return {
-            Path(member.name).name: hashlib.sha256(stream.read()).hexdigest()
-            for member in archive
-            if member.name != LAST_ENTRY and (stream := archive.extractfile(member))
-        }
+def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
+    """Return the digest of each jar of an archive, and of the whole; Failed if `_pack` makes another one.
+
+    A jar that a reader does not see, or sees otherwise than its neighbour, may be what a host installs: a
+    name twice, another path, a link, a mode, bytes after the end. So each entry is packed again while it is
+    read, and the whole must be the same, byte by byte.
+    """
+    digests: dict[str, str] = {}
+    whole, again = hashlib.sha256(), _Digest()
+    try:
+        with (
+            path.open("rb") as file,
+            tarfile.open(fileobj=file) as found,
+            tarfile.open(fileobj=again, mode="w|") as packed,
+        ):
+            for member in found:
+                stream = found.extractfile(member) if member.isreg() else None
+                parent, _, name = member.name.rpartition("/")
+                if stream is None or (parent != "libs" if name != LAST_ENTRY else parent or member.size):
+                    raise _changed(path, lock, f"{member.name} is no jar in libs/")
+                if name in digests:
+                    raise _changed(path, lock, f"{name} is there twice")
+                entry = tarfile.TarInfo(member.name)
+                entry.size = member.size
+                content = _Digest(stream)
+                packed.addfile(_plain(entry), content)
+                digests[name] = content.hexdigest()
+            file.seek(0)
+            while block := file.read(1 << 20):
+                whole.update(block)
+    except (tarfile.TarError, EOFError, OSError, UnicodeError, ValueError) as error:
+        raise _changed(path, lock, f"it is no archive of jars ({error})") from error
+    if again.hexdigest() != whole.hexdigest():
+        raise _changed(path, lock, "it is packed otherwise than such archives are")
+    digests.pop(LAST_ENTRY, None)
+    return digests, whole.hexdigest()
+
+
+class _Digest(io.RawIOBase):
+    """A file that keeps a digest of what is written to it, or is read from another one by it."""
+
+    def __init__(self, source: IO[bytes] | None = None) -> None:
+        self._sha256, self._source = hashlib.sha256(), source
+
+    def write(self, block: Any) -> int:
+        self._sha256.update(block)
+        return len(block)
+
+    def read(self, size: int = -1) -> bytes:
+        block = self._source.read(size) if self._source else b""
+        self._sha256.update(block)
+        return block
+
+    def hexdigest(self) -> str:
+        return self._sha256.hexdigest()
+
+
+def _changed(path: Path, lock: str, why: str) -> Failed:
+    return Failed(
+        f"{path} does not match {lock}: {why}. Nothing was installed; remove the file from the cache and run "
+        "again, and if it happens again, find out who changed it."
+    )
 
 
 def _pack(target: Path, files: dict[str, Path]) -> None:
     """Write a tar that depends on names and contents only, and appears under its name when it is whole."""
-
-    def plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-        member.uid = member.gid = member.mtime = 0
-        member.uname = member.gname = "root"
-        member.mode = 0o644
-        return member
-
     partial = target.with_suffix(".partial")
     with tarfile.open(partial, "w") as archive:
         for name in sorted(files):
-            archive.add(files[name], name, filter=plain)
-        archive.addfile(plain(tarfile.TarInfo(LAST_ENTRY)))
+            archive.add(files[name], name, filter=_plain)
+        archive.addfile(_plain(tarfile.TarInfo(LAST_ENTRY)))
     partial.replace(target)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = "root"
+    member.mode = 0o644
+    return member
 
 
 def _platforms() -> list[str]:

@@ -24,7 +24,7 @@ from aqueduct.errors import Refused
 AUTHORITY = "Aqueduct CA"
 AUTHORITY_DAYS = 3650
 CLIENT = frozenset({ExtendedKeyUsageOID.CLIENT_AUTH})
-SERVICE = CLIENT | {ExtendedKeyUsageOID.SERVER_AUTH}  # services talk to each other
+SERVICE = CLIENT | {ExtendedKeyUsageOID.SERVER_AUTH}  # of a service that others connect to
 CLOCKS_DIFFER = timedelta(minutes=5)
 PEM = serialization.Encoding.PEM
 

@@ -247,4 +247,16 @@ STORE = (
             "objects."
         ),
     ),
+    DeclaredMessage(
+        id="bucket-shared-by-sites",
+        area=Area.STORE,
+        meaning=(
+            "Two sites use one bucket of the estate's own object store, and a user of one site has rights to "
+            "the objects of the other."
+        ),
+        fix=(
+            "Give each site a prefix policy: in `object_store_buckets`, move the users to `prefixes`, each "
+            "below the prefix of its site."
+        ),
+    ),
 )

@@ -1,32 +1,59 @@
 """The rights to a bucket, as S3's bucket policy states them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
-READ = ["s3:GetBucketLocation", "s3:GetObject", "s3:ListBucket", "s3:ListBucketMultipartUploads"]
-# An upload in parts belongs to who began it, and to give it up deletes no object.
-WRITE = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"]
-DELETE = ["s3:DeleteObject"]
+RIGHTS = ("read", "write", "delete")
+# Of the bucket itself. A list of names can't be kept to a prefix: the estate's own store knows no conditions.
+LIST = ["s3:GetBucketLocation", "s3:ListBucket", "s3:ListBucketMultipartUploads"]
+# Of its objects. An upload in parts belongs to who began it, and to give it up deletes no object.
+OBJECTS = {
+    "read": ["s3:GetObject"],
+    "write": ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"],
+    "delete": ["s3:DeleteObject"],
+}
+
+Users = Mapping[str, Collection[str]]  # by right
 
 
 def bucket_policy(
-    bucket: str, *, read: Collection[str] = (), write: Collection[str] = (), delete: Collection[str] = ()
+    bucket: str,
+    *,
+    read: Collection[str] = (),
+    write: Collection[str] = (),
+    delete: Collection[str] = (),
+    prefixes: Mapping[str, Users] = MappingProxyType({}),
 ) -> dict[str, Any] | None:
     """Return the document that lets users read, write or delete; None where nobody may do anything.
 
-    Who may write or delete may read and list, too. Who may write can't delete, but S3 has no right that keeps
-    them from overwriting: a writer has to create its objects conditionally (`If-None-Match: *`).
+    The users of a prefix (`pro1`) have their rights in the objects below it (`pro1/...`), others in the whole
+    bucket. Who may write or delete may read and list, too. Who may write can't delete, but S3 has no right
+    that keeps them from overwriting: a writer has to create its objects conditionally (`If-None-Match: *`).
     """
-    rights = (("read", {*read, *write, *delete}, READ), ("write", write, WRITE), ("delete", delete, DELETE))
-    statements = [
-        {
-            "Sid": right,
+    arn, users = f"arn:aws:s3:::{bucket}", {"read": read, "write": write, "delete": delete}
+    places = [(f"{arn}/*", users), *((f"{arn}/{name}/*", each) for name, each in prefixes.items())]
+    readers = [_named(each, RIGHTS) for _, each in places]
+    statements = [*_statement("list", set().union(*readers), LIST, arn)]
+    for number, (objects, each) in enumerate(places):
+        for right, actions in OBJECTS.items():
+            named = readers[number] if right == "read" else _named(each, (right,))
+            statements += _statement(f"{right}{number or ''}", named, actions, objects)
+    return {"Version": "2012-10-17", "Statement": statements} if statements else None
+
+
+def _named(users: Users, rights: Iterable[str]) -> set[str]:
+    return {user for right in rights for user in users.get(right) or ()}
+
+
+def _statement(
+    sid: str, users: Collection[str], actions: list[str], resource: str
+) -> Iterator[dict[str, Any]]:
+    if users:
+        yield {
+            "Sid": sid,
             "Effect": "Allow",
             "Principal": {"AWS": sorted(users)},
             "Action": actions,
-            "Resource": [f"arn:aws:s3:::{bucket}", f"arn:aws:s3:::{bucket}/*"],
+            "Resource": [resource],
         }
-        for right, users, actions in rights
-        if users
-    ]
-    return {"Version": "2012-10-17", "Statement": statements} if statements else None

@@ -28,6 +28,7 @@ PROMISED = {
     "ProtectControlGroups": "yes",
     "ProtectClock": "yes",
     "ProtectHostname": "yes",
+    "ProtectProc": "invisible",
     "RestrictNamespaces": "yes",
     "RestrictRealtime": "yes",
     "RestrictSUIDSGID": "yes",

@@ -18,8 +18,8 @@ MODULE = "host_keys"
 
 
 class ActionModule(ActionBase):
-    """Arguments: `keys` (of each `principal`, `folder`, `owner`, `names`, and `java_password` for Java's
-    stores), and the variables of the role certificates without its name."""
+    """Arguments: `keys` (of each `principal`, `folder`, `owner`, `names`, `serves`, whether others connect to
+    it, and `java_password` for Java's stores), and variables of the role certificates without its name."""
 
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         _, given = self.validate_argument_spec(
@@ -33,6 +33,7 @@ class ActionModule(ActionBase):
                         "folder": {"type": "path", "required": True},
                         "owner": {"type": "str", "required": True},
                         "names": {"type": "list", "elements": "str", "default": []},
+                        "serves": {"type": "bool", "default": True},
                         "java_password": {"type": "str", "no_log": True},
                     },
                 },
@@ -95,7 +96,7 @@ class ActionModule(ActionBase):
             wanted = certificates.Wanted(
                 key["principal"],
                 tuple(key["names"]),
-                certificates.SERVICE,
+                certificates.SERVICE if key["serves"] else certificates.CLIENT,
                 given["validity_days"],
                 given["renewal_days"],
             )

@@ -12,12 +12,15 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
 KEY_PACKAGES = ["python3-cryptography"]  # the module host_keys makes keys and stores with it
+CONFIGURATION = "/etc/"
 TEXTS = {"type": "list", "elements": "str", "default": []}
 NEEDS: dict[str, dict[str, Any]] = {
     "user": {"type": "str", "required": True},
     "home": {"type": "str", "required": True},
     "groups": TEXTS,  # further ones of the user
-    "folders": {  # the user's, unless they name an owner, or a group that shares all that is created there
+    # The user's, unless they name an owner, or a group that shares all that is created there. Those of its
+    # configuration are root's, and the user's group may read them: a service leads root nowhere by a link.
+    "folders": {
         "type": "list",
         "elements": "dict",
         "default": [],
@@ -53,6 +56,8 @@ NEEDS: dict[str, dict[str, Any]] = {
             "principal": {"type": "str", "required": True},
             "folder": {"type": "str", "required": True},
             "names": TEXTS,
+            # Whether others connect to it, so that its certificate is a server's, too.
+            "serves": {"type": "bool", "default": True},
             "java_password": {"type": "str", "no_log": True},
         },
     },
@@ -114,11 +119,20 @@ class ActionModule(ActionBase):
     def _add(needs: dict[str, list[Any]], service: dict[str, Any]) -> None:
         owner = service["user"]
         needs["users"].append({"name": owner, "home": service["home"], "groups": service["groups"]})
-        needs["folders"] += [{**folder, "owner": folder["owner"] or owner} for folder in service["folders"]]
+        needs["folders"] += [_owned(folder, owner) for folder in service["folders"]]
         needs["keys"] += [{**key, "owner": owner} for key in service["keys"]]
         needs["packages"] += KEY_PACKAGES if service["keys"] else []
         for name in ("packages", "kafka", "hadoop", "environments", "versitygw", "files"):
             needs[name] += service[name]
+
+
+def _owned(folder: dict[str, Any], user: str) -> dict[str, Any]:
+    """Say whose a folder is that names no owner."""
+    if folder["owner"]:
+        return folder
+    if folder["path"].startswith(CONFIGURATION):
+        return {**folder, "owner": "root", "group": user, "mode": "0750"}
+    return {**folder, "owner": user}
 
 
 def _once(found: Sequence[Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from ansible.utils.display import Display
 
 from aqueduct.controller import artifacts, names
 from aqueduct.errors import AqueductError
+from aqueduct.wording import printable
 
 MODULE, APT = "host_software", "ansible.builtin.apt"
 OWN = "own"
@@ -199,7 +200,7 @@ class ActionModule(ActionBase):
 
         def tell() -> None:
             while not over.wait(TELL_SECONDS):
-                Display().display(f"{self._host}: {what}, for {time.monotonic() - started:.0f} s")
+                Display().display(f"{self._host}: {printable(what)}, for {time.monotonic() - started:.0f} s")
 
         teller = threading.Thread(target=tell, daemon=True)
         teller.start()

@@ -17,6 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from aqueduct.errors import ExitCode
+from aqueduct.wording import printable
 
 LAST_LINES = 10
 
@@ -82,7 +83,8 @@ class ActionModule(ActionBase):
         """
         show = ("journalctl", "--quiet", "--no-pager", "--output=cat", "--show-cursor")
         printed = self._command(*show, *options, f"_SYSTEMD_UNIT={self._unit}", codes=(0, 1))  # 1: no line
-        lines = printed.splitlines()
+        # No other letter ends a line of the journal.
+        lines = [printable(line) for line in printed.split("\n")] if printed else []
         return (lines[:-1], lines[-1].removeprefix("-- cursor: ")) if lines else ([], cursor)
 
     def _command(self, *argv: str, codes: Collection[int] = (0,)) -> str:
@@ -92,7 +94,7 @@ class ActionModule(ActionBase):
             task_vars=self._variables,
         )
         if done.get("rc") not in codes:
-            raise AnsibleActionFail(str(done.get("stderr") or done.get("msg")))
+            raise AnsibleActionFail(printable(str(done.get("stderr") or done.get("msg"))))
         return str(done["stdout"])
 
 

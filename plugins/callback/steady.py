@@ -1,15 +1,21 @@
 """Prints a playbook's progress as Ansible does, but no failure that is only a retry; refuses unknown --tags.
 
+What hosts answer is shown as text: a captured one would else set the operator's terminal.
+
 While a task waits (`until`), Ansible prints `FAILED - RETRYING` for each attempt, also where all goes well.
 The attempts are shown with -v. With a tag that no task has, Ansible does nothing and exits with 0.
 """
 
+import re
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NoReturn
 
-from ansible import context
+from ansible import constants, context
 from ansible.plugins.callback.default import CallbackModule as Default
 
 from aqueduct.errors import ExitCode
+from aqueduct.wording import printable
 
 DOCUMENTATION = """
 name: steady
@@ -19,6 +25,8 @@ description: Retries are printed only with C(-v). Unknown C(--tags) are refused.
 extends_documentation_fragment: [default_callback, result_format_callback]
 """
 
+# Ansible colours some texts, such as differences, before they come here.
+COLOUR = re.compile("|".join(re.escape(f"\x1b[{each}m") for each in ("0", *constants.COLOR_CODES.values())))
 SPECIAL = {"all", "always", "never", "tagged", "untagged"}
 
 
@@ -26,6 +34,11 @@ class CallbackModule(Default):
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
     CALLBACK_NAME = "steady"
+
+    def __init__(self) -> None:
+        super().__init__()
+        # There is one for all of Ansible: warnings, and what other plugins show, pass here, too.
+        self._display.display = as_text(self._display.display)
 
     def v2_runner_retry(self, result: Any) -> None:
         if self._display.verbosity:
@@ -44,6 +57,18 @@ class CallbackModule(Default):
             wrap_text=False,
         )
         raise SystemExit(int(ExitCode.REFUSED))
+
+
+def as_text(display: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that displays a message whose control characters are written out, but for colours."""
+
+    @wraps(display)
+    def shown(msg: str, *arguments: Any, **options: Any) -> None:
+        colours = [*COLOUR.findall(msg), ""]
+        parts = (printable(part) + colour for part, colour in zip(COLOUR.split(msg), colours, strict=True))
+        display("".join(parts), *arguments, **options)
+
+    return shown
 
 
 def tags(playbook: Any) -> set[str]:

@@ -21,6 +21,7 @@ from aqueduct.estate import (
     spark,
     zookeeper,
 )
+from aqueduct.store.bucket_policy import RIGHTS
 
 MIRRORS = "/etc/aqueduct/mirror_maker"  # the role's folder on its hosts
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -446,6 +447,12 @@ def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -
     return ",".join(flow.source_servers) or bootstrap_servers(groups, hostvars, flow.source)
 
 
+def bucket_users(buckets: list[Json]) -> list[str]:
+    """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
+    places = [place for bucket in buckets for place in (bucket, *(bucket.get("prefixes") or ()))]
+    return sorted({user for place in places for right in RIGHTS for user in place.get(right) or ()})
+
+
 def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def filter_function(*args: Any) -> Any:
@@ -478,5 +485,5 @@ class FilterModule:
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
-        every += (zookeeper_client_settings,)
+        every += (zookeeper_client_settings, bucket_users)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -18,6 +18,7 @@ HARDENED = {
     "ProtectControlGroups": "true",
     "ProtectClock": "true",
     "ProtectHostname": "true",
+    "ProtectProc": "invisible",  # processes of other users
     "RestrictNamespaces": "true",
     "RestrictRealtime": "true",
     "RestrictSUIDSGID": "true",
@@ -43,6 +44,18 @@ def confined(properties: Mapping[str, Any]) -> dict[str, Any]:
     It may run before there is a /tmp of its own.
     """
     return {**{name: value for name, value in HARDENED.items() if name != "PrivateTmp"}, **properties}
+
+
+def sandboxed(
+    argv: Iterable[Any], user: str, writable: str = "", properties: Mapping[str, Any] | None = None
+) -> list[str]:
+    """`argv | sandboxed(user, writable)`: a command that runs another one as a service's user, in a sandbox
+    as its unit has, and answers as that one does. Outside of one, a captured service would reach it."""
+    options = [
+        f"--property={name}={value}" for name, value in hardened(properties or {}, user, writable).items()
+    ]
+    run = ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", *options, "--"]
+    return [*run, *(str(each).replace("$", "$$") for each in argv)]  # systemd would put variables in
 
 
 def unit_lines(properties: Mapping[str, Any]) -> str:
@@ -78,6 +91,7 @@ class FilterModule:
         every = (
             hardened,
             confined,
+            sandboxed,
             unit_lines,
             command_line,
             unit_environment,

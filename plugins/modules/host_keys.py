@@ -1,13 +1,13 @@
 #!/usr/bin/python
 """Ansible module: the host's part of the action host_keys; it makes keys, which never leave the host."""
 
-import hashlib
 import os
 import pwd
 import re
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -20,6 +20,8 @@ description:
   - Each folder gets C(<principal>.pem) (key and certificate chain in one), C(ca.pem) and
     C(client.properties); where O(keys[].java_password) is given, C(rest.p12), C(trust.p12) and
     C(stores.properties), too.
+  - Files are the user's. The folder is root's, and the user's group may read it, so that no service puts a
+    link in the place of a file. One that is there is refused.
 options:
   keys:
     description: The principals.
@@ -51,34 +53,47 @@ ONE_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE
 CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
 
 
-class Folder:
+class Keys:
     """A principal's files on this host."""
 
     def __init__(self, module: Any, entry: dict[str, Any]) -> None:
         self.module, self.entry, self.path = module, entry, Path(entry["folder"])
         self.changed: list[str] = []
+        self.folder: safe_files.Folder | None = None  # in check mode there may be none
         try:
             owner = pwd.getpwnam(entry["owner"])
         except KeyError:
             module.fail_json(msg=f"{entry['owner']}, who is to own {self.path}, is no user of this host.")
-        self.ids = (owner.pw_uid, owner.pw_gid)
+        self.user, self.group = owner.pw_uid, owner.pw_gid
 
     @property
-    def pem(self) -> Path:
-        return self.path / f"{self.entry['principal']}.pem"
+    def pem(self) -> str:
+        return f"{self.entry['principal']}.pem"
 
     @property
-    def pending(self) -> Path:
+    def pending(self) -> str:
         """A key that has no certificate yet. The run after one that was cut short continues with it."""
-        return self.path / f".{self.entry['principal']}.key"
+        return f".{self.entry['principal']}.key"
 
     def have(self) -> dict[str, Any]:
         """Make the files what they are to be, as far as it can be done here."""
-        self._folder()
+        try:
+            with safe_files.folder(self.path, make=not self.module.check_mode) as self.folder:
+                access = safe_files.Access(os.geteuid(), self.group, 0o750)
+                if self.folder.give(access, dry=self.module.check_mode):
+                    self.changed.append(str(self.path))
+                return self._have()
+        except FileNotFoundError:
+            if not self.module.check_mode:
+                raise
+            self.changed.append(str(self.path))
+            return self._have()
+
+    def _have(self) -> dict[str, Any]:
         key, certificate = self._key_and_certificate()
         if certificate:
-            self._file(self.path / "ca.pem", self.entry["ca"].encode(), 0o644)
-            self._file(self.path / "client.properties", self.entry["properties"].encode(), 0o600)
+            self._file("ca.pem", self.entry["ca"].encode(), 0o644)
+            self._file("client.properties", self.entry["properties"].encode(), 0o600)
             if self.entry["java_password"]:
                 self._java_stores(key, certificate)
         return {
@@ -87,18 +102,11 @@ class Folder:
             "changed": self.changed,
         }
 
-    def _folder(self) -> None:
-        if self.module.check_mode and not self.path.is_dir():
-            self.changed.append(str(self.path))
-            return
-        self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._access(self.path, 0o700)
-
     def _key_and_certificate(self) -> tuple[str, str]:
         if self.entry["provided"]:
             self._file(self.pem, self.entry["provided"].encode(), 0o600)
             return _parts(self.entry["provided"])
-        key, certificate = _parts(self.pem.read_text() if self.pem.exists() else "")
+        key, certificate = _parts((self._read(self.pem) or b"").decode())
         if self.entry["new_key"] and not self.entry["certificate"]:
             return self._pending_key(), ""
         if self.entry["new_key"] or not key:
@@ -106,16 +114,16 @@ class Folder:
         if self.entry["certificate"]:
             certificate = self.entry["certificate"]
             self._file(self.pem, (key + certificate).encode(), 0o600)
-            if self.pending.exists() and not self.module.check_mode:
-                self.pending.unlink()
+            if self.folder and not self.module.check_mode:
+                self.folder.remove(self.pending)
         elif certificate:
             self._access(self.pem, 0o600)
         return key, certificate
 
     def _pending_key(self) -> str:
-        if self.pending.exists():
-            return self.pending.read_text()
-        self.changed.append(str(self.pem))
+        if pending := self._read(self.pending):
+            return pending.decode()
+        self.changed.append(str(self.path / self.pem))
         if self.module.check_mode:
             return ""
         from cryptography.hazmat.primitives import serialization
@@ -139,13 +147,13 @@ class Folder:
         password = self.entry["java_password"].encode()
         own = x509.load_pem_x509_certificate(certificate.encode())
         private: Any = serialization.load_pem_private_key(key.encode(), password=None)
-        rest, trust = self.path / "rest.p12", self.path / "trust.p12"
-        held = _load_p12(rest, password)
+        rest, trust = "rest.p12", "trust.p12"
+        held = _load_p12(self._read(rest), password)
         if held and held.key and held.cert and held.cert.certificate == own:
             same = held.key.public_key().public_numbers() == private.public_key().public_numbers()
         else:
             same = False
-        self._file(self.path / "stores.properties", b"password=" + password + b"\n", 0o600)
+        self._file("stores.properties", b"password=" + password + b"\n", 0o600)
         if same:
             self._access(rest, 0o600)
         else:
@@ -155,41 +163,31 @@ class Folder:
         # One by one: Debian 12's cryptography can't load several.
         found = ONE_CERTIFICATE.findall(self.entry["ca"])
         authorities = {x509.load_pem_x509_certificate(each.encode()) for each in found}
-        held = _load_p12(trust, password)
+        held = _load_p12(self._read(trust), password)
         if held and {each.certificate for each in held.additional_certs} == authorities:
             self._access(trust, 0o600)
         else:
             self._file(trust, base64.b64decode(self.entry["java_trust"]), 0o600)
 
-    def _file(self, path: Path, content: bytes, mode: int) -> None:
-        same = (
-            path.exists() and hashlib.sha256(path.read_bytes()).digest() == hashlib.sha256(content).digest()
-        )
-        if same:
-            self._access(path, mode)
-            return
-        self.changed.append(str(path))
-        if not self.module.check_mode:
-            self._write(path, content, mode)
+    def _read(self, name: str) -> bytes | None:
+        return self.folder.read(name) if self.folder else None
 
-    def _write(self, path: Path, content: bytes, mode: int) -> None:
-        """Write a file so that it is complete under its name, and that nobody else can read it meanwhile."""
-        partial = path.with_name(f".{path.name}.partial")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-            os.fchmod(file.fileno(), mode)
-            os.fchown(file.fileno(), *self.ids)
-        partial.replace(path)
-
-    def _access(self, path: Path, mode: int) -> None:
-        has = path.stat()
-        if (has.st_mode & 0o7777, has.st_uid, has.st_gid) == (mode, *self.ids):
+    def _file(self, name: str, content: bytes, mode: int) -> None:
+        if self._read(name) == content:
+            self._access(name, mode)
             return
-        self.changed.append(str(path))
+        self.changed.append(str(self.path / name))
         if not self.module.check_mode:
-            os.chown(path, *self.ids)
-            path.chmod(mode)
+            self._write(name, content, mode)
+
+    def _write(self, name: str, content: bytes, mode: int) -> None:
+        assert self.folder is not None  # noqa: S101
+        self.folder.write(name, content, safe_files.Access(self.user, self.group, mode))
+
+    def _access(self, name: str, mode: int) -> None:
+        access = safe_files.Access(self.user, self.group, mode)
+        if self.folder and self.folder.give_file(name, access, dry=self.module.check_mode):
+            self.changed.append(str(self.path / name))
 
 
 def _parts(pem: str) -> tuple[str, str]:
@@ -209,13 +207,13 @@ def _public(key: str) -> str:
     return public.decode()
 
 
-def _load_p12(path: Path, password: bytes) -> Any:
+def _load_p12(content: bytes | None, password: bytes) -> Any:
     """Read a PKCS #12 file; None if it is missing, or has another password."""
     from cryptography.hazmat.primitives.serialization import pkcs12
 
     try:
-        return pkcs12.load_pkcs12(path.read_bytes(), password)
-    except (OSError, ValueError):
+        return pkcs12.load_pkcs12(content or b"", password)
+    except ValueError:
         return None
 
 
@@ -245,7 +243,10 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o077)
-    found = [Folder(module, entry).have() for entry in module.params["keys"]]
+    try:
+        found = [Keys(module, entry).have() for entry in module.params["keys"]]
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     changed = [path for each in found for path in each["changed"]]
     module.exit_json(changed=bool(changed), files=changed, keys=found)
 

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -30,8 +31,9 @@ options:
     elements: dict
     default: []
   folders:
-    description: "Folders, parents first: C(path), C(owner), C(mode); C(shared_by), a group that may read and
-      change all that is created there, whoever does it."
+    description: "Folders, parents first: C(path), C(owner), C(mode); C(group), if it is not the owner's;
+      C(shared_by), a group that may read and change all that is created there, whoever does it. A link is
+      followed only where root alone can have made it."
     type: list
     elements: dict
     default: []
@@ -115,17 +117,17 @@ class Host:
                 self._change(f"user {name}")
                 self._run(["usermod", "--append", f"--groups={shared}", name])
 
-    def folder(self, path: str, owner: str, mode: str, shared_by: str | None) -> None:
+    def folder(self, path: str, owner: str, mode: str, shared_by: str | None, group: str | None) -> None:
         """Make sure of a folder; one that doesn't exist is made with its parents, which are root's."""
-        folder = Path(path)
-        if not folder.is_dir():
+        try:
+            with safe_files.folder(path, make=not self.check) as folder:
+                self._access(folder, None, owner, shared_by or group or owner, int(mode, 8))
+                if shared_by and not self.check:
+                    self._share(folder, grp.getgrnam(shared_by).gr_gid)
+        except FileNotFoundError:
+            if not self.check:
+                raise
             self._change(path)
-            if self.check:
-                return
-            folder.mkdir(mode=0o700, parents=True)
-        self._access(folder, owner, shared_by or owner, int(mode, 8))
-        if shared_by and not self.check:
-            self._share(folder, grp.getgrnam(shared_by).gr_gid)
 
     def archive(self, name: str, path: str) -> None:
         """Unpack an archive into a folder."""
@@ -134,22 +136,28 @@ class Host:
         if archive := self._take(name):
             folder = Path(path)
             folder.mkdir(mode=0o755, parents=True, exist_ok=True)
-            _unpack(Path(archive), folder)
+            self._unpack(Path(archive), folder)
             (folder / COMPLETE).touch()
 
     def file(self, name: str, path: str, mode: str, sha256: str) -> None:
         """Make sure of one file."""
         target = Path(path)
-        if not target.exists() or _sha256(target) != sha256:
-            if brought := self._take(name):
-                target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-                partial = target.with_name(f".{target.name}.partial")
-                shutil.copyfile(brought, partial)
-                os.chown(partial, 0, 0)
-                partial.chmod(int(mode, 8))
-                partial.replace(target)
-        else:
-            self._access(target, "root", "root", int(mode, 8))
+        if not self._has_file(target, mode, sha256) and (brought := self._take(name)):
+            with safe_files.folder(target.parent, make=True) as folder:
+                access = safe_files.Access(os.geteuid(), os.getegid(), int(mode, 8))
+                folder.write(target.name, Path(brought).read_bytes(), access)
+
+    def _has_file(self, target: Path, mode: str, sha256: str) -> bool:
+        """Return whether a file is there, and see to its access."""
+        try:
+            with safe_files.folder(target.parent) as folder:
+                with folder.open(target.name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+                    if _digest(file) != sha256:
+                        return False
+                self._access(folder, target.name, "root", "root", int(mode, 8))
+                return True
+        except FileNotFoundError:
+            return False
 
     def environment(self, name: str, path: str, wheels: str, own: str, uv: str) -> None:
         """Make sure of a Python environment with exactly these packages, and Aqueduct among them."""
@@ -166,7 +174,7 @@ class Host:
         if new:
             root.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=root.parent) as unpacked:
-                _unpack(Path(house), Path(unpacked))
+                self._unpack(Path(house), Path(unpacked))
                 if not (root / "bin/python").exists():
                     self._run([sys.executable, "-m", "venv", "--without-pip", path])
                 wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
@@ -200,8 +208,9 @@ class Host:
         if what not in self.changed:
             self.changed.append(what)
 
-    def _access(self, path: Path, owner: str, group: str, mode: int) -> None:
-        has = path.stat()
+    def _access(self, folder: safe_files.Folder, name: str | None, owner: str, group: str, mode: int) -> None:
+        """Give a folder, or a file in it, its owner, group and mode."""
+        path = folder.path / (name or "")
         ids = _ids(owner, group)
         if not ids:  # in check mode, on a fresh host
             if not self.check:
@@ -209,13 +218,12 @@ class Host:
                     msg=f"{owner}:{group}, to whom {path} is to belong, is not on this host."
                 )
             return
-        if (has.st_mode & 0o7777, has.st_uid, has.st_gid) != (mode, *ids):
+        access = safe_files.Access(*ids, mode)
+        give = folder.give if name is None else partial(folder.give_file, name)
+        if give(access, dry=self.check):
             self._change(str(path))
-            if not self.check:
-                os.chown(path, *ids)
-                path.chmod(mode)
 
-    def _share(self, folder: Path, group: int) -> None:
+    def _share(self, folder: safe_files.Folder, group: int) -> None:
         """Have a default ACL: what is created there is the group's, too, and nobody else's.
 
         The bit setgid would do it, but a program that keeps it when it changes a folder's mode may not do so
@@ -230,17 +238,23 @@ class Host:
         ]
         wanted = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *each) for each in entries)
         try:
-            found = os.getxattr(folder, ACL_DEFAULT)
+            found = os.getxattr(folder.descriptor, ACL_DEFAULT)
         except OSError:
             found = b""
         if found != wanted:
-            self._change(f"{folder}, shared")
+            self._change(f"{folder.path}, shared")
             try:
-                os.setxattr(folder, ACL_DEFAULT, wanted)
+                os.setxattr(folder.descriptor, ACL_DEFAULT, wanted)
             except OSError as error:
                 self.module.fail_json(
-                    msg=f"{folder} can't be shared by a group: {error}; its file system must have ACLs."
+                    msg=f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
                 )
+
+    def _unpack(self, archive: Path, folder: Path) -> None:
+        try:
+            _unpack(archive, folder)
+        except ValueError as error:
+            self.module.fail_json(msg=str(error))
 
     def _run(self, command: list[str]) -> None:
         if not self.check:
@@ -273,26 +287,61 @@ def _is_member(user: str, group: str) -> bool:
 
 
 def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack an archive as root's files, whoever packed them."""
+    """Unpack an archive as root's files, whoever packed them; nothing of one that leads out of the folder."""
     if archive.suffix == ".zip":
-        shutil.unpack_archive(archive, folder)
+        shutil.unpack_archive(archive, folder)  # leaves out what leads out, and knows neither links nor modes
         return
-
-    def rooted(members: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    with tarfile.open(archive) as packed:
+        members = packed.getmembers()
+        if why := next(filter(None, (_fault(member) for member in members)), "") or _double(members):
+            raise ValueError(f"{archive.name}: {why}. It was not unpacked; find out who packed it.")
         for member in members:
             member.uid = member.gid = 0
             member.uname = member.gname = "root"
-            yield member
+            member.mode &= 0o755
+            member.pax_headers = {}
+        packed.extractall(folder, members)  # noqa: S202  # its digest was checked, and its names just now
 
-    with tarfile.open(archive) as members:
-        members.extractall(folder, rooted(members))  # noqa: S202  # its digest was checked
+
+def _fault(member: tarfile.TarInfo) -> str:
+    """Return why an entry of an archive must not be unpacked; empty if it may be."""
+    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+        return f"{member.name} is no file"
+    paths = [member.name]
+    if member.issym():
+        paths += [member.linkname, os.path.join(os.path.dirname(member.name), member.linkname)]  # noqa: PTH118, PTH120
+    elif member.islnk():
+        paths += [member.linkname]
+    if any(os.path.isabs(path) for path in paths) or any(  # noqa: PTH117
+        os.path.normpath(path).split("/")[0] == ".." for path in {paths[0], paths[-1]}
+    ):
+        return f"{member.name} leads out of its folder"
+    return ""
+
+
+def _double(members: list[tarfile.TarInfo]) -> str:
+    """Return which entry is another one's, or below one that is no folder; empty if none is."""
+    kinds: dict[str, bool] = {}
+    for member in members:
+        name = os.path.normpath(member.name)
+        if name in kinds and not (kinds[name] and member.isdir()):
+            return f"{member.name} is there twice"
+        kinds[name] = member.isdir()
+    for name in kinds:
+        if any(not kinds.get(str(parent), True) for parent in Path(name).parents):
+            return f"{name} is below a link or a file"
+    return ""
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+        return _digest(file)
+
+
+def _digest(file: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := file.read(1 << 20):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -321,12 +370,18 @@ def main() -> None:
     packages = _missing(given["packages"])
     for user in given["users"]:
         host.user(**user)
-    for folder in given["folders"]:
-        host.folder(**folder)
+    try:
+        for folder in given["folders"]:
+            host.folder(**{"group": None, **folder})
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     for archive in given["archives"]:
         host.archive(**archive)
-    for file in given["files"]:
-        host.file(**file)
+    try:
+        for file in given["files"]:
+            host.file(**file)
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     # They are made with what packages bring.
     for environment in () if packages else given["environments"]:
         host.environment(**environment)

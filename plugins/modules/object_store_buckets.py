@@ -25,6 +25,11 @@ options:
       read: {description: Users who may list it and read., type: list, elements: str, default: []}
       write: {description: Users who may also create objects., type: list, elements: str, default: []}
       delete: {description: "Users who may list it, read and delete.", type: list, elements: str, default: []}
+      prefixes:
+        description: "Users with these rights below a prefix alone: C(name), C(read), C(write), C(delete)."
+        type: list
+        elements: dict
+        default: []
       locked_days:
         description: Days in which no user may remove or replace what was written; 0 for none.
         type: int
@@ -56,6 +61,17 @@ def main() -> None:
                     "read": users,
                     "write": users,
                     "delete": users,
+                    "prefixes": {
+                        "type": "list",
+                        "elements": "dict",
+                        "default": [],
+                        "options": {
+                            "name": {"type": "str", "required": True},
+                            "read": users,
+                            "write": users,
+                            "delete": users,
+                        },
+                    },
                     "locked_days": {"type": "int", "default": 0},
                 },
             },
@@ -81,7 +97,11 @@ def main() -> None:
             if admin.ensure(
                 bucket["name"],
                 bucket_policy(
-                    bucket["name"], read=bucket["read"], write=bucket["write"], delete=bucket["delete"]
+                    bucket["name"],
+                    read=bucket["read"],
+                    write=bucket["write"],
+                    delete=bucket["delete"],
+                    prefixes={prefix["name"]: prefix for prefix in bucket["prefixes"]},
                 ),
                 bucket["locked_days"],
                 check_only=module.check_mode,

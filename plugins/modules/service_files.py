@@ -2,13 +2,12 @@
 """Ansible module: have all files that a service reads, in one step a host."""
 
 import grp
-import os
 import pwd
-import stat
-import tempfile
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -18,6 +17,8 @@ description:
   - A file that is as declared is left alone, and its time, by which M(service_units) restarts.
   - Others are replaced whole.
   - Nothing is written where an owner or a folder is missing.
+  - A link is not followed, in the place of a file or of a folder, unless only root can have made it. It is
+    refused; V(absent) removes the link.
 options:
   files:
     description: The files.
@@ -27,7 +28,11 @@ options:
     options:
       dest: {description: Its path., type: path, required: true}
       content: {description: Its text., type: str, default: ""}
-      state: {description: V(absent) removes it., type: str, choices: [present, absent], default: present}
+      state:
+        description: V(absent) removes it; a folder, too, with all that is in it.
+        type: str
+        choices: [present, absent]
+        default: present
       owner: {description: Owner and group., type: str, default: root}
       mode: {description: Its permissions in octal digits., type: str, default: "0644"}
       shown: {description: Whether a difference (C(--diff)) is shown., type: bool, default: true}
@@ -55,20 +60,25 @@ FILE = {
 }
 
 
-def declared_content(file: dict[str, Any]) -> bytes | None:
-    """Return what a file is to have, in UTF-8; None if it is to be absent."""
-    if file["state"] == "absent":
-        return None
+def declared_content(file: dict[str, Any]) -> bytes:
+    """Return what a file is to have, in UTF-8."""
     text = file["content"] or ""  # Ansible makes None of an empty template
     return str(text).encode("utf-8", "surrogateescape")
 
 
 def problem(file: dict[str, Any]) -> str | None:
     """Tell why a file can't be written."""
+    try:
+        with safe_files.folder(Path(file["dest"]).parent):
+            pass
+    except (FileNotFoundError, NotADirectoryError):
+        if file["state"] == "absent":
+            return None
+        return f"{file['dest']} can't be written: the folder is not there; playbooks/hosts.yml makes it."
+    except safe_files.UnsafePath as error:
+        return str(error)
     if file["state"] == "absent":
         return None
-    if not Path(file["dest"]).parent.is_dir():
-        return f"{file['dest']} can't be written: the folder is not there; playbooks/hosts.yml makes it."
     try:
         pwd.getpwnam(file["owner"]), grp.getgrnam(file["owner"])
     except KeyError:
@@ -79,66 +89,55 @@ def problem(file: dict[str, Any]) -> str | None:
     return None
 
 
-def content(path: Path) -> bytes | None:
-    """Read a file; None if it isn't there."""
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        return None
-
-
-def declared_rights(file: dict[str, Any]) -> tuple[int, int, int]:
+def declared_rights(file: dict[str, Any]) -> safe_files.Access:
     """Return user, group and mode as declared."""
-    return pwd.getpwnam(file["owner"]).pw_uid, grp.getgrnam(file["owner"]).gr_gid, int(file["mode"], 8)
-
-
-def rights(path: Path) -> tuple[int, int, int]:
-    """Return user, group and mode as they are."""
-    found = path.stat()
-    return found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)
-
-
-def give_rights(file: dict[str, Any], descriptor: int) -> None:
-    """Give an open file its owner, group and mode."""
-    user, group, mode = declared_rights(file)
-    os.fchown(descriptor, user, group)
-    os.fchmod(descriptor, mode)
-
-
-def write(module: Any, file: dict[str, Any], wanted: bytes) -> None:
-    """Replace a file at once: a reader finds the old or the new one, and only who may read it."""
-    dest = Path(file["dest"])
-    descriptor, scratch = tempfile.mkstemp(dir=dest.parent, prefix=f".{dest.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(wanted)
-            give_rights(file, stream.fileno())
-        Path(scratch).replace(dest)
-    except BaseException:
-        Path(scratch).unlink(missing_ok=True)
-        raise
-    if module.selinux_enabled():
-        module.set_default_selinux_context(file["dest"], False)
+    user, group = pwd.getpwnam(file["owner"]).pw_uid, grp.getgrnam(file["owner"]).gr_gid
+    return safe_files.Access(user, group, int(file["mode"], 8))
 
 
 def apply(module: Any, file: dict[str, Any]) -> dict[str, str] | None:
     """Have a file as declared; return the difference, None where there was none."""
-    dest, wanted = Path(file["dest"]), declared_content(file)
-    found = content(dest)
-    if found != wanted:
-        if not module.check_mode:
-            dest.unlink() if wanted is None else write(module, file, wanted)
-        both = ((each or b"").decode("utf-8", "replace") for each in (found, wanted))
-        before, after = both if file["shown"] else ("", NOT_SHOWN)
-    elif wanted is None or problem(file) or rights(dest) == declared_rights(file):
+    dest, folder = Path(file["dest"]), None
+    with ExitStack() as opened:
+        with suppress(FileNotFoundError, NotADirectoryError):
+            folder = opened.enter_context(safe_files.folder(dest.parent))
+        if file["state"] == "absent":
+            return remove(module, file, folder)
+        found, wanted = folder.read(dest.name) if folder else None, declared_content(file)
+        if found != wanted:
+            if folder and not module.check_mode:
+                folder.write(dest.name, wanted, declared_rights(file))
+                if module.selinux_enabled():
+                    module.set_default_selinux_context(file["dest"], False)
+            both = ((each or b"").decode("utf-8", "replace") for each in (found, wanted))
+            before, after = both if file["shown"] else ("", NOT_SHOWN)
+            return difference(dest, before, after)
+        if problem(file) or not folder:
+            return None
+        with folder.open(dest.name) as descriptor:
+            has, wants = safe_files.Access.of(descriptor), declared_rights(file)
+        if not folder.give_file(dest.name, wants, dry=module.check_mode):
+            return None
+        before, after = (f"{each.user}:{each.group} {each.mode:04o}\n" for each in (has, wants))
+        return difference(dest, before, after)
+
+
+def remove(module: Any, file: dict[str, Any], folder: safe_files.Folder | None) -> dict[str, str] | None:
+    """Remove a file, a link or a folder; return the difference, None where there was nothing."""
+    dest = Path(file["dest"])
+    if not folder or not folder.exists(dest.name):
         return None
-    else:
-        owned = rights(dest), declared_rights(file)
-        before, after = (f"{user}:{group} {mode:04o}\n" for user, group, mode in owned)
-        if not module.check_mode:
-            with dest.open() as stream:
-                give_rights(file, stream.fileno())
-    return {"before": before, "after": after, "before_header": file["dest"], "after_header": file["dest"]}
+    try:
+        before = (folder.read(dest.name) or b"").decode("utf-8", "replace")
+    except (safe_files.UnsafePath, OSError):  # a link, or a folder
+        before = ""
+    if not module.check_mode:
+        folder.remove(dest.name)
+    return difference(dest, *((before, "") if file["shown"] else ("", NOT_SHOWN)))
+
+
+def difference(dest: Path, before: str, after: str) -> dict[str, str]:
+    return {"before": before, "after": after, "before_header": str(dest), "after_header": str(dest)}
 
 
 def main() -> None:
@@ -158,7 +157,10 @@ def main() -> None:
     problems = [each for file in files if (each := problem(file))]
     if problems and not module.check_mode:
         module.fail_json(msg=" ".join(problems), invocation=shown)
-    differences = {file["dest"]: found for file in files if (found := apply(module, file))}
+    try:
+        differences = {file["dest"]: found for file in files if (found := apply(module, file))}
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error), invocation=shown)
     module.exit_json(
         changed=bool(differences),
         written=list(differences),

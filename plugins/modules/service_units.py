@@ -3,14 +3,15 @@
 
 import os
 import re
-import shutil
 import subprocess
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -223,10 +224,8 @@ def _instance(name: str, template: str) -> str:
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path)
-    elif path.exists() or path.is_symlink():
-        path.unlink()
+    with suppress(FileNotFoundError), safe_files.folder(path.parent) as folder:
+        folder.remove(path.name)
 
 
 def _full(name: str) -> str:
@@ -306,8 +305,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     systemd, given = Systemd(module), module.params
-    if given["retire"]:
-        systemd.retire(**given["retire"])
+    try:
+        if given["retire"]:
+            systemd.retire(**given["retire"])
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
     systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
     systemd.await_steady(given["units"], given["steady_seconds"])

@@ -3,9 +3,11 @@
 import getpass
 import json
 import os
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,14 +61,14 @@ class Captured:
             now,
         )
 
-    def play(self, **answer: Any) -> "subprocess.CompletedProcess[str]":
+    def play(self, *, serves: bool = True, **answer: Any) -> "subprocess.CompletedProcess[str]":
         """Bring the host its keys, as the role certificates does."""
         library = self.folder / "library"
         library.mkdir()
         told = json.dumps({"files": []} | answer)
         module = MODULE.format(brought=str(self.folder / "brought"), answer=told)
         (library / "host_keys.py").write_text(f"#!/usr/bin/python\n{module}")
-        entry = {"principal": PRINCIPAL, "owner": getpass.getuser(), "names": [HOST]}
+        entry = {"principal": PRINCIPAL, "owner": getpass.getuser(), "names": [HOST], "serves": serves}
         task = {
             "host_keys": {
                 "keys": [entry | {"folder": str(self.folder / "tls")}],
@@ -189,3 +191,35 @@ def test_a_key_of_a_former_authority_is_not_signed_again(captured: Captured, tmp
     calls = [json.loads(line) for line in (captured.folder / "brought").read_text().splitlines()]
     asked = [(each.get("new_key"), bool(each.get("certificate"))) for [each] in calls]
     assert asked == [(None, False), (True, False), (True, True)]
+
+
+@pytest.mark.parametrize("serves", [True, False])
+def test_the_certificate_of_a_client_serves_nobody(captured: Captured, serves: bool) -> None:
+    """Whoever captures it listens in the place of a service of the same host, which others would believe."""
+    done = captured.play(serves=serves, keys=[{"public_key": public(captured.key), "certificate": ""}])
+    assert done.returncode == 0, done.stdout
+    [certificate] = captured.brought()
+    form = certificates.serialization.PrivateFormat.PKCS8
+    key = captured.key.private_bytes(PEM, form, certificates.serialization.NoEncryption())
+    (captured.folder / "own.pem").write_bytes(key + certificate.public_bytes(PEM))
+    server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    server.load_cert_chain(captured.folder / "own.pem")
+    client.load_verify_locations(captured.folder / "pki/ca/ca.pem")
+    if serves:
+        handshake(server, client)
+    else:
+        with pytest.raises(ssl.SSLCertVerificationError, match="purpose"):
+            handshake(server, client)
+
+
+def handshake(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+    """Connect a client to the host, in memory."""
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    asks = client.wrap_bio(back, there, server_hostname=HOST)
+    answers = server.wrap_bio(there, back, server_side=True)
+    open_ends = [asks, answers]
+    while open_ends:
+        for end in list(open_ends):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                open_ends.remove(end)

@@ -1,7 +1,6 @@
 """Somebody changes the controller's cache, or what is on its way to a host: nothing of it is installed."""
 
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import plugin_modules
 import pytest
 
 from aqueduct.controller import artifacts, names
@@ -98,12 +98,25 @@ def test_our_own_wheel_that_changed_stops_the_play_by_name(
         artifacts.own_wheel(repository=str(tmp_path), cache=cache)
 
 
+def entry(name: str, content: bytes = b"", **header: Any) -> tuple[tarfile.TarInfo, bytes]:
+    """Return an archive's entry as the cache has them, but for what `header` says."""
+    member = tarfile.TarInfo(name)
+    member.size, member.mode, member.uname, member.gname = len(content), 0o644, "root", "root"
+    for attribute, value in header.items():
+        setattr(member, attribute, value)
+    return member, content
+
+
 def packed(target: Path, files: dict[str, bytes]) -> str:
     """Write an archive as the cache has them; return its digest."""
+    return packed_entries(
+        target, [entry(name, content) for name, content in {**files, "complete": b""}.items()]
+    )
+
+
+def packed_entries(target: Path, entries: list[tuple[tarfile.TarInfo, bytes]]) -> str:
     with tarfile.open(target, "w") as archive:
-        for name, content in {**files, "complete": b""}.items():
-            member = tarfile.TarInfo(name)
-            member.size = len(content)
+        for member, content in entries:
             archive.addfile(member, io.BytesIO(content))
     return hashlib.sha256(target.read_bytes()).hexdigest()
 
@@ -124,21 +137,72 @@ def test_jars_that_changed_stop_the_play_by_name(
     digests = {Path(name).name: hashlib.sha256(content).hexdigest() for name, content in jars.items()}
     lock.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
 
-    def get() -> artifacts.Artifact:
-        return artifacts.kafka_jars(
-            version="9.9",
-            source="archive",
-            archive_url="http://localhost:1/never-asked",
-            archive_sha256="",
-            lock=str(lock),
-            cache=str(tmp_path),
-        )
-
     packed(archive, jars)
-    assert not get().fetched
+    assert not jars_of(tmp_path, lock).fetched
     packed(archive, {name: content for name, content in {**jars, **changed}.items() if content is not None})
     with pytest.raises(Failed, match=rf"^{archive} does not match {lock}: {why}. Nothing was installed"):
-        get()
+        jars_of(tmp_path, lock)
+
+
+EVIL = b"of somebody else"
+A, B, LAST = entry("libs/a.jar", b"a"), entry("libs/b.jar", b"b"), entry("complete")
+LINK, HARD_LINK = {"type": tarfile.SYMTYPE}, {"type": tarfile.LNKTYPE}
+
+
+def jars_of(cache: Path, lock: Path) -> artifacts.Artifact:
+    return artifacts.kafka_jars(
+        version="9.9",
+        source="archive",
+        archive_url="http://localhost:1/never-asked",
+        archive_sha256="",
+        lock=str(lock),
+        cache=str(cache),
+    )
+
+
+@pytest.mark.parametrize(
+    ("entries", "tail"),
+    [
+        pytest.param([A, entry("libs/b.jar", EVIL), entry("other/b.jar", b"b"), LAST], b"", id="two paths"),
+        pytest.param([A, entry("libs/b.jar", EVIL), B, LAST], b"", id="one name twice"),
+        pytest.param([A, entry("libs/b.jar", b"b", mode=0o4755), LAST], b"", id="setuid"),
+        pytest.param([A, B, entry("complete", EVIL, mode=0o4755)], b"", id="the last entry is a program"),
+        pytest.param([A, B, entry("x/b.jar", linkname="../libs/b.jar", **LINK), LAST], b"", id="link"),
+        pytest.param([A, B, entry("x/b.jar", linkname="libs/b.jar", **HARD_LINK), LAST], b"", id="hard link"),
+        pytest.param([entry("libs", type=tarfile.DIRTYPE, mode=0o777), A, B, LAST], b"", id="folder"),
+        pytest.param([A, entry("../../etc/b.jar", b"b"), LAST], b"", id="another path"),
+        pytest.param([A, entry("libs/b.jar", b"b", uid=1, gid=1), LAST], b"", id="another owner"),
+        pytest.param([A, entry("libs/b.jar", b"b", pax_headers={"a": "b"}), LAST], b"", id="attributes"),
+        pytest.param([A, B, LAST], EVIL * 64, id="more after its end"),
+    ],
+)
+def test_an_archive_that_is_packed_otherwise_stops_the_play(
+    tmp_path: Path, entries: list[tuple[tarfile.TarInfo, bytes]], tail: bytes
+) -> None:
+    """The jars of the lock are there each time, and something else beside them, or they in another way."""
+    jars = {"a.jar": b"a", "b.jar": b"b"}
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    digests = {name: hashlib.sha256(content).hexdigest() for name, content in jars.items()}
+    lock.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
+    packed_entries(archive, entries)
+    archive.write_bytes(archive.read_bytes() + tail)
+    with pytest.raises(Failed, match=rf"^{archive} does not match {lock}: .*Nothing was installed"):
+        jars_of(tmp_path, lock)
+
+
+def test_the_digest_is_of_what_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody exchanges the archive after its jars were compared: a host asks for the digest of what was."""
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
+    was = packed(archive, {"libs/a.jar": b"a"})
+    compare = artifacts._check_jars
+
+    def exchange(*given: Any) -> None:
+        compare(*given)
+        packed(archive, {"libs/a.jar": EVIL})
+
+    monkeypatch.setattr(artifacts, "_check_jars", exchange)
+    assert jars_of(tmp_path, lock).sha256 == was
 
 
 class Stopped(Exception):
@@ -147,12 +211,7 @@ class Stopped(Exception):
 
 @pytest.fixture
 def host_software() -> Any:
-    spec = importlib.util.spec_from_file_location("host_software", ROOT / "plugins/modules/host_software.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return plugin_modules.load("host_software")
 
 
 def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: Path) -> None:
@@ -172,6 +231,43 @@ def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: 
         with pytest.raises(Stopped, match=r"^kafka-1\.tar came with SHA-256 .* It was not installed"):
             install()
         assert not (tmp_path / "there").exists()
+
+
+@pytest.mark.parametrize(
+    ("hostile", "why"),
+    [
+        (entry("../outside", EVIL), "leads out of"),
+        (entry("/tmp/outside", EVIL), "leads out of"),  # noqa: S108
+        (entry("out", type=tarfile.SYMTYPE, linkname="../outside"), "leads out of"),
+        (entry("out", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "leads out of"),
+        (entry("out", type=tarfile.LNKTYPE, linkname="../outside"), "leads out of"),
+        (entry("pipe", type=tarfile.FIFOTYPE), "is no file"),
+        (entry("disk", type=tarfile.BLKTYPE), "is no file"),
+        (entry("libs/a.jar", EVIL), "is there twice"),
+    ],
+)
+def test_a_host_unpacks_nothing_that_leads_elsewhere(
+    host_software: Any, tmp_path: Path, hostile: tuple[tarfile.TarInfo, bytes], why: str
+) -> None:
+    came, there = tmp_path / "some.tar", tmp_path / "there"
+    there.mkdir()
+    packed_entries(came, [A, hostile, LAST])
+    with pytest.raises(Exception, match=why):
+        host_software._unpack(came, there)
+    assert list(there.iterdir()) == []
+    assert not (tmp_path / "outside").exists()
+
+
+def test_what_a_host_unpacks_makes_nobody_root(host_software: Any, tmp_path: Path) -> None:
+    came, there = tmp_path / "some.tar", tmp_path / "there"
+    there.mkdir()
+    folder = entry("bin", type=tarfile.DIRTYPE, mode=0o2777)
+    program = entry("bin/tool", b"#!/bin/sh", mode=0o6777, uid=1)
+    packed_entries(came, [folder, program, entry("bin/t", type=tarfile.SYMTYPE, linkname="tool"), LAST])
+    host_software._unpack(came, there)
+    assert (there / "bin/tool").stat().st_mode & 0o7777 == 0o755
+    assert (there / "bin").stat().st_mode & 0o7777 == 0o755
+    assert (there / "bin/t").read_text() == "#!/bin/sh"
 
 
 @pytest.mark.parametrize(

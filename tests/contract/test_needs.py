@@ -57,6 +57,26 @@ def needs(inventory: Path, folder: Path) -> dict[str, Any]:
     return {host: answer["msg"] for host, answer in play["tasks"][-1]["hosts"].items()}
 
 
+@pytest.mark.parametrize("inventory", INVENTORIES[:2], ids=lambda path: str(path.relative_to(ROOT)))
+def test_folders_of_configuration_are_root_s(inventory: Path, tmp_path: Path) -> None:
+    """A service that could write there could put a link in the place of a file that root writes."""
+    found = [folder for told in needs(inventory, tmp_path).values() for folder in told["needs"]["folders"]]
+    configuration = [folder for folder in found if folder["path"].startswith("/etc/")]
+    assert len(configuration) > 5
+    assert {folder["owner"] for folder in configuration} == {"root"}
+    assert {folder["mode"] for folder in configuration if "group" in folder} == {"0750"}
+    assert {folder["owner"] for folder in found if folder["path"].startswith("/var/lib/")} != {"root"}
+
+
+def test_who_is_only_a_client_gets_a_client_s_certificate(tmp_path: Path) -> None:
+    """The lab has a cluster of Spark at one site alone, where applications have pages."""
+    told = needs(ROOT / "inventories/lab", tmp_path)
+    serves = {key["principal"]: key["serves"] for each in told.values() for key in each["needs"]["keys"]}
+    clients = {name for name in serves if not serves[name]}
+    assert {name for name in serves if name.startswith("diode-")} <= clients
+    assert not {name for name in clients if name.startswith(("kafka-", "connect-", "mirror-", "spark-"))}
+
+
 def test_there_is_something_to_look_at() -> None:
     assert len(SERVICES) > 8
     assert len(INVENTORIES) > 5

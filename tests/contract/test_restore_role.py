@@ -105,7 +105,6 @@ def test_a_run_notes_what_it_is_to_start(
             "_backup_site": "pro1",
             "_backup_dry": False,
             "_backup_note": str(tmp_path / "note.json"),
-            "_backup_user": str(os.getuid()),
         },
         "tasks": [
             {"ansible.builtin.set_fact": {"_backup_readers": [], "_backup_to_start": []}},

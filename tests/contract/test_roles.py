@@ -128,3 +128,67 @@ def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
     assert len(principals) >= 2
     for file, variables in found:
         assert variables.get("certificates_validity_days", 365) <= 2, file
+
+
+# Of the database, which has no sandbox of ours.
+OUTSIDE = {"postgres", "{{ _hive_metastore_dumper }}"}
+
+
+def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
+    """A captured service could reach such a process, and write to the host by its /proc/PID/root."""
+    users = [
+        (str(path.relative_to(ROOT)), user)
+        for part in ("tasks", "vars")
+        for path in (ROOT / "roles").glob(f"*/{part}/*.yml")
+        for user in re.findall(
+            r'(?:become_user: |runuser, --user, |runuser.*--user[ =])"?([^",\n]+)', path.read_text()
+        )
+    ]
+    assert len(users) > 2
+    assert [(path, user) for path, user in users if user not in OUTSIDE] == []
+
+
+# Where root alone makes files and folders. Below other folders a service may put a link in the place of one,
+# so only service_files and service_content, which follow none, read and write there.
+OF_ROOT = (
+    *("/etc/", "/proc/", "/run/", "/sys/"),
+    *("/var/lib/aqueduct-mend", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json"),
+)
+BY_PATH = {"copy": "dest", "template": "dest", "fetch": "src", "slurp": "src"}
+BY_PATH |= {"file": "path", "lineinfile": "path", "blockinfile": "path"}
+NOT_OF_HOSTS = {"lab"}
+
+
+def touched(tasks: Any, variables: Json) -> Iterator[str]:
+    """Yield the paths that tasks read or write by Ansible's own modules, as root."""
+    for task in tasks:
+        known = {**variables, **(task.get("vars") or {})}
+        for part in ("block", "always", "rescue"):
+            yield from touched(task.get(part) or (), known)
+        for name, key in BY_PATH.items():
+            given = task.get(f"ansible.builtin.{name}")
+            if given and "become_user" not in task:
+                path = given.get(key) or given["path"]
+                items = task["loop"] if re.match(r"{{ item(\.path)? }}$", path) else [path]
+                yield from (
+                    resolved(item if isinstance(item, str) else item["path"], known) for item in items
+                )
+
+
+def resolved(path: str, variables: Json) -> str:
+    """Replace the variables at the beginning of a path."""
+    while (found := re.match(r"{{ (\w+) }}", path)) and isinstance(variables.get(found[1]), str):
+        path = variables[found[1]] + path[found.end() :]
+    return path
+
+
+@pytest.mark.parametrize("role", sorted({*ROLES} - NOT_OF_HOSTS))
+def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str) -> None:
+    folder = ROOT / "roles" / role
+    variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
+    found = [
+        (file.name, path)
+        for file in sorted(folder.glob("tasks/*.yml"))
+        for path in touched(yaml.safe_load(file.read_text()) or (), variables)
+    ]
+    assert [(name, path) for name, path in found if not path.startswith(OF_ROOT)] == []

@@ -79,6 +79,30 @@ def test_a_bucket_is_made_once_and_gets_its_rights(gateway: Gateway) -> None:
         client(gateway, "reader").list_objects_v2(Bucket="made")
 
 
+def test_a_site_reaches_nothing_of_another_site_in_the_same_bucket(gateway: Gateway) -> None:
+    """Its backup's user is captured: it tries to read, replace, copy and delete the other site's objects."""
+    admin = BucketAdmin(endpoint(gateway))
+    admin.wait(30)
+    sites = {"pro1": {"write": ["reader"], "delete": ["reader"]}, "pro2": {"write": ["writer"]}}
+    rights = bucket_policy("shared", prefixes=sites)
+    assert [admin.ensure("shared", rights), admin.ensure("shared", rights)] == [True, False]
+    captured, other = client(gateway, "reader"), client(gateway, "writer")
+    other.put_object(Bucket="shared", Key="pro2/runs/1", Body=b"content")
+    captured.put_object(Bucket="shared", Key="pro1/own", Body=b"own")
+    captured.put_object(Bucket="shared", Key="pro1/gone", Body=b"")
+    captured.delete_object(Bucket="shared", Key="pro1/gone")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        captured.get_object(Bucket="shared", Key="pro2/runs/1")
+    for key in ("pro2/runs/1", "pro10", "other"):
+        with pytest.raises(ClientError, match="AccessDenied"):
+            captured.copy_object(Bucket="shared", Key=key, CopySource="shared/pro1/own")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        captured.copy_object(Bucket="shared", Key="pro1/stolen", CopySource="shared/pro2/runs/1")
+    with pytest.raises(ClientError, match="AccessDenied"):
+        captured.delete_object(Bucket="shared", Key="pro2/runs/1")
+    assert other.get_object(Bucket="shared", Key="pro2/runs/1")["Body"].read() == b"content"
+
+
 def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
     admin = BucketAdmin(endpoint(gateway))
     admin.wait(30)

@@ -3,19 +3,17 @@
 import base64
 import getpass
 import json
-import subprocess
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import plugin_modules
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
 from aqueduct.controller import certificates
 from aqueduct.controller.certificates import SERVICE, Authority, Wanted
 
-MODULE = Path(__file__).resolve().parents[2] / "plugins/modules/host_keys.py"
 NOW = datetime.now(UTC)
 ONE, TWO = {"java_password": "one"}, {"java_password": "two"}
 WANTED = Wanted("mirror-lake", ("lake-1",), SERVICE, 365, 30)
@@ -34,11 +32,7 @@ def run(folder: Path, authority: Authority, *, check: bool = False, **given: str
     if "java_password" in given:
         trust = certificates.java_truststore(authority.trusted, str(given["java_password"]))
         entry["java_trust"] = base64.b64encode(trust).decode()
-    arguments = {"ANSIBLE_MODULE_ARGS": {"keys": [entry], "_ansible_check_mode": check}}
-    done = subprocess.run(
-        [sys.executable, MODULE], input=json.dumps(arguments), capture_output=True, text=True, check=False
-    )
-    answer: dict[str, Any] = json.loads(done.stdout)
+    answer = plugin_modules.run("host_keys", {"keys": [entry], "_ansible_check_mode": check})
     assert not answer.get("failed"), answer
     return answer | {"key": answer["keys"][0]}
 
@@ -66,7 +60,7 @@ def test_a_key_is_made_once_and_only_its_public_half_is_told(tmp_path: Path, aut
         "mirror-lake.pem",
     ]
     assert (folder / "mirror-lake.pem").stat().st_mode & 0o777 == 0o600
-    assert folder.stat().st_mode & 0o777 == 0o700
+    assert folder.stat().st_mode & 0o777 == 0o750
     key = load_pem_private_key((folder / "mirror-lake.pem").read_bytes(), None)
     assert certificates.fault(last["key"]["certificate"], public(key), WANTED, authority, NOW) == ""
 

@@ -1,6 +1,5 @@
 """What the module host_software does on a host: folders shared by a group, and compiled environments."""
 
-import importlib.util
 import os
 import struct
 import subprocess
@@ -8,20 +7,23 @@ import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
+import plugin_modules
 import pytest
 
-PLUGIN = Path(__file__).resolve().parents[2] / "plugins/modules/host_software.py"
 GROUP = 54_321  # of nobody here
 
 
 @pytest.fixture(scope="module")
 def plugin() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("host_software", PLUGIN)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return plugin_modules.load("host_software")
+
+
+def share(plugin: ModuleType, folder: Path, group: int) -> bool:
+    """Share a folder; return whether that changed it."""
+    host = plugin.Host(SimpleNamespace(check_mode=False, params={"brought": {}}))
+    with plugin.safe_files.folder(folder) as opened:
+        host._share(opened, group)
+    return bool(host.changed)
 
 
 def entries(path: Path) -> dict[tuple[int, int], int]:
@@ -31,9 +33,7 @@ def entries(path: Path) -> dict[tuple[int, int], int]:
 
 
 def test_what_is_created_in_a_shared_folder_is_the_group_s_too(plugin: ModuleType, tmp_path: Path) -> None:
-    host = plugin.Host(SimpleNamespace(check_mode=False, params={"brought": {}}))
-    host._share(tmp_path, GROUP)
-    assert len(host.changed) == 1
+    assert share(plugin, tmp_path, GROUP)
     umask = os.umask(0o077)
     try:
         (tmp_path / "folder").mkdir()
@@ -51,12 +51,12 @@ def test_what_is_created_in_a_shared_folder_is_the_group_s_too(plugin: ModuleTyp
 
 
 def test_a_folder_that_is_shared_stays_as_it_is(plugin: ModuleType, tmp_path: Path) -> None:
-    def changed(group: int) -> bool:
-        host = plugin.Host(SimpleNamespace(check_mode=False, params={"brought": {}}))
-        host._share(tmp_path, group)
-        return bool(host.changed)
-
-    assert [changed(group) for group in (GROUP, GROUP, GROUP + 1, GROUP + 1)] == [True, False, True, False]
+    assert [share(plugin, tmp_path, group) for group in (GROUP, GROUP, GROUP + 1, GROUP + 1)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
 
 
 def test_what_the_program_imports_is_compiled(plugin: ModuleType, tmp_path: Path) -> None:

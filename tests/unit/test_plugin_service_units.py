@@ -1,24 +1,17 @@
 """Restarts by the module service_units: of units with a file younger than their process."""
 
-import importlib.util
 import os
 import time
 from pathlib import Path
 from types import ModuleType
 
+import plugin_modules
 import pytest
-
-PLUGIN = Path(__file__).resolve().parents[2] / "plugins/modules/service_units.py"
 
 
 @pytest.fixture(scope="module")
 def plugin() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("service_units", PLUGIN)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return plugin_modules.load("service_units")
 
 
 def file(path: Path, age: int) -> Path:

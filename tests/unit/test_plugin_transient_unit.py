@@ -83,6 +83,16 @@ def test_it_shows_each_line_once_and_in_time(plugin: ModuleType, shown: list[str
     assert result["failed"] is False, "without it Ansible makes a failure of any rc but 0"
 
 
+def test_what_a_host_says_sets_no_terminal(plugin: ModuleType, shown: list[str]) -> None:
+    """A captured host writes into the operator's terminal, or a record's name does."""
+    hostile = "aqueduct: \x1b[2J\x1b]52;c;cm0=\x07 \x9b31m and \u202e\rdone"
+    result = run(plugin, Host([[hostile, "END"], []], ("failed", "exit-code", 1)))
+    written = r"aqueduct: \x1b[2J\x1b]52;c;cm0=\x07 \u009b31m and \u202e\rdone"
+    assert shown == [f"pro1: {written}"]
+    assert result["lines"] == [written]
+    assert result["msg"] == written.removeprefix("aqueduct: ")
+
+
 def test_it_gives_properties_and_keeps_dollars(plugin: ModuleType, shown: list[str]) -> None:
     host = Host([["END"], []], ("inactive", "success", 0))
     run(plugin, host, argv=["aqueduct", "--topics-pattern=(a|b)$"], properties={"User": "x"})

@@ -8,7 +8,8 @@ def rights(**users: list[str]) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for statement in (bucket_policy("b", **users) or {"Statement": []})["Statement"]:
         assert statement["Effect"] == "Allow"
-        assert statement["Resource"] == ["arn:aws:s3:::b", "arn:aws:s3:::b/*"]
+        at = "arn:aws:s3:::b" if statement["Sid"] == "list" else "arn:aws:s3:::b/*"
+        assert statement["Resource"] == [at]
         for user in statement["Principal"]["AWS"]:
             found.setdefault(user, set()).update(statement["Action"])
     return found
@@ -34,3 +35,22 @@ def test_the_same_users_make_the_same_policy() -> None:
     assert bucket_policy("b", read=["x", "y"], write=["z"]) == bucket_policy(
         "b", read=["z", "y", "x"], write=["z"]
     )
+
+
+def test_a_prefix_gives_rights_to_its_objects_alone() -> None:
+    policy = bucket_policy("b", prefixes={"pro1": {"write": ["one"]}, "pro2": {"read": ["two"]}})
+    assert policy is not None
+    objects = {
+        (user, action, resource)
+        for statement in policy["Statement"]
+        for user in statement["Principal"]["AWS"]
+        for action in statement["Action"]
+        for resource in statement["Resource"]
+        if action.endswith("Object")
+    }
+    assert objects == {
+        ("one", "s3:GetObject", "arn:aws:s3:::b/pro1/*"),
+        ("one", "s3:PutObject", "arn:aws:s3:::b/pro1/*"),
+        ("two", "s3:GetObject", "arn:aws:s3:::b/pro2/*"),
+    }
+    assert len({statement["Sid"] for statement in policy["Statement"]}) == len(policy["Statement"])

@@ -91,3 +91,4 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from flows.check_loops(right)
     yield from backups.check_apart(inventory, sound)
     yield from landings.check_apart(inventory, sound)
+    yield from stores.check_shared(inventory, sound)

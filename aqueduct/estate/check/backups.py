@@ -100,7 +100,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         yield Finding(inventory.declared(host), "backup_store_url", sentence)
     yield from _check_lifecycle(inventory, sound, host, location, own=bool(server))
     if server and not wrong and location.scheme == "s3":
-        user, users = principal("backup", site), users_of(sound, server, location.bucket)
+        user, users = principal("backup", site), users_of(sound, server, location.bucket, location.path)
         if user not in users.get("write", ()):
             sentence = (
                 f"{user} may not write bucket {location.bucket} of {server}; name it there under write, "

@@ -47,7 +47,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
     if wrong:
         yield from wrong
     elif server and location.scheme == "s3":
-        user, users = principal("drill", site), users_of(sound, server, location.bucket)
+        user, users = principal("drill", site), users_of(sound, server, location.bucket, location.path)
         if user not in users.get("read", ()):
             sentence = (
                 f"{user} may not read bucket {location.bucket} of {server}; name it there under read, "

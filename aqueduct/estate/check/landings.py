@@ -126,7 +126,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         )
         yield Finding(inventory.declared(host), "land_location", sentence)
     elif server and location.scheme == "s3":
-        user, users = principal("land", site), users_of(sound, server, location.bucket)
+        user, users = principal("land", site), users_of(sound, server, location.bucket, location.path)
         for right in ("write", "delete"):
             if user not in users.get(right, ()):
                 sentence = (

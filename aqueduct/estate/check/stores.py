@@ -1,13 +1,27 @@
-"""The buckets of a site's object stores: can they be made?"""
+"""The buckets of a site's object stores: can they be made, and is each site kept to its own part of them?"""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
-from aqueduct.estate.check.inventory import Finding, Inventory
+from aqueduct.errors import Refused, labelled
+from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.model import principal
+from aqueduct.store import url
+from aqueduct.store.bucket_policy import RIGHTS
 
 VARIABLE = "object_store_buckets"
 MOST_DAYS = 36_500  # a hundred years: nobody can take an object back before
+LEGAL_PREFIX = re.compile(r"[\w.-]+(/[\w.-]+)*")
+# What sites keep in buckets: the group, the variables of its URL and of its server, the URL without one, and
+# who uses it.
+KEPT = (
+    ("backup", "backup_store_url", "backup_object_store", "s3://backup/{site}", ("backup", "backup-prune")),
+    ("land", "land_location", "land_object_store", "s3://lake/{site}", ("land",)),
+    ("kafka", "kafka_quorum_backup_store_url", "kafka_quorum_backup_object_store", "", ("kafka",)),
+    ("zookeeper", "zookeeper_backup_store_url", "zookeeper_backup_object_store", "", ("zookeeper",)),
+)
 LEGAL_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -28,6 +42,68 @@ def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                 sentence = f"bucket {name} is declared twice at {host}; leave one of them."
                 yield inventory.finding(host, VARIABLE, sentence, (place, "name"))
             seen.add(name)
+            yield from _check_prefixes(inventory, host, place, bucket)
+
+
+def _check_prefixes(
+    inventory: Inventory, host: str, place: int, bucket: Mapping[str, Any]
+) -> Iterator[Finding]:
+    seen = set()
+    for number, prefix in enumerate(bucket.get("prefixes") or ()):
+        name, where = prefix["name"], (place, "prefixes", number, "name")
+        if not LEGAL_PREFIX.fullmatch(name) or {".", ".."} & {*name.split("/")}:
+            sentence = (
+                f'prefix "{name}" of bucket {bucket["name"]} is not usable; write letters, digits, dots, '
+                "hyphens and underscores, with slashes between them."
+            )
+            yield inventory.finding(host, VARIABLE, sentence, where)
+        if name in seen:
+            sentence = f"prefix {name} of bucket {bucket['name']} is declared twice; leave one of them."
+            yield inventory.finding(host, VARIABLE, sentence, where)
+        seen.add(name)
+
+
+def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
+    """Check that no site may use what another site keeps in the same bucket of the estate's own store."""
+    kept: dict[tuple[str, str], dict[tuple[str, str], tuple[str, ...]]] = {}
+    for site in inventory.sites:
+        for group, variable, server_variable, default, services in KEPT:
+            for host in inventory.members(site, group)[:1]:
+                server, wrong = store_of(inventory, sound, host, server_variable)
+                location = _location(inventory, sound, site, host, variable, default)
+                if server and not wrong and location and location.scheme == "s3":
+                    users = tuple(principal(each, site) for each in services)
+                    kept.setdefault((server, location.bucket), {})[site, location.path] = users
+    for (server, bucket), sites in kept.items():
+        reaching = {
+            user
+            for (site, _), users in sites.items()
+            for other, path in sites
+            if other != site
+            for user in users
+            if any(user in each for each in users_of(sound, server, bucket, path).values())
+        }
+        if reaching:
+            sentence = (
+                f"{some(sorted(reaching))} may use what another site keeps in bucket {bucket} of {server}; "
+                "give each site a prefix policy: under prefixes, its name, and there its users."
+            )
+            yield inventory.finding(server, VARIABLE, labelled("bucket-shared-by-sites", sentence))
+
+
+def _location(
+    inventory: Inventory, sound: Sound, site: str, host: str, variable: str, default: str
+) -> url.Location | None:
+    """Return where a site keeps something; None if it is unknown, or other findings are about it."""
+    given = sound.value(host, variable)
+    if given is None and (variable in inventory.hosts[host] or not default):
+        return None
+    if given is None and variable == "land_location" and inventory.members(site, "hdfs"):
+        return None
+    try:
+        return url.parse(given or default.format(site=site)) if given or default else None
+    except Refused:
+        return None
 
 
 def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tuple[str, list[Finding]]:
@@ -44,6 +120,9 @@ def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tu
     return found, [inventory.finding(host, variable, sentence)]
 
 
-def users_of(sound: Sound, store: str, bucket: str) -> Mapping[str, Collection[str]]:
-    """Return who may read, write and delete in a bucket; empty if the store has none of that name."""
-    return next((each for each in sound.value(store, VARIABLE) or () if each["name"] == bucket), {})
+def users_of(sound: Sound, store: str, bucket: str, path: str) -> Mapping[str, Collection[str]]:
+    """Return who may read, write and delete below a path of a bucket; nobody if there is no such bucket."""
+    buckets: Iterable[Mapping[str, Any]] = sound.value(store, VARIABLE) or ()
+    found = next((each for each in buckets if each["name"] == bucket), {})
+    around = [each for each in found.get("prefixes") or () if f"{path}/".startswith(f"{each['name']}/")]
+    return {right: [user for each in (found, *around) for user in each.get(right) or ()] for right in RIGHTS}

@@ -190,7 +190,7 @@ def test_no_secret_is_shown(site: Site) -> None:
     assert all(shown)
     assert [text for text in shown if secret in text] == []
     stat = site.lab.run(WORKERS[0], "stat", "--format=%a %U", f"{CONFIG}/secrets.properties", CONFIG)
-    assert stat.stdout.splitlines() == ["600 connect", "700 connect"]
+    assert stat.stdout.splitlines() == ["600 connect", "750 root"]
     assert secret in site.file(WORKERS[0], f"{CONFIG}/secrets.properties")
 
 

@@ -1,0 +1,216 @@
+"""Files of services, handled by root so that no service leads it elsewhere.
+
+A service may write below its own folders: at any moment it can put a symbolic link in the place of a file, or
+of a folder. So a path is opened step by step, each by the descriptor of the folder above it. What is open
+then is what is read, written and given away. Links that root alone made are followed.
+
+Python has no openat2 (RESOLVE_NO_SYMLINKS), and a host has no library for it before its first deployment.
+"""
+
+import errno
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# A pipe would else be waited for.
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+MOST_LINKS = 40  # of one path, as Linux has it
+
+
+class UnsafePath(Exception):
+    """A path that a service has led elsewhere, or may have."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """Who owns a file or a folder, and its permissions."""
+
+    user: int
+    group: int
+    mode: int
+
+    @classmethod
+    def of(cls, descriptor: int) -> "Access":
+        """Return what an open file or folder has."""
+        found = os.fstat(descriptor)
+        return cls(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+
+
+def _refused(path: Path, what: str) -> UnsafePath:
+    return UnsafePath(
+        f"{path} is {what}: it may lead root elsewhere. Nothing was done with it. Find out who made it, and "
+        "remove it; then run again."
+    )
+
+
+def _is_own(folder: os.stat_result) -> bool:
+    """Return whether nobody but root can replace what is in a folder."""
+    closed = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or folder.st_mode & stat.S_ISVTX
+    return folder.st_uid in (0, os.geteuid()) and bool(closed)
+
+
+class Folder:
+    """An open folder, and what the folder above it is like."""
+
+    def __init__(self, path: Path, descriptor: int, above: os.stat_result) -> None:
+        self.path, self.descriptor, self._above = path, descriptor, above
+        self._here = os.fstat(descriptor)
+
+    def give(self, access: Access, *, dry: bool = False) -> bool:
+        """Give the folder its access; return whether it was another. `dry` changes nothing."""
+        return _give(self.descriptor, access, self.path, self._above, dry)
+
+    def give_file(self, name: str, access: Access, *, dry: bool = False) -> bool:
+        """Do the same for a file in it."""
+        with self.open(name) as descriptor:
+            return _give(descriptor, access, self.path / name, self._here, dry)
+
+    def read(self, name: str) -> bytes | None:
+        """Read a file; None if it does not exist."""
+        try:
+            with self.open(name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    @contextmanager
+    def open(self, name: str) -> Iterator[int]:
+        """Open a file, and nothing that leads to one."""
+        descriptor = self._opened(name, FILE)
+        try:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise _refused(self.path / name, "no file")
+            if found.st_nlink > 1 and not _is_own(self._here):
+                raise _refused(self.path / name, "another file, too")
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def write(self, name: str, content: bytes, access: Access) -> None:
+        """Replace a file at once: a reader finds the old or the new one, and only who may read it."""
+        self._check(name)
+        scratch = f".{name}.{secrets.token_hex(8)}"
+        descriptor = os.open(scratch, NEW_FILE, 0o600, dir_fd=self.descriptor)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fchown(file.fileno(), access.user, access.group)
+                os.fchmod(file.fileno(), access.mode)
+            os.replace(scratch, name, src_dir_fd=self.descriptor, dst_dir_fd=self.descriptor)
+        except BaseException:
+            self.remove(scratch)
+            raise
+
+    def remove(self, name: str) -> None:
+        """Remove a file, a link or a folder with all that is in it, if it exists; no link is followed."""
+        self._check(name)
+        try:
+            os.unlink(name, dir_fd=self.descriptor)
+        except FileNotFoundError:
+            pass
+        except IsADirectoryError:
+            shutil.rmtree(name, dir_fd=self.descriptor)
+
+    def exists(self, name: str) -> bool:
+        """Return whether something has this name, a link included."""
+        self._check(name)
+        try:
+            os.stat(name, dir_fd=self.descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _check(self, name: str) -> None:
+        if "/" in name or name in ("", ".", ".."):
+            raise _refused(self.path / name, "no name of a file")
+
+    def _opened(self, name: str, flags: int) -> int:
+        self._check(name)
+        try:
+            return os.open(name, flags, dir_fd=self.descriptor)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _refused(self.path / name, "a symbolic link") from None
+            raise
+
+
+@contextmanager
+def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
+    """Open a folder by its absolute path; with `make`, what is missing of it is made, and is root's.
+
+    Raises UnsafePath for a link that root cannot have made alone, and what `os.open` raises.
+    """
+    wanted = Path(path)
+    if not wanted.is_absolute():
+        raise _refused(wanted, "no absolute path")
+    steps, links, at = list(wanted.parts[1:]), 0, Path("/")
+    descriptor = os.open("/", FOLDER)
+    above = os.fstat(descriptor)
+    try:
+        while steps:
+            name = steps.pop(0)
+            try:
+                following = _step(descriptor, name, make)
+            except NotADirectoryError:
+                target = _target(descriptor, name, at)
+                links += 1
+                if links > MOST_LINKS:
+                    raise _refused(wanted, "a circle of symbolic links") from None
+                steps[:0] = [each for each in Path(target).parts if each != "/"]
+                following = os.open("/" if target.startswith("/") else ".", FOLDER, dir_fd=descriptor)
+                at = Path("/") if target.startswith("/") else at
+            else:
+                at /= name
+                above = os.fstat(descriptor)
+            os.close(descriptor)
+            descriptor = following
+        yield Folder(wanted, descriptor, above)
+    finally:
+        os.close(descriptor)
+
+
+def _step(descriptor: int, name: str, make: bool) -> int:
+    """Open a folder in an open one; NotADirectoryError for a link, too."""
+    try:
+        return os.open(name, FOLDER, dir_fd=descriptor)
+    except FileNotFoundError:
+        if not make:
+            raise
+        os.mkdir(name, 0o755, dir_fd=descriptor)
+        return os.open(name, FOLDER, dir_fd=descriptor)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), name) from None
+        raise
+
+
+def _target(descriptor: int, name: str, at: Path) -> str:
+    """Return where a link leads that root alone can have made."""
+    found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    if not stat.S_ISLNK(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(at / name))
+    if found.st_uid not in (0, os.geteuid()) or not _is_own(os.fstat(descriptor)):
+        raise _refused(at / name, f"a symbolic link that user {found.st_uid} may have made")
+    return os.readlink(name, dir_fd=descriptor)
+
+
+def _give(descriptor: int, access: Access, path: Path, above: os.stat_result, dry: bool) -> bool:
+    """Give what is open its access, but nothing of another user that a service may have moved here."""
+    has = Access.of(descriptor)
+    if has == access:
+        return False
+    if not _is_own(above) and has.user not in (0, os.geteuid(), access.user, above.st_uid):
+        raise _refused(path, f"of user {has.user}")
+    if not dry:
+        os.fchown(descriptor, access.user, access.group)
+        os.fchmod(descriptor, access.mode)
+    return True

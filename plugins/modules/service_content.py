@@ -1,0 +1,53 @@
+#!/usr/bin/python
+"""Ansible module: read a file that a service may have written."""
+
+import base64
+from pathlib import Path
+
+from ansible.module_utils import safe_files
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: service_content
+short_description: Read a file in a service's folder, and none that the service leads to
+description:
+  - Root may read every file, so a link in the place of this one is refused, unless only root can have made
+    it.
+  - The action of this name brings the file to the controller, where O(dest) is given.
+options:
+  src: {description: The file., type: path, required: true}
+  dest: {description: "Where it is written on the controller.", type: path}
+  must_exist: {description: Whether it is an error that the file does not exist., type: bool, default: false}
+"""
+
+RETURN = r"""
+content: {description: "Its bytes in base64; undefined if it does not exist.", type: str, returned: success}
+dest: {description: "Where it was written; undefined if it does not exist.", type: str, returned: success}
+"""
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "src": {"type": "path", "required": True},
+            "must_exist": {"type": "bool", "default": False},
+        },
+        supports_check_mode=True,
+    )
+    path, content = Path(module.params["src"]), None
+    try:
+        with safe_files.folder(path.parent) as folder:
+            content = folder.read(path.name)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=str(error))
+    if content is None and module.params["must_exist"]:
+        module.fail_json(msg=f"{path} does not exist.")
+    found = {} if content is None else {"content": base64.b64encode(content).decode()}
+    module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

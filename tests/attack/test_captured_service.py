@@ -1,0 +1,224 @@
+"""A service that somebody has captured writes links into its own folders; the next playbook comes as root.
+
+Run as root, as Ansible runs these modules on a host. The service's user is one that every Debian has.
+"""
+
+import json
+import os
+import pwd
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import plugin_modules
+import pytest
+
+from aqueduct.controller import certificates
+
+SERVICE = "daemon"
+USER = pwd.getpwnam(SERVICE).pw_uid
+CONTENT = "root's alone"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    """Return a folder that is the service's, as its configuration was, and its data are."""
+    folder = tmp_path / "service"
+    folder.mkdir()
+    os.chown(folder, USER, USER)
+    return folder
+
+
+@pytest.fixture
+def victim(tmp_path: Path) -> Iterator[Path]:
+    """Return a folder of root's with a file, of which nothing is to change."""
+    folder = tmp_path / "of root"
+    folder.mkdir(mode=0o755)
+    (folder / "file").write_text(CONTENT)
+    (folder / "file").chmod(0o600)
+    yield folder
+    assert [path.name for path in folder.iterdir()] == ["file"]
+    assert (folder / "file").read_text() == CONTENT
+    for path in (folder, folder / "file"):
+        found = path.stat()
+        assert (found.st_uid, found.st_mode & 0o077) == (0, 0o055 if path.is_dir() else 0)
+
+
+def plant(link: Path, target: Path) -> None:
+    link.symlink_to(target)
+    os.lchown(link, USER, USER)
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir()
+    os.chown(folder, USER, USER)
+    return folder
+
+
+def keys(folder: Path, **further: Any) -> dict[str, Any]:
+    entry = {"principal": "mirror-lake", "folder": str(folder), "owner": SERVICE, "ca": "", "properties": ""}
+    return plugin_modules.run("host_keys", {"keys": [entry | further]})
+
+
+def folders(path: Path) -> dict[str, Any]:
+    folder = {"path": str(path), "owner": SERVICE, "mode": "0700", "shared_by": None}
+    return plugin_modules.run("host_software", {"folders": [folder]})
+
+
+def files(path: Path, content: str, **further: Any) -> dict[str, Any]:
+    file = {"dest": str(path), "content": content, "owner": SERVICE, "mode": "0644", **further}
+    return plugin_modules.run("service_files", {"files": [file]})
+
+
+def assert_refused(answer: dict[str, Any], path: Path) -> None:
+    assert answer.get("failed")
+    assert answer["msg"].startswith(f"{path} is ")
+    assert CONTENT not in str({name: value for name, value in answer.items() if name != "invocation"})
+
+
+def test_a_folder_of_keys_that_is_a_link_is_refused(own: Path, victim: Path) -> None:
+    plant(own / "tls", victim)
+    assert_refused(keys(own / "tls"), own / "tls")
+
+
+def test_a_folder_above_that_is_a_link_is_refused(own: Path, victim: Path) -> None:
+    plant(own / "lake", victim)
+    assert_refused(keys(own / "lake/tls"), own / "lake")
+    assert_refused(folders(own / "lake/tls"), own / "lake")
+    assert_refused(files(own / "lake/file", ""), own / "lake")
+
+
+def test_a_key_is_not_written_through_a_link(own: Path, victim: Path) -> None:
+    """Also where the name of the scratch file can be guessed."""
+    tls = made(own / "tls")
+    for name in (".mirror-lake.key", "mirror-lake.pem", "ca.pem"):
+        plant(tls / f".{name}.partial", victim / "file")
+    keys(tls)
+    assert (tls / ".mirror-lake.key").stat().st_uid == USER
+
+
+@pytest.mark.parametrize("name", ["mirror-lake.pem", ".mirror-lake.key"])
+def test_the_key_of_another_service_is_not_read_through_a_link(own: Path, victim: Path, name: str) -> None:
+    tls = made(own / "tls")
+    plant(tls / name, victim / "file")
+    assert_refused(keys(tls), tls / name)
+
+
+def test_a_file_is_not_given_away_through_a_link(own: Path, victim: Path, tmp_path: Path) -> None:
+    """It has the very content that the playbook writes, so that only its owner is set."""
+    (tmp_path / "ca").mkdir()
+    authority = certificates.have_authority(tmp_path / "ca", datetime.now(UTC))[0]
+    wanted = certificates.Wanted("mirror-lake", ("lake-1",), certificates.SERVICE, 365, 30)
+    tls = own / "tls"
+    public = keys(tls)["keys"][0]["public_key"]
+    signed = certificates.issue(public, wanted, authority, datetime.now(UTC))
+    assert not keys(tls, certificate=signed, ca=CONTENT).get("failed")
+    os.chown(tls, USER, USER)
+    (tls / "ca.pem").unlink()
+    plant(tls / "ca.pem", victim / "file")
+    assert_refused(keys(tls, ca=CONTENT), tls / "ca.pem")
+    plant(own / "trusted.pem", victim / "file")
+    assert_refused(files(own / "trusted.pem", CONTENT), own / "trusted.pem")
+
+
+def test_a_folder_that_is_a_link_is_not_given_away(own: Path, victim: Path) -> None:
+    plant(own / "state", victim)
+    assert_refused(folders(own / "state"), own / "state")
+
+
+def test_a_file_of_root_is_not_shown_through_a_link(own: Path, victim: Path) -> None:
+    """A difference (--diff) has what was there before."""
+    plant(own / "worker.properties", victim / "file")
+    assert_refused(files(own / "worker.properties", "other"), own / "worker.properties")
+
+
+def test_a_hard_link_is_refused(own: Path, victim: Path) -> None:
+    """A kernel that protects hard links lets no service make one; another one does."""
+    os.link(victim / "file", own / "trusted.pem")
+    assert_refused(files(own / "trusted.pem", CONTENT), own / "trusted.pem")
+
+
+def test_a_pipe_is_refused_and_not_waited_for(own: Path) -> None:
+    os.mkfifo(own / "trusted.pem")
+    assert_refused(files(own / "trusted.pem", ""), own / "trusted.pem")
+
+
+def test_software_is_not_written_through_a_link(own: Path, victim: Path, tmp_path: Path) -> None:
+    software = plugin_modules.load("host_software")
+    plant(own / ".plugin.jar.partial", victim / "file")
+    (tmp_path / "brought").write_text("jar")
+    file = {"name": "jar", "path": str(own / "plugin.jar"), "mode": "0644"}
+    digest = software._sha256(tmp_path / "brought")
+    brought = {"jar": {"path": str(tmp_path / "brought"), "sha256": digest}}
+    answer = plugin_modules.run("host_software", {"files": [{**file, "sha256": digest}], "brought": brought})
+    assert not answer.get("failed")
+    assert (own / "plugin.jar").read_text() == "jar"
+
+
+def test_what_is_removed_is_the_link_and_not_where_it_leads(own: Path, victim: Path) -> None:
+    plant(own / "report.json", victim)
+    (made(own / "old") / "log").write_text("")
+    plant(own / "old/link", victim)
+    for name in ("report.json", "old", "old"):
+        answer = files(own / name, "", state="absent")
+        assert not answer.get("failed")
+    assert list(own.iterdir()) == []
+    plant(own / "log", victim)
+    assert_refused(files(own / "log/file", "", state="absent"), own / "log")
+
+
+@pytest.mark.parametrize("linked", ["report.json", "run"])
+def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
+    own: Path, victim: Path, tmp_path: Path, linked: str
+) -> None:
+    """A bundle goes on to another host, and belongs to a service there."""
+    plant(own / linked, victim if linked == "run" else victim / "file")
+    src = own / "run/file" if linked == "run" else own / "report.json"
+    (made(own / "good") / "report.json").write_text("{}")
+    brought = {"src": str(own / "good/report.json"), "dest": str(tmp_path / "reports/good.json")}
+    missing = {"src": str(own / "good/none"), "dest": str(tmp_path / "reports/none.json")}
+    tasks = [
+        {"service_content": brought, "register": "good"},
+        {"service_content": missing, "register": "lacking"},
+        {"ansible.builtin.assert": {"that": ["good.dest is defined", "lacking.dest is not defined"]}},
+        {"service_content": {"src": str(src), "dest": str(tmp_path / "reports/hostile.json")}},
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
+    done = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml")),
+            *("--inventory=localhost,", "--connection=local"),
+            f"--extra-vars=ansible_python_interpreter={sys.executable}",
+        ],
+        cwd=plugin_modules.ROOT,
+        env={**os.environ, "PYTHONPATH": str(plugin_modules.ROOT), "ANSIBLE_NOCOLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert f"{own / linked} is a symbolic link" in " ".join(done.stdout.split())
+    assert CONTENT not in done.stdout
+    assert [path.name for path in (tmp_path / "reports").iterdir()] == ["good.json"]
+
+
+def test_links_of_root_are_followed(victim: Path, tmp_path: Path) -> None:
+    """A disk of data has a link to it in the place where services look; /var/run is one."""
+    (tmp_path / "disk/data").mkdir(parents=True)
+    (tmp_path / "data").symlink_to("disk/../disk/data")
+    (tmp_path / "absolute").symlink_to(tmp_path / "data")
+    for name in ("data", "absolute"):
+        assert not folders(tmp_path / name / "kafka").get("failed")
+        assert not files(tmp_path / name / "kafka/file", name).get("failed")
+        assert (tmp_path / "disk/data/kafka/file").read_text() == name
+    assert (tmp_path / "disk/data/kafka").stat().st_uid == USER
+
+
+def test_a_service_can_not_replace_what_is_in_its_configuration(tmp_path: Path) -> None:
+    """It reads its files by its group, and may write to none of the folders."""
+    assert not keys(tmp_path / "tls").get("failed")
+    found = (tmp_path / "tls").stat()
+    assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (0, pwd.getpwnam(SERVICE).pw_gid, 0o750)

@@ -1,0 +1,41 @@
+"""Filters for units: what a command of a role gets to run in a service's sandbox."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+PLUGIN = Path(__file__).resolve().parents[2] / "plugins/filter/units.py"
+
+
+@pytest.fixture(scope="module")
+def plugin() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("units", PLUGIN)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_command_runs_as_the_user_in_all_of_the_sandbox_and_answers_itself(plugin: ModuleType) -> None:
+    command = plugin.sandboxed(["/bin/x", "--pattern=a$", 7], "kafka", "/srv/a /srv/b", {"UMask": "0077"})
+    at = command.index("--")
+    assert command[:5] == ["systemd-run", "--quiet", "--wait", "--pipe", "--collect"]
+    assert command[at + 1 :] == ["/bin/x", "--pattern=a$$", "7"]
+    properties = dict(each.removeprefix("--property=").split("=", 1) for each in command[5:at])
+    assert properties == {
+        "User": "kafka",
+        "Group": "kafka",
+        "UMask": "0077",
+        "ReadWritePaths": "/srv/a /srv/b",
+        **plugin.HARDENED,
+    }
+    assert properties["ProtectProc"] == "invisible"
+
+
+def test_a_command_that_writes_nothing_may_write_nowhere(plugin: ModuleType) -> None:
+    command = plugin.sandboxed(["/bin/x"], "kafka")
+    assert "--property=ProtectSystem=strict" in command
+    assert not [each for each in command if "ReadWritePaths" in each]
