@@ -11,6 +11,7 @@ from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
+from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
@@ -29,6 +30,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         GROUPS,
         TRANSACTIONS,
         MIRROR,
+        LINK,
         LANDING,
         QUORUM,
         BROKER_IDS,

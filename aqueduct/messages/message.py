@@ -19,6 +19,7 @@ class Area(Enum):
     GROUPS = "Consumer and share groups", "`backup`, `restore`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
+    LINK = "One-way links", "`diode`, `dedup`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"
     BROKER_IDS = "Changed broker ids", "`mend`"

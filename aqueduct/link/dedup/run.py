@@ -6,10 +6,10 @@ aqueduct.link.dedup.task for what one of them does.
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
@@ -20,7 +20,7 @@ from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
 from aqueduct.ranges import Range
-from aqueduct.wording import count
+from aqueduct.wording import count, some
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size
@@ -55,6 +55,7 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
 
     `tell` is told what each round did, and its seconds.
     """
+    absent: Collection[str] = ()
     while True:
         share, waiting, silent = _plan(order)
         work = sampling.reading(Verb.DEDUP, order.end, waiting, workers)
@@ -65,6 +66,7 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
         done = DedupCounts(silent=silent)
         for each in workers.runner(work)(dedup, shares, BUCKETS if order.every_seconds is None else None):
             done.add(each)
+        absent = report_absent(order, done, absent)
         tell(done, time.monotonic() - began)
         if order.every_seconds is None:
             _wait_for_the_ledger(order)
@@ -75,6 +77,22 @@ def _wait_for_the_ledger(order: DedupOrder) -> None:
     """Return when who reads the ledger next sees all that this run has entered."""
     with connect(order.end, CLIENT) as client:
         offsets.settled(client, client.topics([order.gap_topic])[order.gap_topic].topic_partitions)
+
+
+def report_absent(order: DedupOrder, done: DedupCounts, reported: Collection[str]) -> Collection[str]:
+    """Return the topics of `--topics` of which nothing has crossed, and report them if some are new.
+
+    `reported`: those of the round before.
+    """
+    absent = frozenset(order.topics or ()).difference(done.crossed)
+    if absent.difference(reported):
+        said = (
+            f"Nothing of {some(sorted(absent))} has crossed the link: the ledger in {order.gap_topic} has no "
+            "entry of it. Check the names in --topics, and the topics of the sending end. A topic that never "
+            "had a record does not cross."
+        )
+        done.silent += (labelled("link-topic-not-received", said),)
+    return absent
 
 
 def sentence(done: DedupCounts, seconds: float) -> str:

@@ -86,6 +86,8 @@ class DedupCounts:
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
+    # Source topics of which something has crossed, by the ledger and what waits for its grace at the end.
+    crossed: tuple[str, ...] = field(default=(), metadata=ADDED)
     # Sentences on what was quarantined or contradicted, the first; they are not kept with the position.
     told: tuple[str, ...] = field(default=(), metadata=ADDED)
 
@@ -103,6 +105,7 @@ class DedupCounts:
         self.lag += other.lag
         self.committed_time = max(self.committed_time, other.committed_time)
         self.left_out = dict(Counter(self.left_out) + Counter(other.left_out))
+        self.crossed = tuple(sorted({*self.crossed, *other.crossed}))
 
 
 MOST_TOLD = 20
@@ -210,6 +213,11 @@ class _Bucket:
     # By partition the oldest announcement and, so that it may be followed at once, the newest.
     announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The source topics of which something has crossed."""
+        return self.ledger.topics | {topic for topic, _ in self.announced}
+
     def hear(self, told: _Told) -> None:
         about = TopicPartition(told.announcement.topic, told.announcement.partition)
         waiting = self.announced.setdefault(about, [])
@@ -299,7 +307,7 @@ class _Run:
         found = DedupCounts(lag=sum(max(0, ends[partition] - at) for partition, at in positions.items()))
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
-            found.add(replace(bucket.done, missing=missing, lost=lost))
+            found.add(replace(bucket.done, missing=missing, lost=lost, crossed=tuple(bucket.topics)))
         return found
 
     def _sort(self, news: News) -> None:
