@@ -67,6 +67,25 @@ class DedupShare:
     every_topic: bool  # one that is not in `clean` is a fault; else it is left out
     grace_seconds: float
     seconds: float | None  # how long; None: until all is read and every announcement had its grace
+    # Clean topics that were deleted since the service began, by the source topic's name.
+    gone: Mapping[str, str] = field(default_factory=dict)
+
+    def why_not_writable(self, topic: str, partition: int) -> str:
+        """Return why a source partition has no clean partition; empty: it has one, or is not wanted."""
+        clean = self.clean.get(topic)
+        if clean is None and topic in self.gone:
+            return (
+                f"the {self.end} has no topic {self.gone[topic]} any more: create it with as many partitions "
+                "as at the source, or remove it from --topics"
+            )
+        if clean is None and self.every_topic:
+            return (
+                f"the {self.end} has no topic {topic}: create it with as many partitions as at the source, "
+                "or name the topics that are wanted with --topics"
+            )
+        if clean and partition >= clean.partitions:
+            return f"{clean.topic} of the {self.end} has only {clean.partitions} partitions: add some"
+        return ""
 
 
 @dataclass
@@ -324,7 +343,8 @@ class _Run:
                 else:
                     self._check_number(found.topic, found.partition, number, raw_topic)
                     place = news.topic_partition, record.offset
-                    if why := self._unsound.get(place) or self._nowhere(found.topic, found.partition):
+                    why = self._share.why_not_writable(found.topic, found.partition)
+                    if why := self._unsound.get(place) or why:
                         self._quarantine(bucket, place, found, why, new=new)
                         continue
                     wanted = found.topic in self._share.clean
@@ -357,18 +377,6 @@ class _Run:
                 "have got more partitions since. That can't be taken back: make them and the clean topics "
                 "anew, and send everything again."
             )
-
-    def _nowhere(self, topic: str, partition: int) -> str:
-        """Return why there is no clean partition for a source's; empty: there is, or none is wanted."""
-        clean = self._share.clean.get(topic)
-        if clean is None and self._share.every_topic:
-            return (
-                f"the {self._share.end} has no topic {topic}: create it with as many partitions as at the "
-                "source, or name the topics that are wanted with --topics"
-            )
-        if clean and partition >= clean.partitions:
-            return f"{clean.topic} of the {self._share.end} has only {clean.partitions} partitions: add some"
-        return ""
 
     def _quarantine(
         self,
