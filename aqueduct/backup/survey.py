@@ -121,7 +121,7 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
 
 def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:
     """List what the order names and the cluster has no more. A first run is refused instead."""
-    why = "the cluster has no such topic any more, so this snapshot is without it; older ones keep theirs"
+    why = "the cluster has no such topic any more; what was backed up of it stays"
     found = [Skipped(f"topic {name}", why, "topic-unknown") for name in order.topics.absent(topics)]
     if order.groups.pattern and not chosen_groups:
         found.append(Skipped("groups", order.groups.no_match.rstrip("."), "pattern-matches-nothing"))

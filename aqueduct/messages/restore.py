@@ -227,6 +227,21 @@ RESTORE = (
         fix="Follow the reason in the message, and run the command again before the mirror starts.",
     ),
     DeclaredMessage(
+        id="mirror-unknown",
+        area=Area.RESTORE,
+        meaning=(
+            "The cluster of `--mirror` has no topic of positions for a flow of this name, so no position was "
+            "adjusted."
+        ),
+        fix="Check the name and the brokers in `--mirror`. Leave out a mirror that never ran.",
+    ),
+    DeclaredMessage(
+        id="principal-unknown",
+        area=Area.RESTORE,
+        meaning="The snapshot has no ACL of a principal that `--acls-of` lists.",
+        fix="Check the name. Write it without `User:`.",
+    ),
+    DeclaredMessage(
         id="mirror-ahead",
         area=Area.RESTORE,
         meaning=(

@@ -148,6 +148,9 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
     """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
+            if not at.positions.exists:
+                yield _unknown(mirror.name, at.positions)
+                continue
             said = at.moved()
             if said is None:
                 moved = _moved(job, at, written, workers)
@@ -160,6 +163,15 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
                 )
             if said:
                 yield Skipped(f"mirror {mirror.name}", said, "mirror-ahead")
+
+
+def _unknown(name: str, positions: FlowPositions) -> Skipped:
+    """Return the skipped item of a mirror whose target has no positions."""
+    why = (
+        f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
+        "--mirror. A mirror that never ran has no positions, and reads the restored topics from the start"
+    )
+    return Skipped(f"mirror {name}", why, "mirror-unknown")
 
 
 def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
