@@ -254,6 +254,19 @@ RESTORE = (
         ),
     ),
     DeclaredMessage(
+        id="mirror-position-unbound",
+        area=Area.RESTORE,
+        meaning=(
+            "Nobody ran `aqueduct mirror` since the mirror read its first records of a topic, so its "
+            "position there was not bound to a topic id. The restore took it for a position in the topic of "
+            "the backup."
+        ),
+        fix=(
+            "If the topic was re-created between the backup and the restore, compare both ends with "
+            "`aqueduct reconcile`. To have positions bound, run `aqueduct mirror` regularly."
+        ),
+    ),
+    DeclaredMessage(
         id="records-expired",
         area=Area.RESTORE,
         meaning="A lifecycle rule of the store deleted records before the restore.",

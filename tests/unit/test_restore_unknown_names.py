@@ -8,9 +8,13 @@ import pytest
 
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.mirror.binding import Binding, Evidence, RestoredCopy, SourceLog
 from aqueduct.restore import mirrors, rights
 from aqueduct.restore.order import FollowingMirror, RestoreOrder
+from aqueduct.restore.plan import RestoreLane
 from aqueduct.restore.request import Request
+from aqueduct.store.manifest import StoredPartition
 
 END = End("cluster", "b:9092")
 
@@ -35,6 +39,32 @@ def test_a_mirror_without_positions_is_reported(monkeypatch: pytest.MonkeyPatch)
     [skipped] = mirrors.move(job, {}, None)  # type: ignore[arg-type]
     assert (skipped.id, skipped.what) == ("mirror-unknown", "mirror misspelt")
     assert "mm2-offsets.misspelt.internal" in skipped.why
+
+
+def test_positions_without_a_topic_id_have_a_note_of_their_own() -> None:
+    notes = mirrors.MirrorNotes("t-0: it has read up to 9", "t-1: its position 4 was not bound")
+    assert mirrors.MirrorNotes.parse(notes.dumps()) == notes
+    assert mirrors.MirrorNotes().dumps() == ""
+    assert mirrors.MirrorNotes.parse("") == mirrors.MirrorNotes()
+    # What a former version kept.
+    assert mirrors.MirrorNotes.parse("t-0: it has") == mirrors.MirrorNotes(ahead="t-0: it has")
+    long = mirrors.MirrorNotes("x" * (METADATA_BYTES // 4), "y" * (METADATA_BYTES // 4))
+    assert len(long.dumps().encode()) < METADATA_BYTES
+
+
+def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
+    log = SourceLog(topic_id="new", start=0, end=0, stable_end=0, epoch=0)
+    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
+    copy = RestoredCopy("old", 10, 10)
+
+    def notes(bound: Binding | None) -> mirrors.MirrorNotes:
+        found = mirrors.judged(7, bound, log, Evidence(), "old")
+        return mirrors.MirrorNotes.of({lane.target: mirrors.continued(found, lane, 7, None, copy, 0)})
+
+    assert notes(Binding(topic_id="old", next=7)) == mirrors.MirrorNotes()
+    unbound = notes(None)
+    assert unbound.ahead == ""
+    assert "its position 7 was not bound to a topic id" in unbound.unbound
 
 
 def test_principals_without_acls_in_the_snapshot_are_reported() -> None:
