@@ -83,3 +83,10 @@ class Refused(AqueductError):
     """The error of a command that did nothing, because what was asked for can't be right."""
 
     exit_code = ExitCode.REFUSED
+
+
+class NoMatch(Refused):
+    """A name or pattern that matches nothing at the moment.
+
+    A service that has worked before reports it and continues: a topic may be re-created.
+    """

@@ -35,11 +35,13 @@ class Crossed:
         self.topics = [f"one.{mark}", f"other.{mark}"]
         clients.create(broker, self.raw, PARTITIONS)
         clients.create(broker, self.gaps, PARTITIONS, cleanup_policy="compact")
+        self.brought: set[str] = set()  # of these
         for each in self.topics:
             clients.create(broker, each, 4)
 
     def bring(self, *all_of: Frame | Announcement, partitions: int = PARTITIONS, ago: float = 0) -> None:
         """Write frames and announcements into the raw topic, as if `ago` seconds ago."""
+        self.brought.update(each.topic for each in all_of if each.topic in self.topics)
         at = int((time.time() - ago) * 1000)
         written = [
             {"value": frame.pack(each), "key": frame.key(each), "timestamp": at}
@@ -51,7 +53,8 @@ class Crossed:
     def dedup(self, *options: str, code: int = 0) -> None:
         argv = ["dedup", "--bootstrap-servers", self.servers]
         argv += ["--raw-topics", self.raw, "--gap-topic", self.gaps]
-        names = [] if "--retire" in options else ["--topics", ",".join(self.topics), "--gap-grace", "0s"]
+        topics = ",".join(sorted(self.brought) or self.topics)
+        names = [] if "--retire" in options else ["--topics", topics, "--gap-grace", "0s"]
         assert main([*argv, *names, *(options or ["--until-caught-up"])]) == code
         if code in (0, 3):
             clients.settle(self.broker, self.gaps, *range(PARTITIONS))  # else the ledger is that of before

@@ -43,4 +43,5 @@ class BackupOrder:
     recipients: "tuple[ReceiverPublicKey, ...]" = ()  # who may read what is backed up; none: all can
     private_keys: "tuple[ReceiverKey, ...]" = ()  # of this host: they open manifests
     lifecycle: LifecycleWish | None = None  # None: as no run before has asked for it
+    again: bool = False  # this process has backed up before: what is gone since is skipped, not refused
     past_damage: bool = False  # continues after the newest snapshot that is whole

@@ -13,7 +13,7 @@ from functools import partial
 from aqueduct.backup import commit, reading, survey
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Generations, plan, settle
-from aqueduct.errors import Failed, LeftOut, Refused
+from aqueduct.errors import Failed, LeftOut, NoMatch, Refused
 from aqueduct.store import expiry
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
@@ -85,7 +85,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         former = parent.manifest.lifecycle if parent.manifest else {}
         wish = order.lifecycle
         if wish.days and todo.topics and not any(map(wish.chooses, todo.topics)):
-            raise Refused(
+            raise NoMatch(
                 "pattern-matches-nothing",
                 f"--lifecycle-topics-pattern matches none of {count(len(todo.topics), 'topic')}, and would "
                 "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0.",

@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from aqueduct.errors import Refused, labelled
+from aqueduct.errors import NoMatch, Refused, labelled
 from aqueduct.names import OWN_TOPICS, matches
 from aqueduct.wording import some
 
@@ -31,32 +31,40 @@ class TopicSelection:
     pattern: Pattern | None = None
     exclude: Pattern | None = None
 
-    def choose(self, there: Iterable[str]) -> list[str]:
-        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen."""
+    def absent(self, there: Iterable[str]) -> list[str]:
+        """Return the names that don't exist."""
+        return sorted(set(self.names) - set(there) - {GROUPS_TOPIC})
+
+    def choose(self, there: Iterable[str], *, again: bool = False) -> list[str]:
+        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen.
+
+        `again`: some names may not exist any more.
+        """
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
                 "topic-reserved",
                 f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out.",
             )
         known = set(there)
-        absent = sorted(set(self.names) - known - {GROUPS_TOPIC})
-        if absent:
-            raise Refused(
+        named = set(self.names) - {GROUPS_TOPIC}
+        absent = self.absent(known)
+        if absent and not (again and named & known):
+            raise NoMatch(
                 "topic-unknown",
                 f"There is no topic {some(absent)} that this client may describe; see --topics.",
             )
         if self.pattern is None:
-            chosen = sorted(set(self.names) - {GROUPS_TOPIC})
+            chosen = sorted(named & known)
         else:
             chosen = sorted(name for name in known if matches(self.pattern, name))
             if not chosen:
-                raise Refused(
+                raise NoMatch(
                     "pattern-matches-nothing",
                     f"There is no topic whose whole name matches {self.pattern.pattern}.",
                 )
         left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]
         if chosen and not left:
-            raise Refused(
+            raise NoMatch(
                 "pattern-matches-nothing",
                 f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic.",
             )
@@ -77,12 +85,17 @@ class GroupSelection:
     pattern: Pattern | None = None
     exclude: tuple[str, ...] = ()
 
+    @property
+    def no_match(self) -> str:
+        pattern = self.pattern.pattern if self.pattern else ""
+        return f"There is no group whose whole name matches {pattern}."
+
     def absent(self, there: Iterable[str]) -> list[str]:
         """Return the excluded groups that don't exist."""
         return sorted(set(self.exclude) - set(there))
 
-    def choose(self, there: Iterable[str]) -> list[str]:
-        """Choose groups; Refused if groups were asked for and none exists."""
+    def choose(self, there: Iterable[str], *, again: bool = False) -> list[str]:
+        """Choose groups; Refused if groups were asked for and none exists, unless `again`."""
         chosen = [
             name
             for name in sorted(there)
@@ -90,9 +103,6 @@ class GroupSelection:
             and name not in self.exclude
             and (self.pattern is None or self.pattern.fullmatch(name))
         ]
-        if self.pattern is not None and not chosen:
-            raise Refused(
-                "pattern-matches-nothing",
-                f"There is no group whose whole name matches {self.pattern.pattern}.",
-            )
+        if self.pattern is not None and not chosen and not again:
+            raise Refused("pattern-matches-nothing", self.no_match)
         return chosen

@@ -1,6 +1,6 @@
 """The contents of a cluster besides its records: topics and their ends, groups, ACLs, quotas."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka.errors import (
@@ -52,13 +52,15 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
     """
     with connect(order.end, CLIENT) as client:
         topics = client.topics()
-        chosen = order.topics.choose(topics)
+        chosen = order.topics.choose(topics, again=order.again)
         settings = own_settings(client, chosen)
         policies = setting(client, chosen, "cleanup.policy")
         acls, quotas, left_out = _rights(client)
         unlisted = _unlisted(client)
         known = groups.list_groups(client)
-        of_type = _by_type(known, order.groups.choose(known))
+        wanted = order.groups.choose(known, again=order.again)
+        left_out += gone(order, topics, wanted)
+        of_type = _by_type(known, wanted)
         unanswered: dict[str, KafkaError] = {}
         shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()), unanswered)
         of_others = [name for names in of_type.values() for name in names]
@@ -115,6 +117,15 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         left_out=left_out + unlisted + unread + _unanswered(unanswered) + _unknown(of_type, committed),
         notes=tuple(filter(None, notes)),
     )
+
+
+def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:
+    """List what the order names and the cluster has no more. A first run is refused instead."""
+    why = "the cluster has no such topic any more; what was backed up of it stays"
+    found = [Skipped(f"topic {name}", why, "topic-unknown") for name in order.topics.absent(topics)]
+    if order.groups.pattern and not chosen_groups:
+        found.append(Skipped("groups", order.groups.no_match.rstrip("."), "pattern-matches-nothing"))
+    return tuple(found)
 
 
 def _by_type(known: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[str, list[str]]:

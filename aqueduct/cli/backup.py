@@ -11,12 +11,13 @@ off), 1 nothing was committed, 2 the arguments can't be right.
 import argparse
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import Failed, NoMatch, Refused
 from aqueduct.kafka import client_config
 
 MOST_DAYS = 36_500
@@ -170,8 +171,8 @@ def run(args: argparse.Namespace) -> int:
             began = time.monotonic()
             try:
                 outcome = back_up(order, workers)
-            except Failed as error:
-                if args.every is None:
+            except (Failed, NoMatch) as error:
+                if args.every is None or (isinstance(error, NoMatch) and not order.again):
                     raise
                 done_so_far.add(None)
                 report_file.write_error(args, "backup", started, error)
@@ -180,6 +181,7 @@ def run(args: argparse.Namespace) -> int:
                 print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
             else:
                 done_so_far.add(outcome)
+                order = replace(order, again=True)
                 code = report.exit_code(outcome.manifest, outcome.left_out)
                 page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
                 for note in outcome.notes if outcome.notes != noted else ():

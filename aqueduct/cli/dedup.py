@@ -5,7 +5,7 @@ killed at any moment. The gap topic must be compacted and have as many partition
 
 Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw
 topic can't be read or written, which is named and missing, or its sender is silent, or announces less than
-the ledger knows of: so what is missing is not known.
+the ledger knows of: so what is missing is not known; or nothing of a topic of --topics has crossed.
 """
 
 import argparse

@@ -6,24 +6,26 @@ sent in, so that only readers of uncommitted records can see one of a killed rep
 again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
 aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
 
-Exit code: 0 done, 3 some letters can't be sent back, which it names, 1 failed (the same command resumes), 2
+Exit code: 0 done, 3 some letters can't be sent back, which it names, or no letter has a connector or error
+class that was chosen, 1 failed (the same command resumes), 2
 the arguments can't be right.
 """
 
 import argparse
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.estate.patterns import PatternError, matcher
 from aqueduct.kafka import client_config
-from aqueduct.wording import count
+from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
-    from aqueduct.connect.replay import Replayed
+    from aqueduct.connect.replay import Replayed, ReplayOrder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,10 +83,25 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     )
     outcome = replay.replay(order)
     print(_page(outcome, args.dry_run))
-    code = ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
+    for note in _notes(outcome, order):
+        print(f"aqueduct: {note}", file=sys.stderr)
+    code = ExitCode.INCOMPLETE if outcome.left_out or outcome.absent else ExitCode.DONE
     if args.report:
         report_file.write(args.report, "dlq replay", code, started, _report(outcome))
     return code
+
+
+def _notes(outcome: "Replayed", order: "ReplayOrder") -> Iterator[str]:
+    """Yield what an option names that does not exist."""
+    if outcome.absent:
+        said = f"No dead letter in {order.topic} has {some(outcome.absent)}."
+        yield labelled("dead-letter-name-unknown", f"{said} Check --connector and --error-class.")
+    if outcome.ledger_made:
+        said = (
+            f"Topic {order.ledger} was created as the ledger. Letters that another ledger lists were sent "
+            "again: if there is one, check --ledger."
+        )
+        yield labelled("ledger-created", said)
 
 
 def _topics(pattern: str) -> Callable[[str], bool]:
@@ -125,6 +142,7 @@ def _report(outcome: "Replayed") -> dict[str, object]:
         ],
         "before": outcome.before,
         "not_chosen": outcome.others,
+        "absent_names": list(outcome.absent),
         "left_out": [
             {"what": count(number, "dead letter"), "why": why}
             for why, number in sorted(outcome.left_out.items())

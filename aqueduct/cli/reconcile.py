@@ -5,7 +5,8 @@ differ, it says which offsets of the source are missing in the target, which of 
 or where the order differs. Offsets need not be the same. Read is what was committed when the command started.
 A source may be a store: then it is a snapshot that the target is compared with.
 
-Exit code: 0 equal, 3 unequal, 1 an end can't be read, 2 the arguments can't be right.
+Exit code: 0 equal, 3 unequal, or no record carries the header of --header, 1 an end can't be read, 2 the
+arguments can't be right.
 """
 
 import argparse
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
 from aqueduct.store.url import SCHEMES
@@ -84,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     with Workers("aqueduct reconcile", common.spark(args)) as workers:
         verdicts = reconcile(flow, topics, workers)
 
-    code = ExitCode.DONE if all(verdict.equal for verdict in verdicts) else ExitCode.INCOMPLETE
+    code = report.exit_code(flow, verdicts)
     print(report.text(flow, verdicts))
     if args.report:
         report_file.write(

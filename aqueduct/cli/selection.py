@@ -17,14 +17,15 @@ def names(text: str) -> tuple[str, ...]:
 
 
 def servers(text: str) -> str:
-    """Check `host:port,...`, also `[IPv6]:port`; for argparse's `type`."""
-    for each in text.split(","):
-        found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+\]):([0-9]{1,9})", each)
+    """Return `host:port,...`, also `[IPv6]:port`, without blanks at commas; for argparse's `type`."""
+    listed = [each.strip() for each in text.split(",")]
+    for each in listed:
+        found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):([0-9]{1,9})", each)
         if not found:
             raise argparse.ArgumentTypeError(f"{text!r} isn't a broker list; write HOST:PORT,HOST:PORT")
         if int(found[1]) not in PORTS:
             raise argparse.ArgumentTypeError(f"{each!r} has no port from {PORTS[0]} to {PORTS[-1]}")
-    return text
+    return ",".join(listed)
 
 
 def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:

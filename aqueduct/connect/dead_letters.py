@@ -29,6 +29,17 @@ class Choice:
     first_time: int | None = None
     last_time: int | None = None
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The connector and the error classes that are chosen."""
+        return frozenset({*self.error_classes, *filter(None, [self.connector])})
+
+    def named_by(self, origin: Origin) -> frozenset[str]:
+        """Return which of the names a letter has, whether it is chosen or not."""
+        simple = origin.error_class.rpartition(".")[2]
+        of_class = {origin.error_class, simple}.intersection(self.error_classes)
+        return frozenset(of_class | ({origin.connector} & {self.connector}))
+
     def takes(self, origin: Origin, timestamp: int) -> bool:
         simple = origin.error_class.rpartition(".")[2]
         return (

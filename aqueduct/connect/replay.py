@@ -55,6 +55,8 @@ class Replayed:
     before: int = 0  # sent back by an earlier run
     others: int = 0  # not chosen: they stay
     left_out: Counter[str] = field(default_factory=Counter)  # by why they can't be sent back
+    absent: tuple[str, ...] = ()  # chosen connectors and error classes that no letter has
+    ledger_made: bool = False  # there was no ledger of this name
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def replay(order: ReplayOrder) -> Replayed:
         if order.dry_run:
             _Replay(client, order, outcome, []).run(None)
         else:
-            _make_ledger(client, order)
+            outcome.ledger_made = _make_ledger(client, order)
             _until_done(client, order, outcome)
     return outcome
 
@@ -110,6 +112,8 @@ class _Replay:
         self._dead = client.topic(order.topic)
         self._targets: dict[str, Topic | None] = {}
         self._ledger = _read_ledger(client, order, self._dead)
+        self._unseen = set(order.choice.names)
+        self._has_letters = False
 
     def run(
         self, producer: TransactionalProducer | None, committed: Callable[[], None] = lambda: None
@@ -131,6 +135,8 @@ class _Replay:
             self._count(letters)
             if producer:
                 producer.begin()
+        # In an empty topic the right name has no letter, either.
+        outcome.absent = tuple(sorted(self._unseen)) if self._has_letters else ()
 
     def _count(self, letters: Iterable[_Letter]) -> None:
         for each in letters:
@@ -149,11 +155,18 @@ class _Replay:
 
     def _letter(self, partition: int, record: Record) -> _Letter | None:
         """Return the letter of a record; None if it isn't to be sent."""
-        if self._ledger.has(partition, record.offset):
+        sent = self._ledger.has(partition, record.offset)
+        if sent and not self._unseen:
             self._outcome.before += 1
             return None
         found = headers(record.body)
         origin = dead_letters.origin(found)
+        if self._unseen and origin:
+            self._unseen -= self._order.choice.named_by(origin)
+            self._has_letters = True
+        if sent:
+            self._outcome.before += 1
+            return None
         if origin is None:
             self._leave_out("no headers say where it came from")
             return None
@@ -226,9 +239,10 @@ def _write(producer: TransactionalProducer, target: TopicPartition, rows: Iterab
         producer.send(*target, Ready(batch, len(some), some[-1].offset + 1))
 
 
-def _make_ledger(client: Client, order: ReplayOrder) -> None:
+def _make_ledger(client: Client, order: ReplayOrder) -> bool:
+    """Create the ledger, and return whether it did not exist."""
     if client.topics([order.ledger]):
-        return
+        return False
     topic = DeclaredTopic(order.ledger, 1, config=CONFIG)
     try:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, unmet=()))
@@ -236,6 +250,7 @@ def _make_ledger(client: Client, order: ReplayOrder) -> None:
         if not client.topics([order.ledger]):  # which another replay may have made meanwhile
             raise
     offsets.ends(client, [TopicPartition(order.ledger, 0)])  # once it answers, it can be written to
+    return True
 
 
 def _read_ledger(client: Client, order: ReplayOrder, dead: Topic) -> ReplayLedger:

@@ -238,7 +238,8 @@ def parse(text: str, where: str) -> ClientConfig:
             "client-config-invalid",
             f"{where}: security.protocol={protocol} is none of {', '.join(PROTOCOLS)}.",
         )
-    identification = properties.get("ssl.endpoint.identification.algorithm", "https")
+    # Java compares the name without regard to case, and Kafka trims passwords.
+    identification = properties.get("ssl.endpoint.identification.algorithm", "https").lower()
     if identification not in ("https", "none", ""):
         raise Refused(
             "client-config-invalid", f"{where}: ssl.endpoint.identification.algorithm must be https or empty."
@@ -259,7 +260,7 @@ def parse(text: str, where: str) -> ClientConfig:
         ),
         certificate=certificate,
         key=key,
-        key_password=properties.get("ssl.key.password"),
+        key_password=properties["ssl.key.password"].strip() if "ssl.key.password" in properties else None,
         verify_host=identification == "https",
         login=_login(properties, where) if protocol.upper().startswith("SASL") else None,
         client_id=properties.get("client.id") or None,

@@ -3,7 +3,8 @@
 A coordinator ends a transaction by a marker on each of its partitions. If a partition does not get its
 marker, the transaction stays open there, and read-committed consumers stop before it: no timeout applies.
 Kafka 4.3.1 skips the markers of partitions that have no leader at that moment, so a committed transaction
-may hang, too. Pure: the caller asks the cluster.
+may hang, too. Kafka 3.9.2 keeps such markers until the partition has a leader: its metadata cache tells a
+partition without a leader from one that does not exist. Pure: the caller asks the cluster.
 """
 
 import re

@@ -9,8 +9,10 @@ from itertools import chain
 from aqueduct.messages.broker_ids import BROKER_IDS
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
+from aqueduct.messages.dead_letters import DEAD_LETTERS
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
+from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
@@ -29,6 +31,8 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         GROUPS,
         TRANSACTIONS,
         MIRROR,
+        LINK,
+        DEAD_LETTERS,
         LANDING,
         QUORUM,
         BROKER_IDS,

@@ -64,6 +64,12 @@ COMMAND_LINE = (
         fix="Check the pattern. Use `.*` to match any characters.",
     ),
     DeclaredMessage(
+        id="header-matches-nothing",
+        area=Area.COMMAND_LINE,
+        meaning="No record that was read carries the header of `--header`, so none was compared.",
+        fix="Check the name and the value of the header.",
+    ),
+    DeclaredMessage(
         id="python-package-missing",
         area=Area.COMMAND_LINE,
         meaning="This host lacks a Python package that the verb needs.",

@@ -19,6 +19,8 @@ class Area(Enum):
     GROUPS = "Consumer and share groups", "`backup`, `restore`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
+    LINK = "One-way links", "`diode`, `dedup`"
+    DEAD_LETTERS = "Dead letters", "`dlq`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"
     BROKER_IDS = "Changed broker ids", "`mend`"

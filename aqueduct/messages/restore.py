@@ -227,6 +227,21 @@ RESTORE = (
         fix="Follow the reason in the message, and run the command again before the mirror starts.",
     ),
     DeclaredMessage(
+        id="mirror-unknown",
+        area=Area.RESTORE,
+        meaning=(
+            "The cluster of `--mirror` has no topic of positions for a flow of this name, so no position was "
+            "adjusted."
+        ),
+        fix="Check the name and the brokers in `--mirror`. Leave out a mirror that never ran.",
+    ),
+    DeclaredMessage(
+        id="principal-unknown",
+        area=Area.RESTORE,
+        meaning="The snapshot has no ACL of a principal that `--acls-of` lists.",
+        fix="Check the name. Write it without `User:`.",
+    ),
+    DeclaredMessage(
         id="mirror-ahead",
         area=Area.RESTORE,
         meaning=(
@@ -236,6 +251,19 @@ RESTORE = (
         fix=(
             "Follow the section on mirrors in the guide to restores: copy records back from the lake, or "
             "remove the doubled ones there."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-position-unbound",
+        area=Area.RESTORE,
+        meaning=(
+            "Nobody ran `aqueduct mirror` since the mirror read its first records of a topic, so its "
+            "position there was not bound to a topic id. The restore took it for a position in the topic of "
+            "the backup."
+        ),
+        fix=(
+            "If the topic was re-created between the backup and the restore, compare both ends with "
+            "`aqueduct reconcile`. To have positions bound, run `aqueduct mirror` regularly."
         ),
     ),
     DeclaredMessage(

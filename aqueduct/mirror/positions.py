@@ -57,6 +57,11 @@ class FlowPositions:
             self._table.refresh(found[self.topic].topic_partitions)
 
     @property
+    def exists(self) -> bool:
+        """Whether the target has the topic of positions, which the mirror's first start creates."""
+        return bool(self._target.topics([self.topic]))
+
+    @property
     def is_empty(self) -> bool:
         return not self._table.rows
 

@@ -159,6 +159,12 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
         listed = catalog.listed()
         if not listed:
             raise Refused(f"There is no snapshot in {order.store} yet.")
+        if absent := sorted(order.wrong_clock - listed.keys()):
+            raise Refused(
+                "snapshot-missing",
+                f"--wrong-clock {absent[0]}: {order.store} has no snapshot of this number. Run aqueduct "
+                "snapshots to list them. Nothing was removed.",
+            )
         _say(f"Reading {count(len(listed), 'manifest')}.")
         try:
             if found := _read(catalog, objects, order, listed):

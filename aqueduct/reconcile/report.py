@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from aqueduct.errors import Skipped, left_out_entries
+from aqueduct.errors import ExitCode, Skipped, labelled, left_out_entries
 from aqueduct.reconcile.flow import ComparedFlow
 from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, address
 from aqueduct.reconcile.verdict import Verdict
@@ -22,7 +22,23 @@ def text(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> str:
     unequal = [each.why for each in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
-    return "\n".join([*table, *unequal, *_notes(verdicts), _summary(verdicts)])
+    idle = [labelled(each.id, each.why) for each in _without_header(flow, verdicts)]
+    return "\n".join([*table, *unequal, *idle, *_notes(verdicts), _summary(verdicts)])
+
+
+def _without_header(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[Skipped]:
+    """Yield that no record carries the header, though the sources have some: then nothing was compared."""
+    sources = [part for each in verdicts for part in each.lane.ranges[1:] if part]
+    compared = any(reading.records for each in verdicts for reading in each.readings)
+    if flow.header and any(map(len, sources)) and not compared:
+        header = f"{flow.header[0]}={flow.header[1].decode(errors='replace')}"
+        why = f"No record at either end carries the header {header}, so none was compared. Check --header."
+        yield Skipped(f"header {header}", why, "header-matches-nothing")
+
+
+def exit_code(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> ExitCode:
+    skipped = (*sentences(flow, verdicts), *_without_header(flow, verdicts))
+    return ExitCode.INCOMPLETE if skipped else ExitCode.DONE
 
 
 def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[Skipped]:
@@ -88,7 +104,7 @@ def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
         "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
         "partitions": [_partition(flow, verdict) for verdict in verdicts],
-        "left_out": left_out_entries(sentences(flow, verdicts)),
+        "left_out": left_out_entries((*sentences(flow, verdicts), *_without_header(flow, verdicts))),
     }
 
 

@@ -10,10 +10,11 @@ may stand for "none of these, all of those". So a restore is refused while the m
 topic has, and if others write during the restore the mirror continues at their first record.
 """
 
+import json
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -114,6 +115,33 @@ class _MirrorMoved:
     next: int
     binding: Binding
     notes: Sequence[str]
+    unbound: str = ""  # a note: the position was not bound to a topic id
+
+
+@dataclass(frozen=True)
+class MirrorNotes:
+    """What a restore reports of a mirror. It is kept as a group's metadata."""
+
+    ahead: str = ""
+    unbound: str = ""
+
+    @classmethod
+    def of(cls, moved: Mapping[TopicPartition, _MirrorMoved]) -> "MirrorNotes":
+        ahead = [f"{partition}: {note}" for partition, each in moved.items() for note in each.notes]
+        unbound = [f"{partition}: {each.unbound}" for partition, each in moved.items() if each.unbound]
+        return cls(some(ahead)[: METADATA_BYTES // 4], some(unbound)[: METADATA_BYTES // 4])
+
+    @classmethod
+    def parse(cls, said: str) -> "MirrorNotes":
+        """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
+        try:
+            found = json.loads(said)
+            return cls(found["ahead"], found["unbound"])
+        except (ValueError, KeyError, TypeError):
+            return cls(ahead=said)
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self)) if self != MirrorNotes() else ""
 
 
 def check(job: Job) -> None:
@@ -148,18 +176,32 @@ def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) 
     """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
+            if not at.positions.exists:
+                yield _unknown(mirror.name, at.positions)
+                continue
             said = at.moved()
             if said is None:
                 moved = _moved(job, at, written, workers)
-                notes = [f"{partition}: {note}" for partition, each in moved.items() for note in each.notes]
-                said = some(notes)[: METADATA_BYTES // 2]
+                said = MirrorNotes.of(moved).dumps()
                 at.move(
                     {partition: each.next for partition, each in moved.items()},
                     {partition: each.binding for partition, each in moved.items()},
                     said,
                 )
-            if said:
-                yield Skipped(f"mirror {mirror.name}", said, "mirror-ahead")
+            notes = MirrorNotes.parse(said)
+            if notes.ahead:
+                yield Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead")
+            if notes.unbound:
+                yield Skipped(f"mirror {mirror.name}", notes.unbound, "mirror-position-unbound")
+
+
+def _unknown(name: str, positions: FlowPositions) -> Skipped:
+    """Return the skipped item of a mirror whose target has no positions."""
+    why = (
+        f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
+        "--mirror. A mirror that never ran has no positions, and reads the restored topics from the start"
+    )
+    return Skipped(f"mirror {name}", why, "mirror-unknown")
 
 
 def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
@@ -189,12 +231,12 @@ def _found(
     evidence = positions.evidence(dict(suspects({each: (at[each], mine[each], logs[each]) for each in logs})))
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
     return {
-        each: _judged(at[each], mine[each], log, evidence.get(each, Evidence()), backed_up[each.topic])
+        each: judged(at[each], mine[each], log, evidence.get(each, Evidence()), backed_up[each.topic])
         for each, log in logs.items()
     }
 
 
-def _judged(
+def judged(
     position: int | None, bound: Binding | None, log: SourceLog, evidence: Evidence, backed_up: str
 ) -> _MirrorFound:
     verdict, at = judge(position, bound, log, evidence), position or 0
@@ -267,11 +309,11 @@ def _moved(
                 others = _first_of_others(source, Range(*partition, each.began_at, new), producers)
             lane = lanes[partition]
             copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
-            moved[partition] = _continued(each, lane, new, others, copy, syncs)
+            moved[partition] = continued(each, lane, new, others, copy, syncs)
         return moved
 
 
-def _continued(
+def continued(
     found: _MirrorFound,
     lane: RestoreLane,
     new: int | None,
@@ -280,7 +322,7 @@ def _continued(
     syncs: int,
 ) -> _MirrorMoved:
     """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
-    notes = []
+    notes, unbound = list[str](), ""
     doubled: tuple[OffsetSpan, ...] = ()
     at = found.began_at if new is None else max(found.began_at, new)
     if new is None:
@@ -296,8 +338,8 @@ def _continued(
             "twice"
         )
     if found.is_guess:
-        notes.append(
-            f"its position {found.in_backup} was not bound to a topic, and was taken for one in the topic "
+        unbound = (
+            f"its position {found.in_backup} was not bound to a topic id, and was taken for one in the topic "
             "that was backed up"
         )
     if found.in_backup is not None and found.in_backup > lane.stop:
@@ -327,7 +369,7 @@ def _continued(
         binding = before.followed_by(binding, found.reached)
     else:
         binding = replace(binding, earlier=before.earlier, doubled=(*before.doubled, *doubled))
-    return _MirrorMoved(next=at, binding=binding, notes=notes)
+    return _MirrorMoved(next=at, binding=binding, notes=notes, unbound=unbound)
 
 
 def _first_of_others(client: Client, wanted: Range, producers: Collection[int]) -> int | None:

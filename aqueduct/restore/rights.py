@@ -17,7 +17,7 @@ from aqueduct.wording import count, some
 
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
     """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
-    wanted, left_out = _granted(order, frozenset(snapshot.manifest.acls))
+    wanted, left_out = allowed(order, frozenset(snapshot.manifest.acls))
     missing: frozenset[acls.Acl] = frozenset()
     refused: dict[acls.Acl, str] = {}
     try:
@@ -60,7 +60,7 @@ def warnings(rights: Rights | None) -> tuple[Warned, ...]:
     )
 
 
-def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
+def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
     """Return the ACLs that may be granted, and the skipped ones by principal."""
     declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
     if declared is None:
@@ -68,7 +68,12 @@ def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozense
     granted = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
     others = Counter(each.principal for each in stored - granted)
     why = "--acls-within does not allow them, and --acls-of does not list this principal"
-    return granted, tuple(
+    left_out = [
         Skipped(f"{count(number, 'ACL')} of {principal}", why, "acl-not-allowed")
         for principal, number in sorted(others.items())
-    )
+    ]
+    left_out += [
+        Skipped(f"ACLs of {principal}", "the snapshot has none; check --acls-of", "principal-unknown")
+        for principal in sorted(named - {each.principal for each in stored})
+    ]
+    return granted, tuple(left_out)

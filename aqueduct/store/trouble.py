@@ -52,6 +52,7 @@ RIGHTS = {
 FINAL_SERVER_ERRORS = (501, 505, 506, 508, 510, 511)
 _NO_STORE_ANSWER = re.compile(r"Got invalid \w+ response|Unable to extract metadata from headers")
 _NO_HTTP = re.compile(r"hyper::Error\(\s*Parse\(")
+_WEB_PAGE = re.compile(r"<(?:!doctype )?html\b", re.IGNORECASE)
 _TLS = re.compile(r"invalid peer certificate: (\w+)|InvalidCertificate\(\s*(\w+)")
 _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt message|AlertReceived")
 
@@ -118,6 +119,8 @@ def explain(text: str, location: Location, action: str) -> Trouble:
         return Trouble("has an endpoint of http://; set AWS_ALLOW_HTTP=true if that is meant", settings=True)
     if status == 507:
         return Trouble("has no room left; make room")
+    if 400 <= status < 500 and not code and _WEB_PAGE.search(text):
+        return no_store(location, f"it answers {status} with a web page")
     if status in (401, 403) or undeleted == "AccessDenied":
         remedy = f"give these credentials the right to {RIGHTS[action]}"
         return Trouble(f"does not let us {action} ({code or status}); {remedy}", settings=True)

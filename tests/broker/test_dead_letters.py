@@ -107,8 +107,8 @@ def test_letters_are_chosen_and_the_others_stay(
     fill(broker, topic, 30)
     report = tmp_path / "report.json"
 
-    def replay(*options: str) -> dict[str, Any]:
-        assert main(command(broker, topic, *options, "--report", str(report))) == 0
+    def replay(*options: str, code: int = 0) -> dict[str, Any]:
+        assert main(command(broker, topic, *options, "--report", str(report))) == code
         return dict(json.loads(report.read_text()))
 
     told = replay("--error-class", "Bad1,org.example.Bad2", "--dry-run")
@@ -119,7 +119,9 @@ def test_letters_are_chosen_and_the_others_stay(
     told = replay("--error-class", "Bad1", "--from", "1700000000006", "--to-time", "1700000000020")
     assert (told["before"], told["not_chosen"]) == (0, 25)
     assert numbers(broker, topic) == [7, 10, 13, 16, 19]
-    assert replay("--connector", "other")["not_chosen"] == 25
+    told = replay("--connector", "other", code=3)
+    assert (told["not_chosen"], told["absent_names"]) == (25, ["other"])
+    assert "[dead-letter-name-unknown] No dead letter in" in capsys.readouterr().err
     told = replay("--error-class", "Bad1")
     assert (told["before"], told["not_chosen"]) == (5, 20)
     assert replay()["before"] == 10

@@ -94,6 +94,34 @@ def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: C
     ]
 
 
+def test_a_topic_of_which_nothing_crossed_is_reported_once(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = crossed.topics
+    crossed.bring(*frames(one))
+    crossed.dedup("--topics", one, "--until-caught-up")
+    assert "link-topic-not-received" not in capsys.readouterr().out
+    crossed.dedup("--topics", f"{one},misspelt:{other}", "--until-caught-up", code=3)
+    assert "[link-topic-not-received] Nothing of misspelt has crossed" in capsys.readouterr().out
+    order = DedupOrder(
+        end=crossed.end,
+        raw_topics=(crossed.raw,),
+        gap_topic=crossed.gaps,
+        every_seconds=1,
+        topics={one: one, "misspelt": other},
+    )
+    found: list[DedupCounts] = []
+
+    def tell(done: DedupCounts, _: float) -> None:
+        found.append(done)
+        if len(found) == 3:
+            raise Enough
+
+    with Workers("test") as workers, pytest.raises(Enough):
+        run(order, workers, tell)
+    assert [sum("link-topic-not-received" in said for said in each.silent) for each in found] == [1, 0, 0]
+
+
 def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -223,9 +223,9 @@ def encrypted(text: str) -> str:
     return str(VaultLib(secrets).encrypt(text).decode())
 
 
-def inline(text: str) -> str:
-    """Return a value as `ansible-vault encrypt_string` prints it, for the first level of a file."""
-    return "!vault |\n" + "".join(f"  {line}\n" for line in encrypted(text).splitlines())
+def inline(text: str, indent: int = 2) -> str:
+    """Return a value as `ansible-vault encrypt_string` prints it; `indent`: of the level below it."""
+    return "!vault |\n" + "".join(f"{' ' * indent}{line}\n" for line in encrypted(text).splitlines())
 
 
 def vaulted(folder: Path, **variables: str) -> Path:
@@ -281,6 +281,21 @@ SHOWN_BEFORE = {
         "kafka_topics": "[{name: '{{ vault_name }}', partitions: 1}]",
         "vault_name": inline("canary?"),
     },
+    "in a mapping of a list": {"kafka_topics": f"\n  - partitions: 1\n    name: {inline('canary?', 6)}"},
+    "in a list of a link": {
+        "diode_downstream_links": "\n  - source: one\n    number: 1\n    topics:\n"
+        f"      - {inline('canary(', 10)}"
+    },
+    "setting of a link": {
+        "diode_downstream_links": "\n  - source: one\n    number: 1\n    topics: [flights]\n"
+        f"    upstream_settings:\n      parity: {inline('canary of links', 10)}"
+    },
+    "setting of a flow": {
+        "mirror_maker_flows": "\n  - source: one\n    topics: [flights]\n    settings:\n"
+        f"      tasks.max: {inline('canary of flows', 10)}\n    unknown_key: 1"
+    },
+    "several lines": {"backup_store_url": inline("s4://canary-bucket\nsecond canary line")},
+    "upper case": {"backup_store_url": inline("S3://CANARY-bucket/canary")},
     "part of a URL": {
         "backup_store_url": inline("s3://canary-bucket/one"),
         "backup_object_store": "one-store-1",

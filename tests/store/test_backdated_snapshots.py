@@ -158,6 +158,8 @@ def test_a_clock_that_was_wrong_once_stops_prune_until_it_is_known(store: Grown,
     written(store, wrong + 1, NOW)
     assert command(store, "--keep-last", "1") == ExitCode.REFUSED
     assert f"keep it with --wrong-clock {wrong}." in capsys.readouterr().err
+    assert command(store, "--keep-last", "1", "--wrong-clock", "999") == ExitCode.REFUSED
+    assert "[snapshot-missing] --wrong-clock 999: " in capsys.readouterr().err
     assert command(store, "--keep-last", "1", "--wrong-clock", str(wrong)) == ExitCode.INCOMPLETE
     assert store.check()[-2:] == [wrong, wrong + 1]
 

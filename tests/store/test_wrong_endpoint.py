@@ -33,6 +33,7 @@ NOT_A_STORE = {
     "505": Answer(505),
     "TLS at a port without": Answer(400, {}, b"Client sent an HTTP request to an HTTPS server."),
     "a method that is not allowed": Answer(405),
+    "a proxy that denies": Answer(403, HTML, PAGE),
 }
 ACTIONS: dict[str, Callable[[EditableObjects], object]] = {
     "read": lambda store: store.read("store.json"),

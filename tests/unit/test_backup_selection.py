@@ -1,7 +1,10 @@
 import pytest
 
+from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
-from aqueduct.errors import Refused
+from aqueduct.backup.survey import gone
+from aqueduct.errors import NoMatch, Refused
+from aqueduct.kafka.client_config import End
 
 THERE = ["audit-events", "audit.events", "flights", "__consumer_offsets", "__other"]
 
@@ -47,6 +50,28 @@ def test_kafka_s_own_topics_are_refused_by_name_and_no_pattern_has_them(name: st
 def test_nothing_to_back_up_is_refused(topics: TopicSelection, sentence: str) -> None:
     with pytest.raises(Refused, match=sentence):
         topics.choose(THERE)
+
+
+def test_a_later_round_skips_what_is_gone_and_backs_up_the_others() -> None:
+    named = TopicSelection(("gone", "flights"))
+    with pytest.raises(NoMatch) as refused:
+        named.choose(THERE)
+    assert refused.value.id == "topic-unknown"
+    assert named.choose(THERE, again=True) == ["flights"]
+    groups = GroupSelection(compiled("z", "--groups-pattern"))
+    assert groups.choose(["a"], again=True) == []
+    order = BackupOrder(End("cluster", "b:9092"), "file:///s", named, groups, again=True)
+    assert [each.id for each in gone(order, THERE, [])] == ["topic-unknown", "pattern-matches-nothing"]
+    assert gone(order, [*THERE, "gone"], ["z"]) == ()
+
+
+@pytest.mark.parametrize(
+    "topics",
+    [TopicSelection(("gone",)), pattern("gone.*"), TopicSelection(("flights",), exclude=compiled("f.*", ""))],
+)
+def test_a_later_round_without_any_topic_is_no_snapshot(topics: TopicSelection) -> None:
+    with pytest.raises(NoMatch):
+        topics.choose(THERE, again=True)
 
 
 def test_groups_are_all_but_ours_and_the_excluded() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from aqueduct import cli
+from aqueduct.cli import selection
 
 VERBS = {
     "backup": ["--bootstrap-servers", "b:9092", "--store", "file:///s", "--topics", "a"],
@@ -25,7 +26,18 @@ DURATIONS = ["", "5", "-5s", "1.5h", "nan", "infh", "99999h", "9" * 5000 + "s"]
 HOURS = ["", "0", "-0.0", "-1", "nan", "inf", "-inf", "1e400", "1e99", "24h"]
 SERVERS = [
     *("", "b", "b:", ":9092", "b:0", "b:65536", "b:99999", "b:-1", "b:9092,", ",b:9092", "b:9092,b:0"),
-    *("b:9092 ", "b:1:2", "SSL://b:9092", "::1:9092", "[::1]", "[]:9092", "b:" + "9" * 5000),
+    *(
+        "b :9092",
+        "b: 9092",
+        "[fe80::1%]:9092",
+        "[fe80::1%eth0 ]:9092",
+        "b:1:2",
+        "SSL://b:9092",
+        "::1:9092",
+        "[::1]",
+        "[]:9092",
+        "b:" + "9" * 5000,
+    ),
 ]
 
 
@@ -58,6 +70,19 @@ def refused(capsys: pytest.CaptureFixture[str], verb: str, option: str, value: s
 def test_numbers(capsys: pytest.CaptureFixture[str], verb: str, option: str, values: list[str]) -> None:
     for value in values:
         refused(capsys, verb, option, value)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (" b:9092", "b:9092"),
+        ("a:9092, b:9093 ,\tc:9094 ", "a:9092,b:9093,c:9094"),
+        ("KAFKA-1.Example.COM:9092", "KAFKA-1.Example.COM:9092"),
+        ("[fe80::1%eth0]:9092,[::1]:9092", "[fe80::1%eth0]:9092,[::1]:9092"),
+    ],
+)
+def test_servers_as_kafkas_tools_take_them(text: str, expected: str) -> None:
+    assert selection.servers(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,14 @@ contents = st.none() | st.binary(max_size=20)
 own_headers = st.lists(st.tuples(st.binary(max_size=5), contents), max_size=5)
 
 
+def test_names_that_no_letter_has_are_found() -> None:
+    choice = Choice(("DataException", "Misspelt"), "sink")
+    assert choice.names == {"DataException", "Misspelt", "sink"}
+    assert choice.names - choice.named_by(ORIGIN) == {"Misspelt"}
+    assert choice.named_by(ORIGIN._replace(connector="other")) == {"DataException"}
+    assert Choice((), None).names == frozenset()
+
+
 @given(contents, contents, own_headers)
 def test_a_body_is_what_it_was_made_of(
     key: bytes | None, value: bytes | None, own: list[tuple[bytes, bytes | None]]

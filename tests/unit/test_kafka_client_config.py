@@ -90,6 +90,34 @@ def test_kafkas_names_and_librdkafkas_mean_the_same() -> None:
     }
 
 
+def test_odd_values_mean_what_they_mean_to_kafka() -> None:
+    assert parse("ssl.endpoint.identification.algorithm=HTTPS", "file").verify_host
+    assert not parse("ssl.endpoint.identification.algorithm=", "file").verify_host
+    expected = "open sesame"
+    assert parse(f"ssl.key.password={expected} \t\r\n", "file").key_password == expected
+    assert parse("security.protocol = Ssl\r\nclient.id=a\r\n", "file").tls
+    assert parse("bootstrap.servers = a:9092, b:9092", "file") == ClientConfig()
+
+
+def test_pem_with_carriage_returns_is_used(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    own, file = authority.issue("own"), tmp_path / "client.properties"
+    own.write_bytes(own.read_bytes().replace(b"\n", b"\r\n"))
+    file.write_text(
+        f"security.protocol=SSL\r\nssl.certificate.location={own}\r\nssl.key.location={own}\r\n",
+        newline="",
+    )
+    tls_context(load(file))
+    text = own.read_bytes().decode().replace("\r\n", "\\r\\n")
+    begin = text.index("-----BEGIN CERT")
+    first, second = sorted((text[:begin], text[begin:]), key=lambda each: "PRIVATE" not in each)
+    file.write_text(
+        "security.protocol=SSL\nssl.keystore.type=PEM\n"
+        f"ssl.keystore.key={first}\nssl.keystore.certificate.chain={second}\n"
+    )
+    tls_context(load(file))
+
+
 def test_the_password_is_not_shown() -> None:
     assert "secret" not in repr(parse("ssl.key.password=secret", "file"))
 

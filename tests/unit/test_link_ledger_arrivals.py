@@ -45,6 +45,16 @@ def told(of: Bucket) -> tuple[int, list[tuple[int, int]], list[tuple[int, int]]]
     return current.next, current.gaps, current.lost
 
 
+def test_topics_are_known_from_frames_announcements_and_closed_entries() -> None:
+    of = Bucket({})
+    assert of.topics == frozenset()
+    [*of.arrive([frame(0, 1)])]
+    of.announce(Announcement("announced", ID, 0, 0, 3, compacted=False))
+    assert of.topics == {"t", "announced"}
+    ledger = partitions({key: value for key, value in of.changes(1).items() if value})
+    assert Bucket({place: each.close() for place, each in ledger.items()}).topics == {"t", "announced"}
+
+
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12), st.randoms(use_true_random=False), st.integers(1, 4)
 )

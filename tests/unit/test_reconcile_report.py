@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from aqueduct.errors import Skipped
+from aqueduct.errors import ExitCode, Skipped
 from aqueduct.kafka.client_config import End
 from aqueduct.ranges import Range
 from aqueduct.reconcile import report
@@ -33,6 +33,21 @@ def verdict(*readings: RangeDigest | None, topic: str = "flights", partition: in
 
 def missing(*ranges: tuple[int, int]) -> Unmatched:
     return Unmatched(sum(last - first + 1 for first, last in ranges), ranges)
+
+
+def test_a_header_that_no_record_carries_is_not_equal() -> None:
+    flow = replace(ONE_SOURCE, header=("origin", b"EWR"))
+    silent = replace(verdict(reading(5), reading(5)), readings=(reading(0), reading(0)))
+    assert report.exit_code(flow, [silent]) == ExitCode.INCOMPLETE
+    assert "[header-matches-nothing] No record at either end carries the header origin=EWR" in report.text(
+        flow, [silent]
+    )
+    assert [each["id"] for each in report.report(flow, [silent])["left_out"]] == ["header-matches-nothing"]
+    # Some records carry it; the source is empty; no header is asked for.
+    assert report.exit_code(flow, [silent, verdict(reading(1, 1), reading(1, 1))]) == ExitCode.DONE
+    assert report.exit_code(flow, [verdict(reading(0), reading(0))]) == ExitCode.DONE
+    assert report.exit_code(ONE_SOURCE, [silent]) == ExitCode.DONE
+    assert report.exit_code(ONE_SOURCE, [verdict(reading(1, 1), reading(1, 2))]) == ExitCode.INCOMPLETE
 
 
 def test_one_source_is_equal_if_its_digest_is() -> None:

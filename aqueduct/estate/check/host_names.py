@@ -26,7 +26,9 @@ LISTENERS = "kafka_extra_listeners"
 
 _LABEL = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?")
 _LONGEST = 253
+PORTS = range(1, 1 << 16)
 _REMEDY = "use a host name of letters, digits, hyphens and dots"
+_REMEDY_OF_DOT = "remove the dot"
 
 
 def check_host_names(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -50,10 +52,12 @@ def server_fault(address: str, *, with_tls: bool) -> str:
     host, _, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
         host = "bracketed"
-    if not host or not port.isdecimal():
+    if not host or not port:
         return f"{address} is not host:port; add the port"
+    if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) not in PORTS:
+        return f"{address} has no port from {PORTS[0]} to {PORTS[-1]}; correct it"
     if not with_tls:
-        host = host.replace("_", "-")
+        host = host.replace("_", "-").removesuffix(".")
     return fault(host, "put the IPv6 address in brackets, [address]:port")
 
 
@@ -66,6 +70,10 @@ def fault(name: str, remedy_of_ipv6: str = _REMEDY) -> str:
     labels = name.removesuffix(".").split(".")
     if "_" in name and all(map(_LABEL.fullmatch, name.replace("_", "a").removesuffix(".").split("."))):
         return f"Java refuses TLS to {name}, because of the underscore; {_REMEDY}"
+    if name.endswith(".") and all(map(_LABEL.fullmatch, labels)):
+        return f"{name} ends with a dot, which names in certificates do not; {_REMEDY_OF_DOT}"
+    if labels[-1].isdecimal():
+        return f"{name} is neither an IPv4 address nor a host name; {_REMEDY}"
     if len(name) > _LONGEST or not all(map(_LABEL.fullmatch, labels)):
         return f"{name} is not a host name (RFC 1123); {_REMEDY}"
     return ""

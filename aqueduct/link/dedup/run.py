@@ -4,12 +4,13 @@ The tasks share out the raw topics' partitions, each of which holds all of some 
 aqueduct.link.dedup.task for what one of them does.
 """
 
+import logging
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
@@ -20,13 +21,15 @@ from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
 from aqueduct.ranges import Range
-from aqueduct.wording import count
+from aqueduct.wording import count, some
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-dedup"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,19 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
 
     `tell` is told what each round did, and its seconds.
     """
+    absent: Collection[str] = ()
+    gone: Collection[str] = ()
+    again = False
     while True:
-        share, waiting, silent = _plan(order)
+        try:
+            share, waiting, silent = _plan(order, again=again)
+        except Refused as error:
+            if order.every_seconds is None or not again:
+                raise
+            log.warning("%s", error.labelled)  # nothing is lost: the position stays
+            time.sleep(order.every_seconds)
+            continue
+        again = True
         work = sampling.reading(Verb.DEDUP, order.end, waiting, workers)
         tasks = workers.many(work) or 1
         buckets = share.buckets
@@ -65,6 +79,8 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
         done = DedupCounts(silent=silent)
         for each in workers.runner(work)(dedup, shares, BUCKETS if order.every_seconds is None else None):
             done.add(each)
+        absent = report_absent(order, done, absent)
+        gone = report_gone(share, done, gone)
         tell(done, time.monotonic() - began)
         if order.every_seconds is None:
             _wait_for_the_ledger(order)
@@ -75,6 +91,34 @@ def _wait_for_the_ledger(order: DedupOrder) -> None:
     """Return when who reads the ledger next sees all that this run has entered."""
     with connect(order.end, CLIENT) as client:
         offsets.settled(client, client.topics([order.gap_topic])[order.gap_topic].topic_partitions)
+
+
+def report_gone(share: DedupShare, done: DedupCounts, reported: Collection[str]) -> Collection[str]:
+    """Return the clean topics that were deleted, and report them if some are new."""
+    gone = frozenset(share.gone.values())
+    if gone.difference(reported):
+        said = (
+            f"The {share.end} has no topic {some(sorted(gone))} any more. Records that arrive for it are "
+            "missing in the ledger. Create the topic again, and send them again."
+        )
+        done.silent += (labelled("topic-unknown", said),)
+    return gone
+
+
+def report_absent(order: DedupOrder, done: DedupCounts, reported: Collection[str]) -> Collection[str]:
+    """Return the topics of `--topics` of which nothing has crossed, and report them if some are new.
+
+    `reported`: those of the round before.
+    """
+    absent = frozenset(order.topics or ()).difference(done.crossed)
+    if absent.difference(reported):
+        said = (
+            f"Nothing of {some(sorted(absent))} has crossed the link: the ledger in {order.gap_topic} has no "
+            "entry of it. Check the names in --topics, and the topics of the sending end. A topic that never "
+            "had a record does not cross."
+        )
+        done.silent += (labelled("link-topic-not-received", said),)
+    return absent
 
 
 def sentence(done: DedupCounts, seconds: float) -> str:
@@ -90,15 +134,15 @@ def sentence(done: DedupCounts, seconds: float) -> str:
     return " ".join([f"{said}.", *done.told, *done.silent])
 
 
-def _plan(order: DedupOrder) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
+def _plan(order: DedupOrder, *, again: bool) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
     """Return all buckets in one share, the raw offsets to read, and sentences on silent senders.
 
-    Refused if a topic can't be used.
+    Refused if a topic can't be used. `again`: a clean topic that was deleted does not stop the others.
     """
     with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
         found = client.topics(named if order.topics else None)
-        check_there(order.end, found, order.raw_topics, order.gap_topic, named)
+        check_there(order.end, found, order.raw_topics, order.gap_topic, () if again else named)
         raw = [each for name in order.raw_topics for each in found[name].topic_partitions]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
         read = groups.committed(client, [order.group])[order.group]
@@ -107,7 +151,9 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
         if mixed := own & set((order.topics or {}).values()):
             raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
         wanted = order.topics or {name: name for name in found if name not in own | OWN_TOPICS}
-        clean = _clean(client, order, wanted, found)
+        gone = {source: name for source, name in wanted.items() if name not in found}
+        there = {source: name for source, name in wanted.items() if name in found}
+        clean = _clean(client, order, there, found)
     share = DedupShare(
         end=order.end,
         group=order.group,
@@ -120,6 +166,7 @@ def _plan(order: DedupOrder) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
         every_topic=order.topics is None,
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
+        gone=gone,
     )
     begins = {each: max(starts[each], read.get(each, (0, ""))[0]) for each in raw}
     waiting = [Range(*each, begins[each], ends[each]) for each in raw if begins[each] < ends[each]]

@@ -67,6 +67,25 @@ class DedupShare:
     every_topic: bool  # one that is not in `clean` is a fault; else it is left out
     grace_seconds: float
     seconds: float | None  # how long; None: until all is read and every announcement had its grace
+    # Clean topics that were deleted since the service began, by the source topic's name.
+    gone: Mapping[str, str] = field(default_factory=dict)
+
+    def why_not_writable(self, topic: str, partition: int) -> str:
+        """Return why a source partition has no clean partition; empty: it has one, or is not wanted."""
+        clean = self.clean.get(topic)
+        if clean is None and topic in self.gone:
+            return (
+                f"the {self.end} has no topic {self.gone[topic]} any more: create it with as many partitions "
+                "as at the source, or remove it from --topics"
+            )
+        if clean is None and self.every_topic:
+            return (
+                f"the {self.end} has no topic {topic}: create it with as many partitions as at the source, "
+                "or name the topics that are wanted with --topics"
+            )
+        if clean and partition >= clean.partitions:
+            return f"{clean.topic} of the {self.end} has only {clean.partitions} partitions: add some"
+        return ""
 
 
 @dataclass
@@ -86,6 +105,8 @@ class DedupCounts:
     committed_time: float = 0.0  # of the last transaction, seconds since 1970
     left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
+    # Source topics of which something has crossed, by the ledger and what waits for its grace at the end.
+    crossed: tuple[str, ...] = field(default=(), metadata=ADDED)
     # Sentences on what was quarantined or contradicted, the first; they are not kept with the position.
     told: tuple[str, ...] = field(default=(), metadata=ADDED)
 
@@ -103,6 +124,7 @@ class DedupCounts:
         self.lag += other.lag
         self.committed_time = max(self.committed_time, other.committed_time)
         self.left_out = dict(Counter(self.left_out) + Counter(other.left_out))
+        self.crossed = tuple(sorted({*self.crossed, *other.crossed}))
 
 
 MOST_TOLD = 20
@@ -210,6 +232,11 @@ class _Bucket:
     # By partition the oldest announcement and, so that it may be followed at once, the newest.
     announced: dict[TopicPartition, list[_Told]] = field(default_factory=dict)
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The source topics of which something has crossed."""
+        return self.ledger.topics | {topic for topic, _ in self.announced}
+
     def hear(self, told: _Told) -> None:
         about = TopicPartition(told.announcement.topic, told.announcement.partition)
         waiting = self.announced.setdefault(about, [])
@@ -299,7 +326,7 @@ class _Run:
         found = DedupCounts(lag=sum(max(0, ends[partition] - at) for partition, at in positions.items()))
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
-            found.add(replace(bucket.done, missing=missing, lost=lost))
+            found.add(replace(bucket.done, missing=missing, lost=lost, crossed=tuple(bucket.topics)))
         return found
 
     def _sort(self, news: News) -> None:
@@ -316,7 +343,8 @@ class _Run:
                 else:
                     self._check_number(found.topic, found.partition, number, raw_topic)
                     place = news.topic_partition, record.offset
-                    if why := self._unsound.get(place) or self._nowhere(found.topic, found.partition):
+                    why = self._share.why_not_writable(found.topic, found.partition)
+                    if why := self._unsound.get(place) or why:
                         self._quarantine(bucket, place, found, why, new=new)
                         continue
                     wanted = found.topic in self._share.clean
@@ -349,18 +377,6 @@ class _Run:
                 "have got more partitions since. That can't be taken back: make them and the clean topics "
                 "anew, and send everything again."
             )
-
-    def _nowhere(self, topic: str, partition: int) -> str:
-        """Return why there is no clean partition for a source's; empty: there is, or none is wanted."""
-        clean = self._share.clean.get(topic)
-        if clean is None and self._share.every_topic:
-            return (
-                f"the {self._share.end} has no topic {topic}: create it with as many partitions as at the "
-                "source, or name the topics that are wanted with --topics"
-            )
-        if clean and partition >= clean.partitions:
-            return f"{clean.topic} of the {self._share.end} has only {clean.partitions} partitions: add some"
-        return ""
 
     def _quarantine(
         self,

@@ -103,6 +103,11 @@ class Bucket:
         self._changed.clear()
         return told
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The source topics that the ledger has an entry of, also of those that were retired."""
+        return frozenset(topic for topic, _ in self._ledger)
+
     def missing(self) -> tuple[int, int]:
         """Return offsets that may yet be sent again, and those that can't."""
         missing = lost = 0

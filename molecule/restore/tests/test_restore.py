@@ -100,7 +100,7 @@ def test_acls_and_quotas_are_as_they_were(estate: Estate, outcome: Outcome) -> N
     assert rights("User:planted") == [], "who may write to the store gives nobody rights"
     # Nobody asked for the mirror's status after it had read records, so its positions were not bound yet.
     assert outcome.left_out == [
-        ("mirror-ahead", "mirror pro1"),
+        ("mirror-position-unbound", "mirror pro1"),
         ("acl-not-allowed", "1 ACL of User:planted"),
     ]
     assert "producer_byte_rate=1234567" in estate.quota("--describe", user="app")
