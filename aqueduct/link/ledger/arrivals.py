@@ -6,11 +6,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from uuid import UUID
 
-from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
-from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.link.wire.frame import Announcement, Frame, batches_of
 from aqueduct.names import TopicPartition
 from aqueduct.spans import Span, size
 
@@ -58,7 +58,7 @@ class Bucket:
             if new:
                 self._changed.add(partition)
                 try:
-                    batches = list(within(walk(frame.batches), new))
+                    batches = list(within(batches_of(frame), new))
                 except Damaged as error:
                     raise Unsound(frame, str(error)) from None
                 if batches:
