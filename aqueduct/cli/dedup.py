@@ -22,7 +22,7 @@ from aqueduct.wording import count
 
 if TYPE_CHECKING:
     from aqueduct.link.dedup.run import DedupOrder
-    from aqueduct.link.dedup.task import DedupCounts
+    from aqueduct.link.dedup.share import DedupCounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

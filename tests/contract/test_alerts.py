@@ -24,7 +24,7 @@ from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
 from aqueduct.link.dedup.metrics import DedupFigures
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet

@@ -16,7 +16,7 @@ from aqueduct.errors import Failed, Skipped
 from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link.dedup.metrics import DedupFigures
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.prometheus import serve
 from aqueduct.ranges import Range
 from aqueduct.work.figures import SparkFigures

@@ -15,7 +15,8 @@ from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link import silence
-from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there, dedup
+from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
+from aqueduct.link.dedup.task import check_there, dedup
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS

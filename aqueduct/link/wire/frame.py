@@ -137,8 +137,8 @@ def batches_of(frame: Frame) -> Iterator[Batch]:
     for batch in walk(frame.batches):
         if not least <= batch.base_offset <= batch.last_offset <= frame.last:
             raise Damaged(
-                f"A batch has offsets {batch.base_offset} to {batch.last_offset}, and {least} to {frame.last} "
-                "are left of its frame."
+                f"A batch has offsets {batch.base_offset} to {batch.last_offset}, and {least} to "
+                f"{frame.last} are left of its frame."
             )
         size, least = size + len(batch), batch.last_offset + 1
         yield batch
