@@ -11,6 +11,7 @@ from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
+from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
@@ -30,6 +31,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         TRANSACTIONS,
         MIRROR,
         LANDING,
+        LINK,
         QUORUM,
         BROKER_IDS,
     )

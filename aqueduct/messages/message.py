@@ -20,6 +20,7 @@ class Area(Enum):
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
+    LINK = "One-way links", "`dedup`"
     QUORUM = "Lost quorums", "`quorum`"
     BROKER_IDS = "Changed broker ids", "`mend`"
 

@@ -170,6 +170,7 @@ CASES = {
     "LinkLostForGood": Case([{"dedup:lost": step(30)}], [{"dedup:lost": always(9)}]),
     "LinkForeignTopic": counted("down:foreign_total", 15),
     "DedupQuarantines": counted("dedup:quarantined_total", 15),
+    "DedupUnlisted": counted("dedup:unlisted_total", 15),
     "DedupContradicted": counted("dedup:contradicted_total", 15),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
     "LandDown": Case(

@@ -33,6 +33,9 @@ class DedupFigures:
         yield OWN.counter("malformed", "raw records that aren't frames", total.malformed)
         yield OWN.counter("quarantined", "frames that were not written; they are missing", total.quarantined)
         yield OWN.counter(
+            "unlisted", "raw records that were neither written nor listed as missing", total.unlisted
+        )
+        yield OWN.counter(
             "contradicted", "announcements of a log that ends before what came of it", total.contradicted
         )
         if last:

@@ -83,6 +83,7 @@ def sentence(done: DedupCounts, seconds: float) -> str:
     said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
     said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
     said += f"; {count(done.quarantined, 'frame')} not written" if done.quarantined else ""
+    said += f"; {count(done.unlisted, 'raw record')} neither written nor listed" if done.unlisted else ""
     said += f"; {count(done.contradicted, 'announcement')} against the ledger" if done.contradicted else ""
     said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
     said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""

@@ -47,6 +47,8 @@ class DedupCounts:
     repeated: int = 0  # offsets that had arrived before
     malformed: int = 0  # records of the raw topics that aren't frames
     quarantined: int = field(default=0, metadata=ADDED)  # frames that can't be written; they are missing
+    # Records that are frames, and neither written nor listed as missing.
+    unlisted: int = field(default=0, metadata=ADDED)
     contradicted: int = field(default=0, metadata=ADDED)  # announcements of a log that ends before what came
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
@@ -64,6 +66,7 @@ class DedupCounts:
         self.repeated += other.repeated
         self.malformed += other.malformed
         self.quarantined += other.quarantined
+        self.unlisted += other.unlisted
         self.contradicted += other.contradicted
         self.told = (*self.told, *other.told)[:MOST_TOLD]
         self.missing += other.missing

@@ -103,6 +103,13 @@ class Bucket:
         self._changed.clear()
         return told
 
+    def topic_ids(self) -> dict[TopicPartition, set[str]]:
+        """Return the topic ids that each source partition had."""
+        return {
+            partition: {*each.retired, *([each.current.topic_id] if each.current else [])}
+            for partition, each in self._ledger.items()
+        }
+
     def missing(self) -> tuple[int, int]:
         """Return offsets that may yet be sent again, and those that can't."""
         missing = lost = 0
