@@ -1,22 +1,29 @@
 """Raw records that were written to stop dedup, or to fill its ledger: it continues, and reports them."""
 
+import os
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 import pytest
 
 from aqueduct.kafka.batches.batch import Batch, seal, walk
 from aqueduct.kafka.batches.bodies import body
-from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.batches.records import Record, Records, build, readable
 from aqueduct.kafka.client_config import End
 from aqueduct.link.dedup import sorting
-from aqueduct.link.dedup.share import OTHERS, Clean, DedupShare
+from aqueduct.link.dedup.share import OTHERS, Clean, DedupCounts, DedupShare
 from aqueduct.link.dedup.sorting import BucketState, Sorter
-from aqueduct.link.ledger.arrivals import Bucket, bucket
+from aqueduct.link.dedup.task import send_new
+from aqueduct.link.ledger.arrivals import Bucket, Unsound, bucket
 from aqueduct.link.ledger.entry import partitions
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.names import TopicPartition
+
+if TYPE_CHECKING:
+    from aqueduct.kafka.produce import TransactionalProducer
 
 ID = UUID(int=1)
 BUCKETS = 2
@@ -109,6 +116,24 @@ def test_a_raw_batch_that_cannot_be_read_is_set_aside() -> None:
     assert state.done.malformed == 2
     assert state.done.told[0].startswith("[raw-batch-unreadable] ")
     assert "offsets 6 to 7" in state.done.told[0]
+
+
+def test_a_record_that_is_too_large_for_its_clean_topic_is_quarantined() -> None:
+    large = bytes(build(Records.listed([Record(1, 0, body(None, os.urandom(2000)))])))
+    [new] = Bucket({}).arrive([Frame("t", ID, 0, 0, 0, large)])
+    some = replace(share("t"), clean={"t": Clean("t", 1, 1000)})
+    nothing_is_sent = cast("TransactionalProducer", None)
+    with pytest.raises(Unsound, match="only 1000 are allowed"):
+        send_new(some, nothing_is_sent, new, DedupCounts())
+
+
+def test_unreadable_batches_are_passed_over() -> None:
+    """As where dead-letter records are replayed, and a topic is retired from the ledger."""
+    aside: list[Batch] = []
+    bad = damaged(raw(6, empty("t")))
+    found = readable([raw(5, empty("t")), bad, raw(7, empty("t"))], lambda batch, _: aside.append(batch))
+    assert [each.offset for each in found] == [5, 7]
+    assert aside == [bad]
 
 
 def test_invented_topic_ids_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from uuid import UUID
 
 from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.bodies import key_and_value
-from aqueduct.kafka.batches.records import Record
-from aqueduct.kafka.batches.records import records as records_of
+from aqueduct.kafka.batches.records import Record, readable
 from aqueduct.link.dedup.share import MOST_TOLD, OTHERS, DedupCounts, DedupShare
 from aqueduct.link.ledger.arrivals import Bucket
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
@@ -119,16 +119,8 @@ class Sorter:
     def sort(self, raw: TopicPartition, batches: Iterable[Batch]) -> None:
         """Sort what comes next in a partition of a raw topic."""
         bucket = self._buckets[raw.partition]
-        for batch in batches:
-            new = batch.last_offset >= bucket.counted.get(raw, 0)
-            try:
-                records = list(records_of(batch))
-            except (Damaged, IndexError, ValueError) as error:
-                if new:
-                    self._set_unread_aside(bucket, raw, batch, error)
-                continue
-            for record in records:
-                self._sort(bucket, raw, record)
+        for record in readable(batches, partial(self._set_unread_aside, bucket, raw)):
+            self._sort(bucket, raw, record)
 
     def _sort(self, bucket: BucketState, raw: TopicPartition, record: Record) -> None:
         place, new = (raw, record.offset), record.offset >= bucket.counted.get(raw, 0)
@@ -192,6 +184,8 @@ class Sorter:
         self, bucket: BucketState, raw: TopicPartition, batch: Batch, error: Exception
     ) -> None:
         first = max(batch.base_offset, bucket.counted.get(raw, 0))
+        if first > batch.last_offset:  # it was counted before
+            return
         bucket.done.malformed += batch.last_offset + 1 - first
         self._count(bucket, (raw, batch.last_offset), new=True)
         aside = Skipped(

@@ -13,7 +13,7 @@ from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.batches.bodies import body
-from aqueduct.kafka.batches.produce import Ready, ready
+from aqueduct.kafka.batches.produce import Ready, RecordTooLarge, ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
@@ -84,6 +84,22 @@ class _Quarantine(Exception):
     def __init__(self, place: tuple[TopicPartition, int], why: str) -> None:
         super().__init__(why)
         self.place = place
+
+
+def send_new(share: DedupShare, producer: TransactionalProducer, new: New, done: DedupCounts) -> None:
+    """Write what is new of a frame; Unsound if it can't be read, or the clean topic allows no such record."""
+    clean = share.clean[new.topic_partition.topic]
+    batches = ready(new.batches, max_bytes=clean.max_bytes)
+    while True:
+        try:
+            batch = next(batches, None)
+        except (Damaged, RecordTooLarge) as error:
+            raise Unsound(new.frame, str(error)) from None
+        if batch is None:
+            return
+        producer.send(clean.topic, new.topic_partition.partition, batch)
+        done.records += batch.count
+        done.bytes += len(batch.data)
 
 
 class _Run:
@@ -171,7 +187,7 @@ class _Run:
             repeated = bucket.ledger.repeated
             try:
                 for new in bucket.ledger.arrive(frames):
-                    self._send(producer, new, done)
+                    send_new(self._share, producer, new, done)
             except Unsound as error:
                 raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
             frames.clear()
@@ -196,16 +212,6 @@ class _Run:
             bucket.committed, bucket.uncommitted = reached, False
 
         return commit
-
-    def _send(self, producer: TransactionalProducer, new: New, done: DedupCounts) -> None:
-        clean = self._share.clean[new.topic_partition.topic]
-        try:
-            for each in ready(new.batches, max_bytes=clean.max_bytes):
-                producer.send(clean.topic, new.topic_partition.partition, each)
-                done.records += each.count
-                done.bytes += len(each.data)
-        except Damaged as error:
-            raise Unsound(new.frame, str(error)) from None
 
     def _counted(self, raw: TopicPartition, bucket: BucketState) -> str:
         topic_id = str(self._share.raw_topics[raw.topic])
