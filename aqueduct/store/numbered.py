@@ -270,9 +270,11 @@ class NumberedSnapshots(ABC, Generic[S]):
     def add(self, snapshot: S) -> S:
         """Keep a snapshot under the next number; Refused if those before are of another cluster."""
         self._check_cluster(snapshot)
-        number = next(self.believed(), 0)
+        number, taken = next(self.believed(), 0), set(self.numbers())
         while True:
             number += 1
+            if number in taken:  # by one that is not believed
+                continue
             if number not in NUMBERS:
                 raise Failed(
                     f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: see who may "
