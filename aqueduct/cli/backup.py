@@ -84,12 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the newest snapshot can't be built upon: resume after the newest whole one, if any",
     )
     common.add_trust(parser)
-    add(
-        "--signing-key",
-        metavar="FILE",
-        type=Path,
-        help="private key (PEM, Ed25519, 0600): sign the snapshot; what it builds on must be signed, too",
-    )
+    common.add_signing_key(parser, "; what it builds on must be signed, too")
     add(
         "--recipient",
         metavar="FILE",
@@ -117,7 +112,6 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.order import BackupOrder, LifecycleWish
         from aqueduct.backup.run import back_up
         from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
-        from aqueduct.store import signing
         from aqueduct.store.segments import SegmentLimits
         from aqueduct.work.workers import Workers
 
@@ -160,7 +154,7 @@ def run(args: argparse.Namespace) -> int:
         trust=common.trust(args),
         recipients=common.public_keys(args.recipient),
         private_keys=common.private_keys(args),
-        signing_key=signing.signing_key(args.signing_key) if args.signing_key else None,
+        signing_key=common.signing_key(args),
     )
     done_so_far = BackupFigures()
     noted: tuple[str, ...] = ()  # in the last round

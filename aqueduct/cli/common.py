@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from aqueduct.kafka.batches.cut import Window
     from aqueduct.keys import ReceiverKey, ReceiverPublicKey
     from aqueduct.prune.policy import KeepPolicy
-    from aqueduct.store.signing import Trust
+    from aqueduct.store.signing import SigningKey, Trust
     from aqueduct.work.workers import Workers
 
 MOST_KEPT = 1_000_000  # backups or periods
@@ -97,6 +97,22 @@ def add_trust(parser: argparse.ArgumentParser) -> None:
         type=selection.positive,
         help="number of the first signed snapshot; older ones need no signature",
     )
+
+
+def add_signing_key(parser: argparse.ArgumentParser, more: str = "") -> None:
+    parser.add_argument(
+        "--signing-key",
+        metavar="FILE",
+        type=Path,
+        help=f"private key (PEM, Ed25519, 0600): sign the snapshot{more}",
+    )
+
+
+def signing_key(args: argparse.Namespace) -> "SigningKey | None":
+    """Return the key that signs; Refused if it can't be used."""
+    from aqueduct.store import signing
+
+    return signing.signing_key(args.signing_key) if args.signing_key else None
 
 
 def add_private_key(parser: argparse.ArgumentParser) -> None:

@@ -22,7 +22,7 @@ from aqueduct.wording import count
 
 if TYPE_CHECKING:
     from aqueduct.link.dedup.run import DedupOrder
-    from aqueduct.link.dedup.task import DedupCounts
+    from aqueduct.link.dedup.share import DedupCounts
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +96,7 @@ def run(args: argparse.Namespace) -> ExitCode:
             return _retire(order, args.retire, with_gaps=args.with_gaps)
         common.serve_metrics(args, done_so_far.all, workers)
         done = dedup.run(order, workers, tell)
-    odd = done.malformed or done.quarantined or done.contradicted or done.silent
+    odd = done.malformed or done.quarantined or done.unlisted or done.contradicted or done.silent
     return ExitCode.INCOMPLETE if odd else ExitCode.DONE
 
 

@@ -46,11 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_folder(backup)
     common.add_store(backup)
     common.add_keep_newest(backup)
+    common.add_trust(backup)
+    common.add_signing_key(backup)
     report_file.add_arguments(backup)
     backup.set_defaults(run=_backup)
 
     listed = commands.add_parser("snapshots", help="list what a store has")
     common.add_store(listed)
+    common.add_trust(listed)
     listed.set_defaults(run=_snapshots)
 
     copy = commands.add_parser(
@@ -64,6 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--store", metavar="URL", help="where backups are, as `aqueduct quorum backup` takes it"
     )
     common.add_snapshot(planned, "quorum snapshots")
+    common.add_at_least(planned)
+    common.add_trust(planned)
     planned.add_argument(
         "--copy",
         metavar="FILE",
@@ -130,7 +135,8 @@ def _backup(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     found = snapshots.of(metadata.read(args.data_folder))
-    kept = keep(QuorumSnapshots, open_editable(args.store, private=True), found, args.keep)
+    objects = open_editable(args.store, private=True)
+    kept = keep(QuorumSnapshots, objects, found, args.keep, common.trust(args), common.signing_key(args))
     code = ExitCode.INCOMPLETE if kept.not_removed else ExitCode.DONE
     print(_told(kept))
     if args.report:
@@ -166,7 +172,7 @@ def _snapshots(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_store
 
-    kept = QuorumSnapshots.open(open_store(args.store))
+    kept = QuorumSnapshots.open(open_store(args.store), common.trust(args))
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:<24}  {:>4}  {:>12}  {:>6}  {:>8}  {}"
     print(row.format("id", "created", "as it was at", "node", "offset", "epoch", "topics", "cluster"))
@@ -261,7 +267,8 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
             from aqueduct.store.backends import open_store
 
         try:
-            snapshot = QuorumSnapshots.open(open_store(args.store)).read(args.snapshot)
+            stored = QuorumSnapshots.open(open_store(args.store), common.trust(args))
+            snapshot = stored.read(args.snapshot, args.at_least)
         except AqueductError as error:
             if args.snapshot is not None or not args.copy:
                 raise

@@ -49,12 +49,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup = commands.add_parser("backup", help="add a snapshot of an ensemble to a store")
     _add_ensemble(backup)
     common.add_keep_newest(backup)
+    common.add_trust(backup)
+    common.add_signing_key(backup)
     report_file.add_arguments(backup)
     backup.set_defaults(run=_backup)
 
     restore = commands.add_parser("restore", help="make znodes of a snapshot that an ensemble lacks")
     _add_ensemble(restore)
     common.add_snapshot(restore, "zookeeper snapshots")
+    common.add_at_least(restore)
+    common.add_trust(restore)
     restore.add_argument(
         "--prefix",
         metavar="/PATH",
@@ -79,11 +83,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     diff = commands.add_parser("diff", help="compare an ensemble with a snapshot")
     _add_ensemble(diff)
     common.add_snapshot(diff, "zookeeper snapshots")
+    common.add_at_least(diff)
+    common.add_trust(diff)
     report_file.add_arguments(diff)
     diff.set_defaults(run=_diff)
 
     snapshots = commands.add_parser("snapshots", help="list what a store has")
     common.add_store(snapshots)
+    common.add_trust(snapshots)
     snapshots.set_defaults(run=_snapshots)
 
 
@@ -129,7 +136,7 @@ def _backup(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    kept = backup(_ensemble(args), args.store, args.keep)
+    kept = backup(_ensemble(args), args.store, args.keep, common.trust(args), common.signing_key(args))
     whole = kept.snapshot.whole and not kept.not_removed and not kept.less
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print("\n".join(_told(kept.snapshot)))
@@ -173,7 +180,8 @@ def _restore(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
+    kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
+    snapshot = kept.read(args.snapshot, args.at_least)
     order = ZnodeOrder(
         snapshot, _ensemble(args), args.prefix.rstrip("/"), tuple(args.overwrite), args.dry_run
     )
@@ -243,7 +251,8 @@ def _diff(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    snapshot = ZnodeSnapshots.open(open_store(args.store)).read(args.snapshot)
+    kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
+    snapshot = kept.read(args.snapshot, args.at_least)
     found = difference(snapshot, _ensemble(args))
     code = ExitCode.INCOMPLETE if found else ExitCode.DONE
     print(_differs(args, snapshot, found))
@@ -273,7 +282,7 @@ def _snapshots(args: argparse.Namespace) -> int:
         from aqueduct.store.backends import open_store
         from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
-    kept = ZnodeSnapshots.open(open_store(args.store))
+    kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {:>8}  {}"
     print(row.format("id", "created", "znodes", "bytes", "ephemeral", "not kept", "cluster"))

@@ -13,9 +13,10 @@ from aqueduct.connect.replayed import CONFIG, ReplayLedger, transactional_id
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import offsets, table
 from aqueduct.kafka.admin.topics import apply_topics
+from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 from aqueduct.kafka.batches.produce import Ready
-from aqueduct.kafka.batches.records import Record, Records, build, records
+from aqueduct.kafka.batches.records import Record, Records, build, readable
 from aqueduct.kafka.client import Client, Patience, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
@@ -149,7 +150,7 @@ class _Replay:
         for partition in partitions:
             wanted = Range(*partition, starts[partition], ends[partition])
             for piece in read(self._client, wanted, topic_id=self._dead.id):
-                for record in (each for batch in piece.batches for each in records(batch)):
+                for record in readable(piece.batches, self._leave_out_unread):
                     if letter := self._letter(partition.partition, record):
                         yield letter
 
@@ -179,9 +180,13 @@ class _Replay:
             return None
         return _Letter(partition, record.offset, target, _as_sent(record, found), origin)
 
-    def _leave_out(self, why: str) -> None:
+    def _leave_out_unread(self, batch: Batch, error: Exception) -> None:
+        self._leave_out("they are in batches that can't be read, or unpack to too much", batch.count)
+        self._unseen.clear()  # letters of the batch may have the names
+
+    def _leave_out(self, why: str, number: int = 1) -> None:
         found = self._outcome.left_out
-        found[why if why in found or len(found) < MOST_REASONS else "of further topics, as these"] += 1
+        found[why if why in found or len(found) < MOST_REASONS else "of further topics, as these"] += number
 
     def _target(self, origin: Origin) -> TopicPartition | str:
         """Return where a letter goes, or why it can't be sent."""

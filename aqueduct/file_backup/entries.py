@@ -80,14 +80,17 @@ def inodes(top: Path, entries: Iterable[FileEntry]) -> dict[Inode, FileEntry]:
 
 
 def _paths(top: Path) -> Iterator[str]:
+    """Yield all paths of a tree, which whoever owns its files may have made as deep as they like."""
     yield "."
-    for folder, folders, files in os.walk(top, onerror=_raise):
-        below = PurePosixPath(folder).relative_to(top)
-        yield from (str(below / name) for name in (*folders, *files))
-
-
-def _raise(error: OSError) -> None:
-    raise error
+    folders = [""]
+    while folders:
+        above = folders.pop()
+        with os.scandir(top / above) as found:
+            for each in found:
+                path = f"{above}/{each.name}" if above else each.name
+                yield path
+                if each.is_dir(follow_symlinks=False):
+                    folders.append(path)
 
 
 def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:

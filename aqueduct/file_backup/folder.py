@@ -8,7 +8,6 @@ import errno
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -133,7 +132,7 @@ class BackupsOf:
         try:
             if not path.name.startswith((UNFINISHED, GOING)):
                 path = path.rename(path.with_name(GOING + path.name))
-            shutil.rmtree(path)
+            remove_tree(path)
         except OSError as error:
             raise Failed(f"{path} can't be removed: {error.strerror}; is it of another user?") from None
 
@@ -207,3 +206,17 @@ def _listed(path: Path) -> list[Path]:
 
 def _unusable(path: Path, why: str) -> str:
     return f"{path} can't be read: {why}; bring it back from a copy, or remove the backup {path.parent}."
+
+
+def remove_tree(top: Path) -> None:
+    """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls."""
+    folders = [top]
+    for each in folders:  # grows meanwhile
+        with os.scandir(each) as found:
+            for entry in found:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))
+                else:
+                    Path(entry.path).unlink()
+    for each in reversed(folders):
+        each.rmdir()

@@ -23,7 +23,7 @@ from kafka.errors import TopicAuthorizationFailedError
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import addresses
 from aqueduct.kafka.admin.settings import setting_if_there
-from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.bodies import Header, headers, key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.kafka.client import Client, Stopped, connect
@@ -288,7 +288,7 @@ class _Receiving:
         try:
             found = frame.unpack(record.value)
             batches = found.batches if isinstance(found, Frame) else b""
-            for batch in walk(batches):
+            for batch in frame.batches_of(found) if isinstance(found, Frame) else ():
                 rows = self._read(batch, key)
                 size = len(record.value) * len(batch) // len(batches) // max(1, len(rows))
                 for row in rows:

@@ -8,17 +8,22 @@ STORE = (
         area=Area.STORE,
         meaning=(
             "The manifest of a snapshot says that it is over a day older than the store says: the store was "
-            "copied, a clock was wrong, or somebody planted the snapshot. Prune keeps it."
+            "copied, a clock was wrong, or somebody planted the snapshot. Prune, and `--keep` of backups of "
+            "ZooKeeper and quorums, keep it."
         ),
         fix=(
             "If the store was copied, run `aqueduct prune` with `--copied-through` and the number of the "
-            "last snapshot that was copied. Otherwise find out who may write into the store."
+            "last snapshot that was copied. Otherwise find out who may write into the store. A snapshot of "
+            "ZooKeeper or a quorum that is known to be right can be removed by hand when it is not needed."
         ),
     ),
     DeclaredMessage(
         id="snapshot-time-backwards",
         area=Area.STORE,
-        meaning="The manifest of a snapshot says an earlier time than one before it. Prune removed nothing.",
+        meaning=(
+            "The manifest of a snapshot says an earlier time than one before it. Prune, or `--keep` of a "
+            "backup of ZooKeeper or a quorum, removed nothing."
+        ),
         fix=(
             "Find out who made the snapshot. If the clock of a host was wrong, keep it with `--wrong-clock`."
         ),
@@ -166,7 +171,7 @@ STORE = (
         area=Area.STORE,
         meaning=(
             "The manifest of the snapshot, or one that it builds on, is damaged, missing or from another "
-            "store."
+            "store; or a snapshot of ZooKeeper or a quorum is damaged, or not signed by a trusted key."
         ),
         fix=(
             "Copy the object from a copy of the store, or pass an older, undamaged snapshot with "

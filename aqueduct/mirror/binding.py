@@ -74,6 +74,18 @@ def key(partition: TopicPartition) -> bytes:
     return json.dumps([CONNECTOR, source], separators=(",", ":"), sort_keys=True).encode()
 
 
+def parse_key(record_key: bytes) -> tuple[str, TopicPartition] | None:
+    """Parse a key of the offsets topic: connector and source partition; None: it is of something else."""
+    try:
+        connector, source = json.loads(record_key)
+        topic, partition = source["topic"], source["partition"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    if not (isinstance(connector, str) and isinstance(topic, str) and isinstance(partition, int)):
+        return None
+    return connector, TopicPartition(topic, partition)
+
+
 def dumps(binding: Binding) -> bytes:
     content = {
         "topic_id": binding.topic_id,
@@ -91,9 +103,9 @@ def parse_bindings(records: Mapping[bytes, bytes]) -> dict[TopicPartition, Bindi
     """Return the bindings among the last values of the offsets topic, by source partition."""
     found = {}
     for record_key, value in records.items():
-        connector, source = json.loads(record_key)
-        if connector == CONNECTOR:
-            found[TopicPartition(source["topic"], source["partition"])] = _loads(json.loads(value))
+        connector, partition = parse_key(record_key) or ("", None)
+        if partition and connector == CONNECTOR:
+            found[partition] = _loads(json.loads(value))
     return found
 
 

@@ -20,7 +20,7 @@ from aqueduct.kafka.table import Table, keys_and_values
 from aqueduct.mirror import binding
 from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog
 from aqueduct.mirror.status import SOURCE_CONNECTOR
-from aqueduct.names import TopicPartition
+from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.ranges import Range
 
 TRANSACTION_SECONDS = 10
@@ -102,7 +102,7 @@ class FlowPositions:
             mine = dict(some)
             wanted = [Range(*self._syncs, min(max(start, since), end), end)]
             for _, records in keys_and_values(self._target, wanted):
-                for partition, offset in filter(None, (_sync(*each) for each in records)):
+                for partition, offset in filter(None, (parse_sync(*each) for each in records)):
                     if partition in mine and offset < mine[partition].next:
                         found[partition] = min(offset, found.get(partition, offset))
         return found
@@ -174,11 +174,9 @@ class FlowPositions:
     def _of(self, key: bytes) -> tuple[str, TopicPartition] | None:
         """Return connector and source partition of a record's key; None: it has no source partition."""
         if key not in self._parsed:
-            connector, source = json.loads(key)
-            known = connector in (SOURCE_CONNECTOR, binding.CONNECTOR)
-            self._parsed[key] = (
-                (connector, TopicPartition(source["topic"], source["partition"])) if known else None
-            )
+            parsed = binding.parse_key(key)
+            known = parsed and parsed[0] in (SOURCE_CONNECTOR, binding.CONNECTOR)
+            self._parsed[key] = parsed if known else None
         return self._parsed[key]
 
     def _note(self, key: bytes, value: bytes | None) -> None:
@@ -232,15 +230,19 @@ def _next(value: bytes) -> int:
     return int(json.loads(value)["offset"]) + 1
 
 
-def _sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, int] | None:
+def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, int] | None:
     """Parse an offset sync (MirrorMaker's OffsetSync): source partition and source offset; None: another."""
-    if not key or not value:
+    if not key or not value or len(key) < 2:
         return None
     (length,) = struct.unpack_from(">h", key)
     if len(key) != 2 + length + 4 or len(value) < 8:
         return None
+    if length < 0:
+        return None
     name, (number,) = key[2 : 2 + length], struct.unpack_from(">i", key, 2 + length)
-    return TopicPartition(name.decode(), number), struct.unpack_from(">q", value)[0]
+    if not LEGAL_NAME.fullmatch(topic := name.decode("ascii", "replace")):
+        return None
+    return TopicPartition(topic, number), struct.unpack_from(">q", value)[0]
 
 
 def suspects(

@@ -115,10 +115,12 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[MirrorStatus]:
     """Parse the last value of each key of the status topic (Connect's KafkaStatusBackingStore)."""
     statuses = []
     for key, value in records.items():
-        kind, _, rest = key.decode().removeprefix("status-").partition("-")
+        kind, _, rest = key.decode(errors="replace").removeprefix("status-").partition("-")
         if kind not in ("connector", "task"):
             continue
         connector, _, task = rest.rpartition("-") if kind == "task" else (rest, "", "")
+        if kind == "task" and not task.isdecimal():  # no worker writes it
+            continue
         said = json.loads(value)
         statuses.append(
             MirrorStatus(
@@ -135,7 +137,7 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[MirrorStatus]:
 def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
     """Parse the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
     commit, task = "commit-", f"task-{SOURCE_CONNECTOR}-"
-    texts = {key.decode(): value for key, value in records.items()}
+    texts = {key.decode(errors="replace"): value for key, value in records.items()}
     counts = {
         key.removeprefix(commit): json.loads(value)["tasks"]
         for key, value in texts.items()

@@ -19,7 +19,6 @@ from aqueduct.prune.named import Digests, NamedSegments, digests
 from aqueduct.prune.outcome import Amount, PruneOutcome, Shrunk, Swept
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import KeepPolicy
-from aqueduct.prune.times import Clock
 from aqueduct.store import leases, names
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
@@ -29,6 +28,7 @@ from aqueduct.store.manifest import Manifest
 from aqueduct.store.objects import EditableObjects, Entry
 from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Broken
+from aqueduct.store.times import Clock
 from aqueduct.wording import count, some
 
 if TYPE_CHECKING:

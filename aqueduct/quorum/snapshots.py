@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from time import time_ns
 
-from aqueduct.errors import Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.quorum.metadata import Metadata
 from aqueduct.store.numbered import (
@@ -23,6 +23,7 @@ from aqueduct.store.numbered import (
     whole,
 )
 from aqueduct.store.objects import Data
+from aqueduct.wording import count
 
 FORMAT = 1
 
@@ -116,7 +117,7 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     def add(self, snapshot: QuorumSnapshot) -> QuorumSnapshot:
         """Keep a snapshot; Refused, too, if one before goes further: the node's log was cut, or is behind."""
         mine = snapshot.metadata
-        for number in reversed(self.numbers()):
+        for number in self.believed():
             with suppress(Failed):
                 before = self.read(number).metadata
                 if before.cluster == mine.cluster and before.far > mine.far:
@@ -128,6 +129,14 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
                     )
                 break
         return super().add(snapshot)
+
+    def less(self, snapshot: QuorumSnapshot, number: int) -> str:
+        """Say that it has less than half of the topics of an earlier one."""
+        with suppress(AqueductError):  # that one is damaged, or gone
+            before, now = (len(each.metadata.image.topics) for each in (self.read(number), snapshot))
+            if 2 * now < before:
+                return f"snapshot {number} has {count(before, 'topic')}, and this one {now:,}"
+        return ""
 
     def refusal(self, snapshot: QuorumSnapshot, before: str) -> str:
         return (

@@ -5,7 +5,7 @@
 A run has two: one of records, wrapped for the recipients alone, and one of its manifest, wrapped for the
 backup host as well, since the next run must read what it follows. A key's id is a digest of it: no planted
 object can pass off another key. A list of recipients ends with a seal that takes the key to make: no planted
-list is believed. Tasks are lent records' keys, in memory: no private key leaves the driver.
+list is believed. Tasks are lent records' keys, in memory: no private key of a recipient leaves the driver.
 """
 
 import base64

@@ -15,9 +15,14 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import zstandard
 
-from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct import moments
+from aqueduct.errors import AqueductError, Failed, Refused, Skipped
 from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
+from aqueduct.store import signing
 from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
+from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
+from aqueduct.store.times import Clock
+from aqueduct.wording import some
 
 MOST_BYTES = 512 << 20  # stored, and unpacked: who keeps such metadata has all of it in memory
 LEAST_UNPACKED = 64 << 20  # that any snapshot may unpack to; a larger one
@@ -102,8 +107,11 @@ class NumberedSnapshots(ABC, Generic[S]):
     SUFFIX: ClassVar[str]
     OF: ClassVar[str]  # as sentences name it
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, trust: Trust = EVERYBODY, key: SigningKey | None = None) -> None:
+        """`trust`: whose snapshots are believed; `key` signs new ones, which then are, too."""
         self._objects = objects
+        self._trust = trust.also(key)
+        self._key = key
 
     @staticmethod
     @abstractmethod
@@ -137,7 +145,14 @@ class NumberedSnapshots(ABC, Generic[S]):
         return ""
 
     @classmethod
-    def open(cls, objects: Objects, *, make: bool = False) -> Self:
+    def open(
+        cls,
+        objects: Objects,
+        trust: Trust = EVERYBODY,
+        key: SigningKey | None = None,
+        *,
+        make: bool = False,
+    ) -> Self:
         """Open what a store has; Refused if that is nothing, unless it is to be made."""
         told = json.dumps({"format": cls.FORMAT}).encode()
         if make:
@@ -153,7 +168,12 @@ class NumberedSnapshots(ABC, Generic[S]):
             raise Failed(f"{objects.url}/{cls.STORE} is damaged: bring it back from a copy.") from None
         if newer:
             raise Refused(f"{objects.url} is of a newer version of Aqueduct: take that one.")
-        return cls(objects)
+        return cls(objects, trust, key)
+
+    @classmethod
+    def context(cls) -> bytes:
+        """Return what is signed before a snapshot, so that it is taken for nothing else that a key signs."""
+        return f"aqueduct {cls.OF} snapshot\0".encode()
 
     @classmethod
     def path(cls, number: int) -> str:
@@ -165,8 +185,53 @@ class NumberedSnapshots(ABC, Generic[S]):
         digits = (name.removesuffix(self.SUFFIX) for name in names if name.endswith(self.SUFFIX))
         return sorted(int(each) for each in digits if len(each) == 20 and each.isascii() and each.isdecimal())
 
-    def read(self, number: int | None = None) -> S:
-        """Return a snapshot, or the newest; Refused without one, Failed if it is damaged."""
+    def written(self) -> dict[int, int]:
+        """Return when the store says that each snapshot was written; milliseconds since 1970."""
+        times = {each.path: int(each.written * 1000) for each in self._objects.list(self.FOLDER)}
+        return {number: times[path] for number in self.numbers() if (path := self.path(number)) in times}
+
+    def believed(self) -> Iterator[int]:
+        """Yield the numbers of snapshots that a trusted key signed, the newest first; without a key, of all.
+
+        What else somebody wrote there is passed over: it must stop no backup.
+        """
+        for number in reversed(self.numbers()):
+            if not self._trust.keys:
+                yield number
+                continue
+            with suppress(Failed):
+                data = self._objects.read(self.path(number), at_most=MOST_BYTES)
+                if not self._trust.fault(number, data, self.context()):
+                    yield number
+
+    def created(self, number: int) -> int:
+        """Return when a snapshot says that it was made; Failed if it is damaged, or not believed."""
+        path = self.path(number)
+        try:
+            content = opened(self._manifest(number))
+            head = loaded(bytes(content[: content.tobytes().index(b"\n") + 1]))
+            if whole(head["number"]) != number:
+                raise ValueError(f"it is snapshot {head['number']}")
+            return whole(head["created"], LAST_MILLISECOND)
+        except (ValueError, KeyError, TypeError) as error:
+            raise Failed("snapshot-unusable", f"{self._objects.url}/{path} is damaged ({error}).") from None
+
+    def _manifest(self, number: int) -> Data:
+        """Return an object without its signature; Failed if none of the trusted keys signed it."""
+        path = self.path(number)
+        data = self._objects.read(path, at_most=MOST_BYTES)
+        if why := self._trust.fault(number, data, self.context()):
+            raise Failed(
+                "snapshot-not-trusted",
+                f"{self._objects.url}/{path} {why}. Find out who wrote it. `--snapshot` takes an older one.",
+            )
+        return signing.split(data).manifest
+
+    def read(self, number: int | None = None, at_least: int | None = None) -> S:
+        """Return a snapshot, or the newest; Refused without one, Failed if it is damaged or not believed.
+
+        Failed, too, if it is older than `at_least`.
+        """
         numbers = self.numbers()
         if not numbers:
             raise Refused(f"There is no snapshot in {self._objects.url} yet.")
@@ -175,9 +240,15 @@ class NumberedSnapshots(ABC, Generic[S]):
                 f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}."
             )
         chosen = number or numbers[-1]
+        if at_least is not None and chosen < at_least:
+            raise Failed(
+                "snapshot-too-old",
+                f"Snapshot {chosen} is older than {at_least}, which was asked for at least: see who removed "
+                f"newer ones from {self._objects.url}, and restore them from a copy.",
+            )
         path = self.path(chosen)
         try:
-            snapshot = self.decode(self._objects.read(path, at_most=MOST_BYTES))
+            snapshot = self.decode(self._manifest(chosen))
         except (ValueError, KeyError, TypeError) as error:
             older = [each for each in numbers if each < chosen]
             other = f", or take an older one: --snapshot {older[-1]}" if older else ""
@@ -199,9 +270,11 @@ class NumberedSnapshots(ABC, Generic[S]):
     def add(self, snapshot: S) -> S:
         """Keep a snapshot under the next number; Refused if those before are of another cluster."""
         self._check_cluster(snapshot)
-        number = max(self.numbers(), default=0)
+        number, taken = next(self.believed(), 0), set(self.numbers())
         while True:
             number += 1
+            if number in taken:  # by one that is not believed
+                continue
             if number not in NUMBERS:
                 raise Failed(
                     f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: see who may "
@@ -211,6 +284,8 @@ class NumberedSnapshots(ABC, Generic[S]):
             try:
                 packed = self.encode(numbered)
                 self.check(packed, numbered)
+                if self._key:
+                    packed = self._key.signed(packed, self.context())
             except (ValueError, KeyError, TypeError) as error:
                 raise Failed(
                     f"{self.source(snapshot)} can't be kept so that it can be read again: {error}."
@@ -220,7 +295,7 @@ class NumberedSnapshots(ABC, Generic[S]):
                 return numbered
 
     def _check_cluster(self, snapshot: S) -> None:
-        for number in reversed(self.numbers()):
+        for number in self.believed():
             if self._tells(number, snapshot.cluster):
                 if snapshot.cluster:
                     return
@@ -256,30 +331,70 @@ class Kept(Generic[S]):
 
 
 def keep(
-    kind: type[NumberedSnapshots[S]], objects: EditableObjects, snapshot: S, most: int | None = None
+    kind: type[NumberedSnapshots[S]],
+    objects: EditableObjects,
+    snapshot: S,
+    most: int | None = None,
+    trust: Trust = EVERYBODY,
+    key: SigningKey | None = None,
 ) -> Kept[S]:
     """Add a snapshot, and remove the oldest ones so that no more than `most` are kept.
 
-    Refused or Failed where nothing is kept.
+    Only those count that can be read, that are believed, and whose times the store confirms. Refused or
+    Failed where nothing is kept.
     """
-    snapshots = kind.open(objects, make=True)
-    before = snapshots.numbers()[-1:]
+    snapshots = kind.open(objects, trust, key, make=True)
+    before = next(snapshots.believed(), None)
     made = snapshots.add(snapshot)
-    less = snapshots.less(made, *before) if before else ""
+    less = snapshots.less(made, before) if before else ""
     if not most:
         return Kept(made, less=less)
     if not made.whole:
         return Kept(made, not_removed="this one is not whole", less=less)
-    gone = []
-    stay = ""
+    gone: list[int] = []
+    stay: list[str] = []
     try:
-        for number in snapshots.numbers()[:-most]:
+        for number in _going(snapshots, most, stay):
             # Also where others of less came between: what was lost may be in this one alone.
             if larger := snapshots.less(made, number):
-                stay = f"{larger}; remove {objects.url}/{kind.path(number)} where that is meant"
+                stay.append(f"{larger}; remove {objects.url}/{kind.path(number)} where that is meant")
                 continue
             objects.remove(kind.path(number))
             gone.append(number)
     except AqueductError as error:
-        stay = str(error).rstrip(".")
-    return Kept(made, tuple(gone), stay, less)
+        stay.append(error.labelled.rstrip("."))
+    return Kept(made, tuple(gone), "; ".join(stay), less)
+
+
+def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[int]:
+    """Return the oldest snapshots, those over `most`; say in `stay` which do not count, and why.
+
+    Whoever may create objects could else remove all good ones, by as many as are kept.
+    """
+    clock = Clock()
+    sound: list[int] = []
+    unusable: list[int] = []
+    doubtful: list[int] = []
+    for number, written in sorted(snapshots.written().items()):
+        try:
+            created = snapshots.created(number)
+        except Failed:
+            unusable.append(number)
+            continue
+        _, doubt = clock.time(number, created, written)
+        (doubtful if doubt else sound).append(number)
+    if unusable:
+        why = "they are damaged, or no trusted key signed them, and they count for nothing"
+        stay.append(str(Skipped(f"snapshots {some(map(str, unusable))}", why, "snapshot-unusable")))
+    if doubtful:
+        why = "they say that they are over a day older than the store says, and they count for nothing"
+        stay.append(str(Skipped(f"snapshots {some(map(str, doubtful))}", why, "snapshot-times-disagree")))
+    if clock.backwards:
+        number, created, earlier = clock.backwards[0]
+        why = (
+            f"it says that it was made at {moments.text(created)}, and one before it at "
+            f"{moments.text(earlier)}, so none is removed"
+        )
+        stay.append(str(Skipped(f"snapshot {number}", why, "snapshot-time-backwards")))
+        return []
+    return sound[:-most]

@@ -207,7 +207,12 @@ def read_index(objects: Objects, segment: Segment) -> Index:
 def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> Iterator[Batch]:
     """Yield the batches of a stored object in order, of which so much is unpacked at a time as is needed."""
     if not segment.compressed:
-        yield from walk(stored, check_crc=check_crc)
+        size = 0
+        for batch in walk(stored, check_crc=check_crc):
+            size += len(batch)
+            yield batch
+        if size != len(stored):
+            raise Failed("object-damaged", f"{segment.path} ends in the middle of a batch.")
         return
     rest, unpacked, lacking = b"", 0, 0
     most = max(MOST_UNPACKED, BATCH_FACTOR * len(stored))

@@ -68,9 +68,9 @@ class SigningKey:
     def public(self) -> bytes:
         return self.private.public_key().public_bytes_raw()
 
-    def signed(self, manifest: bytes) -> bytes:
-        """Return a manifest's object with its signature."""
-        value = self.private.sign(CONTEXT + manifest)
+    def signed(self, manifest: bytes, context: bytes = CONTEXT) -> bytes:
+        """Return a manifest's object with its signature; or another object of a `context` of its own."""
+        value = self.private.sign(context + manifest)
         return manifest + _FRAME.pack(_SKIPPABLE, _CONTENT, MARK, self.public, value)
 
 
@@ -85,7 +85,7 @@ class Trust:
         """Return the trust of one who signs: its own snapshots are believed, too."""
         return Trust(self.keys | {key.public}, self.unsigned_before) if key else self
 
-    def fault(self, number: int, data: bytes | memoryview) -> str:
+    def fault(self, number: int, data: bytes | memoryview, context: bytes = CONTEXT) -> str:
         """Return why the object of that snapshot is not believed; empty: it is."""
         if not self.keys:
             return ""
@@ -103,7 +103,7 @@ class Trust:
 
         try:
             public = Ed25519PublicKey.from_public_bytes(signature.key)
-            public.verify(signature.value, CONTEXT + bytes(manifest))
+            public.verify(signature.value, context + bytes(manifest))
         except InvalidSignature:
             return f"is not what the key {name(signature.key)} signed"
         return ""

@@ -5,13 +5,20 @@ import time
 
 from aqueduct.store.backends import open_editable
 from aqueduct.store.numbered import CLUSTER_ID, Kept, keep
+from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.zookeeper.client import Ensemble, connected
 from aqueduct.zookeeper.reading import Tree, read
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.zookeeper.znodes import CLUSTER, Znode, counters
 
 
-def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept[ZnodeSnapshot]:
+def backup(
+    ensemble: Ensemble,
+    store: str,
+    most: int | None = None,
+    trust: Trust = EVERYBODY,
+    key: SigningKey | None = None,
+) -> Kept[ZnodeSnapshot]:
     """Add a snapshot, and remove older ones so that no more than `most` are kept.
 
     Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
@@ -19,7 +26,7 @@ def backup(ensemble: Ensemble, store: str, most: int | None = None) -> Kept[Znod
     objects = open_editable(store, private=True)
     with connected(ensemble) as session:
         found = snapshot_of(ensemble, read(session))
-    return keep(ZnodeSnapshots, objects, found, most)
+    return keep(ZnodeSnapshots, objects, found, most, trust, key)
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:

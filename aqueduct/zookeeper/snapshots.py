@@ -17,7 +17,6 @@ from aqueduct.errors import AqueductError, Skipped, left_out_entries
 from aqueduct.store.numbered import (
     CLUSTER_ID,
     LAST_MILLISECOND,
-    MOST_BYTES,
     NumberedSnapshots,
     check_format,
     line,
@@ -192,7 +191,7 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     def less(self, snapshot: ZnodeSnapshot, number: int) -> str:
         """Say that it has less than half of the znodes of an earlier one."""
         with suppress(ValueError, KeyError, TypeError, AqueductError):  # that one is damaged, or gone
-            content = opened(self._objects.read(self.path(number), at_most=MOST_BYTES))
+            content = opened(self._manifest(number))
             before = content.tobytes().count(b"\n") - 1
             if 2 * len(snapshot.znodes) < before:
                 return (

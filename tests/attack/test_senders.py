@@ -7,7 +7,7 @@ import pytest
 from crossed import ID, Crossed, frames
 from links import Link, linked
 
-from aqueduct.link.dedup import task
+from aqueduct.link.dedup import sorting
 from aqueduct.link.wire.frame import Announcement, Frame
 from servers.broker import Broker
 
@@ -52,7 +52,7 @@ def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
     forged: str, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     """Who has the sender's key says that all has crossed; then its owner has it again, and sends."""
-    monkeypatch.setattr(task, "OVERTAKEN_SECONDS", 0)  # as if a minute had passed
+    monkeypatch.setattr(sorting, "OVERTAKEN_SECONDS", 0)  # as if a minute had passed
     crossed = Crossed(brokers[0])
     topic, other = crossed.topics
     crossed.bring(

@@ -15,7 +15,7 @@ from aqueduct.kafka.produce import Fenced
 from aqueduct.link import silence
 from aqueduct.link.dedup import task as dedup
 from aqueduct.link.dedup.run import DedupOrder, run
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire.frame import Announcement
 from aqueduct.work.workers import Workers

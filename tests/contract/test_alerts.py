@@ -24,7 +24,7 @@ from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
 from aqueduct.link.dedup.metrics import DedupFigures
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet
@@ -170,6 +170,7 @@ CASES = {
     "LinkLostForGood": Case([{"dedup:lost": step(30)}], [{"dedup:lost": always(9)}]),
     "LinkForeignTopic": counted("down:foreign_total", 15),
     "DedupQuarantines": counted("dedup:quarantined_total", 15),
+    "DedupUnlisted": counted("dedup:unlisted_total", 15),
     "DedupContradicted": counted("dedup:contradicted_total", 15),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
     "LandDown": Case(

@@ -148,6 +148,58 @@ def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> Non
     assert there - {file for file, _ in attacks_named(text)} == set()
 
 
+# The columns of tables whose cells say that an attack fails.
+CLAIMS = {"what may not", "one can't", "what happens", "threat"}
+FILE_OF_TESTS = re.compile(r"`((?:tests|molecule|demo)/[\w/]+\.py|test_\w+\.py)(?:::test_\w+)?`")
+
+
+def claims(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each row that claims something, and its tests: `the same` are those of the row before."""
+    heads: list[str] = []
+    tests = ""
+    for line in text.splitlines():
+        cells = [each.strip() for each in line.strip("|").split(" | ")] if line.startswith("|") else []
+        if not heads or not cells:
+            heads = cells
+            continue
+        row = dict(zip(heads, [each.strip("| ") for each in cells], strict=False))
+        if line.startswith("|---") or not any(row.get(each) for each in CLAIMS):
+            continue
+        tests = re.sub("^the same", tests, row.get("test", ""))
+        yield line, tests
+
+
+def untested(text: str) -> list[str]:
+    """Return the claims without a test that exists."""
+    return [
+        claim
+        for claim, tests in claims(text)
+        if not (files := FILE_OF_TESTS.findall(tests))
+        or not all((ROOT / each).is_file() or (ROOT / "tests/attack" / each).is_file() for each in files)
+    ]
+
+
+def test_every_claim_of_security_has_a_test() -> None:
+    text = (ROOT / "docs/security.md").read_text()
+    assert untested(text) == []
+    assert len([*claims(text)]) > 60
+
+
+def test_a_claim_without_a_test_is_found() -> None:
+    head = "| attack | what happens | test |\n|---|---|---|\n"
+    tested = (
+        "| a | refused | `test_frames.py` |\n| b | refused, too | the same, `tests/attack/test_fuzz.py` |\n"
+    )
+    wrong = "| c | held |  |\n", "| d | held | `test_nothing.py` |\n", "| e | held | the same |\n"
+    assert untested(head + tested) == []
+    for each in wrong[:2]:
+        assert untested(head + tested + each) == [each.strip()]
+    assert untested(head + wrong[2]) == [wrong[2].strip()]
+    assert untested("| with that, one can | one can't |\n|---|---|\n| read | write |\n") == [
+        "| read | write |"
+    ]
+
+
 def test_a_test_that_is_not_there_is_found() -> None:
     own = "tests/contract/test_docs.py"
     text = f"`{own}::test_links_lead_somewhere`, `::test_nothing` and `tests/none.py::test_nothing`"

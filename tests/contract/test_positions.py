@@ -113,7 +113,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "land/reset",
         "land/task",
         "land/verify",
-        "link/dedup/task",
+        "link/dedup/share",
         "link/feed",
         "link/ledger/bundle",
         "link/ledger/lineage",

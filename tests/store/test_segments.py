@@ -89,6 +89,32 @@ def test_a_stored_batch_that_states_too_large_a_size_is_refused(
     assert error.value.id == "decompression-limit-exceeded"
 
 
+@pytest.mark.parametrize("compressed", [True, False])
+@pytest.mark.parametrize("lacking", [1, 100, 61])
+def test_a_segment_that_ends_in_the_middle_of_a_batch_is_damaged(
+    lacking: int, compressed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not compressed:
+        monkeypatch.setattr(segments, "MOST_UNPACKED", 1)
+        monkeypatch.setattr(segments, "BATCH_FACTOR", 1)
+    writer = Writer(
+        open_store(tmp_path.as_uri()),
+        StoredPartition("t", 1, 0),
+        "0a",
+        0,
+        generation=False,
+        limits=SegmentLimits(),
+    )
+    batch = made_store.batch(range(10))
+    made = [*writer.add([batch], 10), *filter(None, [writer.finish()])]
+    assert [each.compressed for each in made] == [compressed]
+    cut = bytes(batch.data)[:-lacking]
+    stored = zstandard.ZstdCompressor().compress(cut) if compressed else cut
+    with pytest.raises(Failed) as error:
+        list(segments.batches(made[0], memoryview(stored)))
+    assert error.value.id == "object-damaged"
+
+
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [

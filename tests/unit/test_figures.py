@@ -16,7 +16,7 @@ from aqueduct.errors import Failed, Skipped
 from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link.dedup.metrics import DedupFigures
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.prometheus import serve
 from aqueduct.ranges import Range
 from aqueduct.work.figures import SparkFigures
@@ -130,10 +130,14 @@ def test_what_dedup_did_and_what_is_left_to_do() -> None:
         assert read().keys() == {"records_total", "batch_bytes_total", "frames_total", "repeated_total"} | {
             "malformed_total",
             "quarantined_total",
+            "unlisted_total",
             "contradicted_total",
         }
         of.add(DedupCounts(records=5, frames=2, missing=7, lost=1, lag=3, committed_time=100.0), 110.0)
-        of.add(DedupCounts(records=4, frames=1, quarantined=2, contradicted=1, missing=2, lag=1), 170.0)
+        of.add(
+            DedupCounts(records=4, frames=1, quarantined=2, unlisted=3, contradicted=1, missing=2, lag=1),
+            170.0,
+        )
         found = read()
         with pytest.raises(Failed, match=f"Port {port} of localhost can't be listened at"):
             serve(port, of.all)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from aqueduct.kafka.client_config import End
 from aqueduct.link.dedup.run import DedupOrder, report_absent, sentence
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 
 
 def order(*topics: str) -> DedupOrder:

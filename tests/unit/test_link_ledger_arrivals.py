@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aqueduct.kafka.batches.bodies import body, key_and_value
 from aqueduct.kafka.batches.records import Record, Records, build, records
 from aqueduct.link.ledger import entry
-from aqueduct.link.ledger.arrivals import Bucket, New, bucket
+from aqueduct.link.ledger.arrivals import Bucket, New, Unsound, bucket
 from aqueduct.link.ledger.entry import partitions
 from aqueduct.link.wire.frame import Announcement, Frame
 
@@ -95,6 +95,25 @@ def test_a_covering_frame_without_batches_fills_the_gap() -> None:
     list(one.arrive([frame(0, 4), frame(8, 9)]))
     assert list(one.arrive([Frame("t", ID, 0, 5, 7, b"")])) == []
     assert told(one) == (10, [], [])
+
+
+@pytest.mark.parametrize(
+    "batches",
+    {
+        "header cut": frame(0, 3).batches[:30],
+        "last batch cut": frame(0, 3).batches[:-1],
+        "only batch cut": frame(0, 0).batches[:-1],
+        "above the frame": batch(4, 7),
+        "beyond its end": batch(0, 4),
+        "below the frame": batch(0, 3),
+        "twice the same": batch(0, 3) * 2,
+    }.items(),
+    ids=lambda item: item[0],
+)
+def test_batches_that_do_not_fill_a_frame_are_not_taken_for_nothing(batches: tuple[str, bytes]) -> None:
+    first = 1 if batches[0] == "below the frame" else 0
+    with pytest.raises(Unsound):
+        list(Bucket({}).arrive([Frame("t", ID, 0, first, 3, batches[1])]))
 
 
 def test_a_ledger_read_again_goes_on() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.mirror import binding
+from aqueduct.mirror import binding, positions
 from aqueduct.mirror.binding import (
     Binding,
     EarlierPosition,
@@ -46,6 +46,34 @@ def test_a_binding_is_read_as_it_was_written(bound: Binding) -> None:
     others = {b'["MirrorSourceConnector",{"partition":3,"topic":"x"}]': b'{"offset":1}'}
     records = others | {binding.key(PARTITION): binding.dumps(bound)}
     assert binding.parse_bindings(records) == {PARTITION: bound}
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b"",
+        b"\xff",
+        b"3",
+        b"{}",
+        b"[" * 100_000,
+        b'["a"]',
+        b'["MirrorSourceConnector",7]',
+        b'["MirrorSourceConnector",{"topic":"x"}]',
+        b'["MirrorSourceConnector",{"topic":[],"partition":3}]',
+        b'["MirrorSourceConnector",{"topic":"x","partition":"3"}]',
+    ],
+)
+def test_keys_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
+    """Whoever may write to the topic of positions would stop each start of the mirror."""
+    assert binding.parse_key(key) is None
+    records = {key: b"anything", binding.key(PARTITION): binding.dumps(BOUND)}
+    assert binding.parse_bindings(records) == {PARTITION: BOUND}
+
+
+@pytest.mark.parametrize("key", [b"\0", b"\0\1", b"\xff\xff\0\0\0\0", b"\0\1\xff\0\0\0\0", b"\0\1a\0\0\0"])
+def test_offset_syncs_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
+    assert positions.parse_sync(key, bytes(8)) is None
+    assert positions.parse_sync(b"\0\1a\0\0\0\3", bytes(7) + b"\5") == (TopicPartition("a", 3), 5)
 
 
 @pytest.mark.parametrize(

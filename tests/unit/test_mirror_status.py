@@ -38,7 +38,8 @@ MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x
 
 
 def test_statuses_are_those_of_connectors_and_tasks() -> None:
-    assert status.parse_statuses(STATUSES) == [
+    others = {b"\xff": b"", b"status-task-MirrorSourceConnector-x": b"{}", b"status-task-": b"{}"}
+    assert status.parse_statuses(others | STATUSES) == [
         MirrorStatus(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
         MirrorStatus(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
     ]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aqueduct.prune.named import NamedSegments, digests
 from aqueduct.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.prune.policy import Dated, KeepPolicy
-from aqueduct.prune.times import Clock
+from aqueduct.store.times import Clock
 
 
 def at(text: str) -> int:

@@ -13,7 +13,7 @@ from aqueduct.errors import Failed, NoMatch, Refused
 from aqueduct.kafka.client_config import End
 from aqueduct.link.dedup import run as dedup
 from aqueduct.link.dedup.run import DedupOrder, report_gone
-from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare
+from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
 from aqueduct.store.manifest import Manifest
 from aqueduct.store.snapshots import follow
 from aqueduct.work.workers import Workers

@@ -27,6 +27,12 @@ _PRODUCER = struct.Struct(">qhi")
 _PRODUCER_AT = 43
 
 
+class RecordTooLarge(Failed):
+    """A record that is larger by itself than a topic allows a batch to be."""
+
+    id = "record-too-large"
+
+
 @dataclass(frozen=True)
 class Ready:
     """One batch of offsets 0 to count - 1. Its producer is still to come: see `stamp`."""
@@ -49,8 +55,8 @@ def ready(
     """Yield the records of data batches in order, as batches to produce.
 
     Runs of small batches are merged, batches over `max_bytes` split. Codecs and times are kept; times of
-    LogAppendTime become the records' own. `max_bytes` is the target's max.message.bytes. Failed at a record
-    that is over it. `leave_out` is told of a batch that must be opened, and takes too much for that.
+    LogAppendTime become the records' own. `max_bytes` is the target's max.message.bytes. RecordTooLarge at a
+    record that is over it. `leave_out` is told of a batch that must be opened, and takes too much for that.
     """
     for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
         first, stop = run[0], run[-1].last_offset + 1
@@ -124,8 +130,7 @@ def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterato
         yield from _rebuilt(records[:middle], codec, int(records.offsets[middle - 1]) + 1, max_bytes)
         yield from _rebuilt(records[middle:], codec, stop, max_bytes)
     else:
-        raise Failed(
-            "record-too-large",
+        raise RecordTooLarge(
             f"The record at offset {stop - 1} makes a batch of {len(data)} bytes, and only {max_bytes} are "
             "allowed; raise max.message.bytes.",
         )

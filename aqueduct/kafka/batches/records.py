@@ -1,6 +1,6 @@
 """The records inside batches, for who must look: the time and the offset of each, and the rest as it is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress, pairwise, starmap
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from aqueduct.kafka.batches.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     Batch,
+    Damaged,
     damaged,
     seal,
     unpack,
@@ -115,6 +116,17 @@ class Records:
 
 def records(batch: Batch) -> Iterator[Record]:
     return iter(Records.of([batch]))
+
+
+def readable(batches: Iterable[Batch], set_aside: Callable[[Batch, Exception], None]) -> Iterator[Record]:
+    """Yield the records of batches; `set_aside` gets each that can't be read, or unpacks to too much."""
+    for batch in batches:
+        try:
+            found = list(records(batch))
+        except (Damaged, IndexError, ValueError) as error:
+            set_aside(batch, error)
+        else:
+            yield from found
 
 
 def build(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from prometheus_client.core import Metric
 
 from aqueduct import prometheus
-from aqueduct.link.dedup.task import DedupCounts
+from aqueduct.link.dedup.share import DedupCounts
 
 OWN = prometheus.Named("aqueduct_dedup")
 
@@ -32,6 +32,9 @@ class DedupFigures:
         yield OWN.counter("repeated", "offsets that had arrived before", total.repeated)
         yield OWN.counter("malformed", "raw records that aren't frames", total.malformed)
         yield OWN.counter("quarantined", "frames that were not written; they are missing", total.quarantined)
+        yield OWN.counter(
+            "unlisted", "raw records that were neither written nor listed as missing", total.unlisted
+        )
         yield OWN.counter(
             "contradicted", "announcements of a log that ends before what came of it", total.contradicted
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.bodies import key_and_value
-from aqueduct.kafka.batches.records import records
+from aqueduct.kafka.batches.records import readable
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
@@ -111,6 +111,6 @@ def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[fram
     ends = offsets.ends(client, starts)
     for partition, start in starts.items():
         for piece in read(client, Range(*partition, start, max(start, ends[partition]))):
-            for record in (each for batch in piece.batches for each in records(batch)):
+            for record in readable(piece.batches, lambda *_: None):  # dedup counts what can't be read
                 with suppress(frame.Malformed, IndexError, ValueError):  # dedup counts it
                     yield frame.read_key(key_and_value(record.body)[0] or b"")

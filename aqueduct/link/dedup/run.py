@@ -16,7 +16,8 @@ from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link import silence
-from aqueduct.link.dedup.task import Clean, DedupCounts, DedupShare, check_there, dedup
+from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
+from aqueduct.link.dedup.task import check_there, dedup
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
 from aqueduct.names import OWN_TOPICS
@@ -126,6 +127,7 @@ def sentence(done: DedupCounts, seconds: float) -> str:
     said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
     said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
     said += f"; {count(done.quarantined, 'frame')} not written" if done.quarantined else ""
+    said += f"; {count(done.unlisted, 'raw record')} neither written nor listed" if done.unlisted else ""
     said += f"; {count(done.contradicted, 'announcement')} against the ledger" if done.contradicted else ""
     said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
     said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""

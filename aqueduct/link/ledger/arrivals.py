@@ -6,11 +6,11 @@ from copy import deepcopy
 from dataclasses import dataclass
 from uuid import UUID
 
-from aqueduct.kafka.batches.batch import Batch, Damaged, walk
+from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.cut import Window, cut
 from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
-from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.link.wire.frame import Announcement, Frame, batches_of
 from aqueduct.names import TopicPartition
 from aqueduct.spans import Span, size
 
@@ -58,7 +58,7 @@ class Bucket:
             if new:
                 self._changed.add(partition)
                 try:
-                    batches = list(within(walk(frame.batches), new))
+                    batches = list(within(batches_of(frame), new))
                 except Damaged as error:
                     raise Unsound(frame, str(error)) from None
                 if batches:
@@ -107,6 +107,13 @@ class Bucket:
     def topics(self) -> frozenset[str]:
         """The source topics that the ledger has an entry of, also of those that were retired."""
         return frozenset(topic for topic, _ in self._ledger)
+
+    def topic_ids(self) -> dict[TopicPartition, set[str]]:
+        """Return the topic ids that each source partition had."""
+        return {
+            partition: {*each.retired, *([each.current.topic_id] if each.current else [])}
+            for partition, each in self._ledger.items()
+        }
 
     def missing(self) -> tuple[int, int]:
         """Return offsets that may yet be sent again, and those that can't."""

@@ -8,6 +8,7 @@ A record's value is what crossed the link, byte for byte; its key tells without 
 
 import re
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -15,7 +16,7 @@ import zstandard
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches import codecs
-from aqueduct.kafka.batches.batch import Buffer
+from aqueduct.kafka.batches.batch import Batch, Buffer, Damaged, walk
 from aqueduct.names import LEGAL_NAME
 
 # Version, kind, flags, length of the topic's name, partition, topic id, two offsets, the batches' length.
@@ -124,6 +125,27 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
         )
     batches = _decompressed(body, length) if flags == COMPRESSED else bytes(body)
     return Frame(topic, UUID(bytes=topic_id), partition, first, second, batches)
+
+
+def batches_of(frame: Frame) -> Iterator[Batch]:
+    """Yield the batches of a frame in the order of their offsets.
+
+    Damaged if they do not fill it, are not in that order, or have offsets that the frame does not cover:
+    records in them would count as arrived, and not be written, or be written twice.
+    """
+    size, least = 0, frame.first
+    for batch in walk(frame.batches):
+        if not least <= batch.base_offset <= batch.last_offset <= frame.last:
+            raise Damaged(
+                f"A batch has offsets {batch.base_offset} to {batch.last_offset}, and {least} to "
+                f"{frame.last} are left of its frame."
+            )
+        size, least = size + len(batch), batch.last_offset + 1
+        yield batch
+    if size != len(frame.batches):
+        raise Damaged(
+            f"The batches end in the middle of one, {len(frame.batches) - size} bytes after the last."
+        )
 
 
 def key_of(value: Buffer) -> bytes:

@@ -1,0 +1,271 @@
+"""Sorts the records of raw topics: what is written, what waits, and what is quarantined. It does no I/O."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+from aqueduct.errors import Failed, Skipped
+from aqueduct.kafka.batches.batch import Batch, Damaged
+from aqueduct.kafka.batches.bodies import key_and_value
+from aqueduct.kafka.batches.records import Record, readable
+from aqueduct.link.dedup.share import MOST_TOLD, OTHERS, DedupCounts, DedupShare
+from aqueduct.link.ledger.arrivals import Bucket
+from aqueduct.link.ledger.arrivals import bucket as bucket_of
+from aqueduct.link.wire import frame
+from aqueduct.link.wire.frame import Announcement, Frame
+from aqueduct.names import TopicPartition
+from aqueduct.wording import count
+
+OVERTAKEN_SECONDS = 60  # by which, at most, an announcement comes later than what was sent after it
+
+# Of a source partition: what comes of a further topic id is set aside.
+MOST_IDS = 1_000
+# Of a bucket: ids of partitions that have no clean one, and ids after the first one of those that have.
+MOST_EXTRA = 100_000
+MOST_LEFT_OUT = 10_000  # names of topics that are not wanted and are counted one by one
+
+Place = tuple[TopicPartition, int]  # of a record in a raw topic
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Told:
+    """An announcement that still has its time to wait."""
+
+    came: int  # milliseconds since 1970
+    raw: TopicPartition
+    offset: int
+    announcement: Announcement
+
+
+@dataclass
+class BucketState:
+    """One bucket since this run began."""
+
+    ledger: Bucket
+    committed: dict[TopicPartition, int]
+    counted: dict[TopicPartition, int]  # what comes before these raw offsets is in the counts of a run
+    done: DedupCounts = field(default_factory=DedupCounts)
+    uncommitted: bool = False  # something new is counted
+    again: list[Frame] = field(default_factory=list)  # that are counted, and read again
+    frames: list[Frame] = field(default_factory=list)
+    places: dict[int, tuple[TopicPartition, int]] = field(default_factory=dict)  # in raw topics, by id()
+    # By partition the oldest announcement and, so that it may be followed at once, the newest.
+    announced: dict[TopicPartition, list[Told]] = field(default_factory=dict)
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """The source topics of which something has crossed."""
+        return self.ledger.topics | {topic for topic, _ in self.announced}
+
+    def hear(self, told: Told) -> None:
+        about = TopicPartition(told.announcement.topic, told.announcement.partition)
+        waiting = self.announced.setdefault(about, [])
+        if not waiting or waiting[-1].announcement != told.announcement:
+            waiting[1:] = [told]
+
+    def matured(self, before: int) -> Iterator[Announcement]:
+        """Yield the announcements that came before this time, each once."""
+        for partition, waiting in list(self.announced.items()):
+            while waiting and waiting[0].came <= before:
+                yield waiting.pop(0).announcement
+            if not waiting:
+                del self.announced[partition]
+
+
+class _KnownIds:
+    """The topic ids of one bucket's source partitions. The ledger keeps them for good: they have a limit."""
+
+    def __init__(self, ledger: Bucket, is_expected: Callable[[TopicPartition], bool]) -> None:
+        """`is_expected`: whether a source partition has a clean one."""
+        self._is_expected = is_expected
+        self._ids = ledger.topic_ids()
+        self._extra = sum(len(ids) - is_expected(each) for each, ids in self._ids.items())
+
+    def refusal(self, partition: TopicPartition, topic_id: UUID) -> str:
+        """Return why the ledger gets no entry of an id; empty: it has one, or may get it."""
+        ids = self._ids.setdefault(partition, set())
+        if str(topic_id) in ids:
+            return ""
+        if len(ids) >= MOST_IDS:
+            return f"the ledger has {count(MOST_IDS, 'topic id')} of {partition} already"
+        extra = bool(ids) or not self._is_expected(partition)
+        if extra and self._extra >= MOST_EXTRA:
+            return (
+                f"the ledger has {MOST_EXTRA:,} topic ids already that are former ones, or of partitions "
+                "without a clean one"
+            )
+        self._extra += extra
+        ids.add(str(topic_id))
+        return ""
+
+
+class Sorter:
+    """Sorts what one task reads into its buckets."""
+
+    def __init__(
+        self,
+        share: DedupShare,
+        buckets: Mapping[int, BucketState],
+        unsound: Mapping[Place, str],
+    ) -> None:
+        """`unsound`: why frames can't be written, by where they are."""
+        self._share = share
+        self._buckets = buckets
+        self._unsound = unsound
+        self._ids = {
+            number: _KnownIds(bucket.ledger, lambda each: not share.why_not_writable(*each))
+            for number, bucket in buckets.items()
+        }
+
+    def sort(self, raw: TopicPartition, batches: Iterable[Batch]) -> None:
+        """Sort what comes next in a partition of a raw topic."""
+        bucket = self._buckets[raw.partition]
+        for record in readable(batches, partial(self._set_unread_aside, bucket, raw)):
+            self._sort(bucket, raw, record)
+
+    def _sort(self, bucket: BucketState, raw: TopicPartition, record: Record) -> None:
+        place, new = (raw, record.offset), record.offset >= bucket.counted.get(raw, 0)
+        try:
+            _, value = key_and_value(record.body)
+            found = frame.unpack(value or b"")
+        except (frame.Malformed, Damaged, IndexError, ValueError):
+            bucket.done.malformed += new
+            self._count(bucket, place, new=new)
+            return
+        if aside := self._aside(place, found):
+            if new:
+                bucket.done.unlisted += 1
+                _tell(bucket.done, f"{aside}.")
+        elif why := self._unsound.get(place) or self._share.why_not_writable(found.topic, found.partition):
+            self._quarantine(bucket, place, found, why, new=new)
+        elif found.topic not in self._share.clean:
+            if new and isinstance(found, Frame):
+                _leave_out(bucket.done, found.topic)
+        elif isinstance(found, Announcement):
+            bucket.hear(Told(record.timestamp, raw, record.offset, found))
+            if new:
+                self._compare(bucket, found, record.timestamp)
+            return
+        else:
+            (bucket.frames if new else bucket.again).append(found)
+            bucket.places[id(found)] = place
+        self._count(bucket, place, new=new)
+
+    def _count(self, bucket: BucketState, place: Place, *, new: bool) -> None:
+        if new:
+            bucket.counted[place[0]] = place[1] + 1
+            bucket.uncommitted = True
+
+    def _aside(self, place: Place, found: Frame | Announcement) -> Skipped | None:
+        """Return why a record is neither written nor entered into the ledger; None if it may be."""
+        (raw_topic, number), _ = place
+        should = bucket_of(found.topic, found.partition, self._share.partitions)
+        if should != number:  # in the ledger, too, it would be in two partitions
+            return Skipped(
+                _which(place, found),
+                f"it belongs to partition {should} of {self._share.partitions} and is not written. The "
+                "ledger lists its offsets as missing when the sender has announced them. Find out who wrote "
+                f"it into {raw_topic}",
+                "raw-record-misplaced",
+            )
+        share = self._share
+        if not (share.every_topic or found.topic in share.clean or found.topic in share.gone):
+            return None  # it is left out, and gets no entry
+        partition = TopicPartition(found.topic, found.partition)
+        if why := self._ids[number].refusal(partition, found.topic_id):
+            return Skipped(
+                _which(place, found),
+                f"it has topic id {found.topic_id}, {why}, and it is neither written nor listed as missing. "
+                "If the topic was not re-created so often, another host has, or had, the sender's key. Give "
+                "the sender a new key, and let the topic cross by another name",
+                "ledger-ids-exceeded",
+            )
+        return None
+
+    def _set_unread_aside(
+        self, bucket: BucketState, raw: TopicPartition, batch: Batch, error: Exception
+    ) -> None:
+        first = max(batch.base_offset, bucket.counted.get(raw, 0))
+        if first > batch.last_offset:  # it was counted before
+            return
+        bucket.done.malformed += batch.last_offset + 1 - first
+        self._count(bucket, (raw, batch.last_offset), new=True)
+        aside = Skipped(
+            f"offsets {first} to {batch.last_offset} of {raw}",
+            f"they cannot be read. {str(error).rstrip('.')}. Find out who wrote them into {raw.topic}",
+            "raw-batch-unreadable",
+        )
+        _tell(bucket.done, f"{aside}.")
+
+    def _quarantine(
+        self,
+        bucket: BucketState,
+        place: Place,
+        found: Frame | Announcement,
+        why: str,
+        *,
+        new: bool,
+    ) -> None:
+        """Enter a frame as missing, tell of it, and go on; it may be sent again."""
+        if isinstance(found, Frame):
+            bucket.ledger.miss(found)
+        if new and isinstance(found, Frame):
+            bucket.done.quarantined += 1
+            _tell(bucket.done, f"{_which(place, found)}, which are not written: {why}.")
+
+    def _compare(self, bucket: BucketState, told: Announcement, came: int) -> None:
+        """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
+        late = int(max(OVERTAKEN_SECONDS, self._share.grace_seconds) * 1000)
+        known = bucket.ledger.contradicted(told, came - late)
+        if known is None:
+            return
+        bucket.done.contradicted += 1
+        said = (
+            f"{told.topic}-{told.partition}: its sender announces a log that ends before offset {known}, and "
+            f"the ledger in {self._share.gap_topic} knows of all up to there: so what comes below it is not "
+            "taken for new. Its log was cut, or somebody else has, or had, the sender's key: see who, "
+            "and let the topic cross by another name."
+        )
+        if said not in bucket.done.told:
+            _tell(bucket.done, said)
+
+
+def check_number(share: DedupShare, topic: str, partition: int, number: int, where: str) -> None:
+    """Check that a frame's source partition is in its bucket.
+
+    If it were in two, records would be written twice.
+    """
+    should = bucket_of(topic, partition, share.partitions)
+    if should != number:
+        raise Failed(
+            f"{where}-{number} of the {share.end} holds {topic}-{partition}, which belongs to partition "
+            f"{should} of {share.partitions}: the raw topics and {share.gap_topic} have got more partitions "
+            "since. That can't be taken back: make them and the clean topics anew, and send everything again."
+        )
+
+
+def _which(place: Place, found: Frame | Announcement) -> str:
+    (raw_topic, number), offset = place
+    of = f"{found.topic}-{found.partition}"
+    what = (
+        f"offsets {found.first} to {found.last} of {of}"
+        if isinstance(found, Frame)
+        else f"an announcement of {of}"
+    )
+    return f"{raw_topic}-{number} has {what} at offset {offset}"
+
+
+def _leave_out(done: DedupCounts, topic: str) -> None:
+    counted = topic if topic in done.left_out or len(done.left_out) < MOST_LEFT_OUT else OTHERS
+    done.left_out[counted] = done.left_out.get(counted, 0) + 1
+
+
+def _tell(done: DedupCounts, said: str) -> None:
+    """Keep a sentence, and log it; of many alike only the first ones, for the counts have all."""
+    if len(done.told) < MOST_TOLD:
+        log.error(said)
+        done.told = (*done.told, said)
