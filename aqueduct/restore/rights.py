@@ -17,7 +17,7 @@ from aqueduct.wording import count, some
 
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
     """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
-    wanted, left_out = _granted(order, frozenset(snapshot.manifest.acls))
+    wanted, left_out = granted(order, snapshot)
     missing: frozenset[acls.Acl] = frozenset()
     refused: dict[acls.Acl, str] = {}
     try:
@@ -60,15 +60,20 @@ def warnings(rights: Rights | None) -> tuple[Warned, ...]:
     )
 
 
-def _granted(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
-    """Return the ACLs that may be granted, and the skipped ones by principal."""
+def granted(order: RestoreOrder, snapshot: Snapshot) -> tuple[frozenset[acls.Acl], LeftOut]:
+    """Return the ACLs of a snapshot that may be granted, and the skipped ones by principal.
+
+    Those of tasks are neither: a restore had granted them while the backup was made.
+    """
+    of_tasks = order.task_principal and f"{acls.USER}{order.task_principal}"
+    stored = frozenset(each for each in snapshot.manifest.acls if each.principal != of_tasks)
     declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
     if declared is None:
         return stored, ()
-    granted = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
-    others = Counter(each.principal for each in stored - granted)
+    may = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
+    others = Counter(each.principal for each in stored - may)
     why = "--acls-within does not allow them, and --acls-of does not list this principal"
-    return granted, tuple(
+    return may, tuple(
         Skipped(f"{count(number, 'ACL')} of {principal}", why, "acl-not-allowed")
         for principal, number in sorted(others.items())
     )
