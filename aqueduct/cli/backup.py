@@ -135,7 +135,7 @@ def run(args: argparse.Namespace) -> int:
             "--recipient needs --private-key, this host's own: the next run must read this one's manifest."
         )
     order = BackupOrder(
-        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
+        end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
         store=args.store,
         topics=TopicSelection(
             args.topics or (),

@@ -77,9 +77,13 @@ def run(args: argparse.Namespace) -> int:
         if args.topics or args.topics_pattern is not None:
             topics = TopicSelection(args.topics or (), compiled(args.topics_pattern, "--topics-pattern"))
         order = DrillOrder(
-            scratch=client_config.end("scratch cluster", args.bootstrap_servers, args.client_config),
+            scratch=client_config.end(
+                "scratch cluster", args.bootstrap_servers, args.client_config, for_tasks=True
+            ),
             store=args.store,
-            live=client_config.end("live cluster", args.live, args.live_config or args.client_config)
+            live=client_config.end(
+                "live cluster", args.live, args.live_config or args.client_config, for_tasks=True
+            )
             if args.live
             else None,
             topics=topics,

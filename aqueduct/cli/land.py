@@ -131,7 +131,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.location)
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True)
     order = LandOrder(end, args.location, declared.tables(args.declarations, args.tables), args.metastore)
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")

@@ -100,7 +100,7 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
         raise Refused(
             f"--{role}-config is given {len(files)} times for {len(servers)} ends; once, or for each."
         )
-    configs = [client_config.load(file) for file in files]
+    configs = [client_config.load(file, for_tasks=True) for file in files]
     return tuple(
         End(role, each, config)
         for each, config in zip(servers, configs * (len(servers) // len(configs)), strict=True)

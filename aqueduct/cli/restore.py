@@ -86,6 +86,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="enable retention again, which deletes records that are too old",
     )
     add(
+        "--task-config",
+        metavar="FILE",
+        help="client properties of tasks, whose key Spark sends to all workers of a cluster; default: "
+        "--client-config",
+    )
+    add(
+        "--task-principal",
+        metavar="NAME",
+        type=_principal,
+        help="principal of --task-config, which gets ACLs for the restored topics while they are restored; "
+        "default: it has them",
+    )
+    add(
         "--mirror",
         metavar="NAME=HOST:PORT,...",
         type=_mirror,
@@ -114,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.backup.selection import GroupSelection, compiled
         from aqueduct.restore import report
         from aqueduct.restore import run as restore
-        from aqueduct.restore.order import FollowingMirror, RestoreOrder
+        from aqueduct.restore.order import FollowingMirror, RestoreOrder, TaskClient
         from aqueduct.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
@@ -130,8 +143,11 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.mirror_config and not args.mirror:
         raise Refused("option-required", "--mirror-config requires --mirror. Add --mirror.")
+    if args.task_principal and not args.task_config:
+        raise Refused("option-required", "--task-principal requires --task-config. Add --task-config.")
+    tasks = args.task_config is not None
     order = RestoreOrder(
-        end=client_config.end("target", args.bootstrap_servers, args.client_config),
+        end=client_config.end("target", args.bootstrap_servers, args.client_config, for_tasks=not tasks),
         store=args.store,
         request=Request(
             names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
@@ -159,6 +175,12 @@ def run(args: argparse.Namespace) -> int:
             for name, servers in args.mirror
         ),
         links=tuple(args.link),
+        task_client=TaskClient(
+            client_config.end("target", args.bootstrap_servers, args.task_config, for_tasks=True),
+            args.task_principal,
+        )
+        if tasks
+        else None,
     )
     if args.groups_only:
         return _groups_only(args, order, started)
@@ -200,6 +222,8 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         "skip_verify",
         "mirror",
         "link",
+        "task_config",
+        "task_principal",
     )
     given = {name: getattr(args, name) for name in named}
     beside = [name for name, value in given.items() if value not in (None, [], ()) and value is not False]
@@ -220,6 +244,13 @@ def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datet
     if args.report:
         report_file.write(args.report, "restore", code, started, groups_only.report(done))
     return code
+
+
+def _principal(text: str) -> str:
+    """Parse a principal without its type, for argparse's `type`."""
+    if not text or text.startswith(acls.USER):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a principal; write it without {acls.USER}")
+    return text
 
 
 def _mirror(text: str) -> tuple[str, str]:

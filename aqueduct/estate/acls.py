@@ -57,15 +57,17 @@ SERVICES = (
     "land",
     "schema_registry",
 )
+# Whose rights nothing in the inventory needs: a restore grants them to its tasks, and revokes them.
+FOR_A_RUN = ("restore",)
 LAND_PREFIX = "aqueduct-land-"  # of its groups
 
 
 def managed_principals(revoked: Iterable[str] = ()) -> str:
     """Return a regular expression of principals: those of services, and who is revoked.
 
-    Their rights go when nothing in the inventory needs them any more.
+    Their rights go when nothing in the inventory needs them any more; so do those that a killed restore left.
     """
-    services = "|".join(principal(service, "") for service in SERVICES)
+    services = "|".join(principal(service, "") for service in (*SERVICES, *FOR_A_RUN))
     return "|".join([f"^({services})", *(f"^{re.escape(each)}$" for each in revoked)])
 
 

@@ -142,8 +142,11 @@ class End:
         return f"{self.role} {self.bootstrap_servers}"
 
 
-def load(path: Path | str | None) -> ClientConfig:
-    """Read a file of client properties; Refused if it, or a file that it names, can't be used."""
+def load(path: Path | str | None, *, for_tasks: bool = False) -> ClientConfig:
+    """Read a file of client properties; Refused if it, or a file that it names, can't be used.
+
+    `for_tasks`: tasks connect with it. Without that its key and certificates stay on this host.
+    """
     if path is None:
         return ClientConfig()
     text = _read(path)
@@ -151,7 +154,11 @@ def load(path: Path | str | None) -> ClientConfig:
     for name, hint in ignored(text):
         said = f"{path}: the property {name} is not used{hint}"
         print(f"aqueduct: {labelled('client-property-ignored', said)}", file=sys.stderr, flush=True)
-    return checked(_stored(config), str(path))
+    found = checked(_stored(config), str(path))
+    if for_tasks:
+        for pem in filter(None, (found.ca, found.certificate, found.key)):
+            job_files.remember(pem)
+    return found
 
 
 def ignored(text: str) -> Iterator[tuple[str, str]]:
@@ -172,9 +179,9 @@ def _stored(config: ClientConfig) -> ClientConfig:
     return replace(config, **inline)  # type: ignore[arg-type]
 
 
-def end(role: str, bootstrap_servers: str, path: Path | str | None) -> End:
-    """Return an end whose client properties are in a file; Refused as `load`."""
-    return End(role, bootstrap_servers, load(path))
+def end(role: str, bootstrap_servers: str, path: Path | str | None, *, for_tasks: bool = False) -> End:
+    """Return an end whose client properties are in a file; see `load`."""
+    return End(role, bootstrap_servers, load(path, for_tasks=for_tasks))
 
 
 def checked(config: ClientConfig, path: str) -> ClientConfig:
@@ -185,8 +192,6 @@ def checked(config: ClientConfig, path: str) -> ClientConfig:
                 "client-config-invalid",
                 f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.",
             )
-        if pem is not None:
-            job_files.remember(pem)
     if config.certificate and config.key:
         _check_key(config.certificate, config.key, config.key_password, path)
     return config

@@ -384,7 +384,8 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
     config = given.get("registry_config")
     if config is not None and not isinstance(config, str):
         raise Refused(f"{where}.registry_config: it has to be the name of a file.")
-    return SchemaRegistry(url.rstrip("/"), client_config.load(folder / config if config else None))
+    own = client_config.load(folder / config if config else None, for_tasks=True)
+    return SchemaRegistry(url.rstrip("/"), own)
 
 
 def _without(given: Mapping[str, Any], keys: Iterable[str], format_: Format, where: str) -> None:

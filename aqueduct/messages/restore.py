@@ -69,6 +69,27 @@ RESTORE = (
         ),
     ),
     DeclaredMessage(
+        id="task-principal-mismatch",
+        area=Area.RESTORE,
+        meaning=(
+            "The restore granted tasks what they need, but brokers do not let the client of `--task-config` "
+            "see the restored topics."
+        ),
+        fix=(
+            "Pass as `--task-principal` the principal that brokers take from the certificate or login of "
+            "`--task-config`, and see that no ACL denies it access."
+        ),
+    ),
+    DeclaredMessage(
+        id="task-rights-left",
+        area=Area.RESTORE,
+        meaning=(
+            "The restore could not revoke the ACLs that it granted its tasks, so their principal can still "
+            "read and write the restored topics."
+        ),
+        fix="Remove the ACLs of `--task-principal` with `kafka-acls.sh`. `playbooks/kafka.yml` does so, too.",
+    ),
+    DeclaredMessage(
         id="restore-state-too-large",
         area=Area.RESTORE,
         meaning=("Kafka does not keep as much metadata with a committed offset as the restore has to store."),

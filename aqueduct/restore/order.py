@@ -22,10 +22,18 @@ class FollowingMirror:
 
 
 @dataclass(frozen=True)
+class TaskClient:
+    """How tasks reach the target, with a key that may do less than the driver's."""
+
+    end: End
+    principal: str | None = None  # without `User:`; the restore grants it what tasks need. None: it has that
+
+
+@dataclass(frozen=True)
 class RestoreOrder:
     """A store, a cluster, and what of the one goes to the other."""
 
-    end: End
+    end: End  # of the driver: topics, settings, groups, ACLs
     store: str  # URL
     request: Request
     snapshot: int | None = None  # None: the newest, or that of the restore that resumes
@@ -44,3 +52,14 @@ class RestoreOrder:
     release_retention: bool = False
     mirrors: tuple[FollowingMirror, ...] = ()  # they stand still
     links: tuple[str, ...] = ()  # groups of one-way links, of which the same is true
+    task_client: TaskClient | None = None  # None: tasks connect as the driver does
+
+    @property
+    def tasks_end(self) -> End:
+        """Return how tasks reach the target."""
+        return self.task_client.end if self.task_client else self.end
+
+    @property
+    def task_principal(self) -> str | None:
+        """Return the principal to which the restore grants what tasks need; None: it grants nothing."""
+        return self.task_client.principal if self.task_client else None

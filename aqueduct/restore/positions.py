@@ -110,7 +110,7 @@ def translate(
                 elsewhere |= {(lane.target, each): now for each, now in at.items() if each != now}
     order = job.order
     tasks = [
-        QuestionShare(order.end, order.store, job.plan.window, tuple(some_questions))
+        QuestionShare(order.tasks_end, order.store, job.plan.window, tuple(some_questions))
         for some_questions in in_lists(questions, LANES)
     ]
     size = sum(question.lane.unpacked_bytes for question in questions) // QUESTIONED

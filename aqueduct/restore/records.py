@@ -73,7 +73,7 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     run = secrets.token_hex(4)
     tasks = [
         RestoreShare(
-            order.end,
+            order.tasks_end,
             order.store,
             job.id,
             run,

@@ -101,7 +101,7 @@ def _other_topics(client: Client, job: Job, states: Mapping[str, TopicState]) ->
 
 def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str, str]:
     tasks = [
-        RecountShare(job.order.end, tuple(some_readings))
+        RecountShare(job.order.tasks_end, tuple(some_readings))
         for some_readings in in_lists(readings, SHARE_OFFSETS, lambda reading: len(reading.part))
     ]
     partitions = {reading.part.topic_partition for reading in readings}

@@ -61,19 +61,24 @@ def warnings(rights: Rights | None) -> tuple[Warned, ...]:
 
 
 def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset[acls.Acl], LeftOut]:
-    """Return the ACLs that may be granted, and the skipped ones by principal."""
+    """Return the ACLs of a snapshot that may be granted, and the skipped ones by principal.
+
+    Those of tasks are neither: a restore had granted them while the backup was made.
+    """
+    of_tasks = order.task_principal and f"{acls.USER}{order.task_principal}"
+    others = frozenset(each for each in stored if each.principal != of_tasks)
     declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
     if declared is None:
-        return stored, ()
-    granted = frozenset(each for each in stored if each.principal in named or acls.within(each, declared))
-    others = Counter(each.principal for each in stored - granted)
+        return others, ()
+    may = frozenset(each for each in others if each.principal in named or acls.within(each, declared))
+    skipped = Counter(each.principal for each in others - may)
     why = "--acls-within does not allow them, and --acls-of does not list this principal"
     left_out = [
         Skipped(f"{count(number, 'ACL')} of {principal}", why, "acl-not-allowed")
-        for principal, number in sorted(others.items())
+        for principal, number in sorted(skipped.items())
     ]
     left_out += [
         Skipped(f"ACLs of {principal}", "the snapshot has none; check --acls-of", "principal-unknown")
         for principal in sorted(named - {each.principal for each in stored})
     ]
-    return granted, tuple(left_out)
+    return may, tuple(left_out)

@@ -20,6 +20,7 @@ from aqueduct.restore import (
     recount,
     report,
     rights,
+    task_rights,
     topics,
 )
 from aqueduct.restore.job import Job, connected
@@ -67,26 +68,28 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         with clock.phase("topics"):
             states, warnings = prepare(job)
     written = dict(job.written)
-    if not job.done:
-        with clock.phase("records"):
-            written |= records.write(job, workers)
-            recount.check(job, states, written, workers)  # before a group's offsets would mean other records
-    left_out = [*job.plan.left_out, *report.dropped(job.dropped), *records.left_out(written)]
-    with clock.phase("groups"):
-        moves, more = groups.restore(job, states, written, workers)
-        left_out += more
-    if order.mirrors:
-        with clock.phase("mirrors"):
-            left_out += mirrors.move(job, written, workers)
     stopped: tuple[str, ...] = ()
-    if order.links:
-        with clock.phase("links"):
-            stopped, more = links.move(job, written, workers)
-        left_out += more
     recounted = None
-    if not job.done:  # the last moment before retention and compaction may delete again
-        with clock.phase("recount"):
-            recounted = recount.check(job, states, written, workers)
+    with task_rights.granted(job) as rights_left:
+        if not job.done:
+            with clock.phase("records"):
+                written |= records.write(job, workers)
+                recount.check(job, states, written, workers)  # or a group's offsets would mean other records
+        left_out = [*job.plan.left_out, *report.dropped(job.dropped), *records.left_out(written)]
+        with clock.phase("groups"):
+            moves, more = groups.restore(job, states, written, workers)
+            left_out += more
+        if order.mirrors:
+            with clock.phase("mirrors"):
+                left_out += mirrors.move(job, written, workers)
+        if order.links:
+            with clock.phase("links"):
+                stopped, more = links.move(job, written, workers)
+            left_out += more
+        if not job.done:  # the last moment before retention and compaction may delete again
+            with clock.phase("recount"):
+                recounted = recount.check(job, states, written, workers)
+    left_out += rights_left
     with clock.phase("settings"):
         states, granted, more = settle(job, states, written)
         left_out += more

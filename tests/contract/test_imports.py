@@ -68,7 +68,8 @@ RUNNING = {
         f"restore.{name}"
         for name in ("continuation", "groups", "groups_only", "job", "links", "mirrors", "planning")
     ),
-    *(f"restore.{name}" for name in ("positions", "records", "recount", "rights", "run", "topics")),
+    *(f"restore.{name}" for name in ("positions", "records", "recount", "rights", "run", "task_rights")),
+    "restore.topics",
     *(f"reconcile.{name}" for name in ("reader", "run", "store_reader")),
     *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     *(

@@ -53,6 +53,26 @@ def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_sta
     assert tasks[started]["vars"]["_backup_ready"] == "{{ _backup_to_start }}"
 
 
+def test_the_administrators_key_is_for_the_driver_alone() -> None:
+    """On a Spark cluster, whatever tasks connect with is on every worker."""
+    tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
+    [keys] = [
+        each["vars"]["_certificates_keys"] for each in tasks if "_certificates_keys" in each.get("vars", {})
+    ]
+    folders = {key["principal"]: key["folder"] for key in keys}
+    assert folders == {"admin": "{{ _backup_admin }}", "{{ _backup_task_principal }}": "{{ _backup_tasks }}"}
+    role = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
+    assert role["_backup_task_principal"] == "restore-{{ _backup_site }}"
+    assert role["_backup_tasks"] == "{{ _backup_admin }}/tasks"
+    argv = role["_backup_restore_argv"]
+    for option, value in (
+        ("client-config", "_backup_admin ~ '/client.properties'"),
+        ("task-config", "_backup_tasks ~ '/client.properties'"),
+        ("task-principal", "_backup_task_principal"),
+    ):
+        assert f"'--{option}=' ~ {value}" in argv
+
+
 MIRRORS = ["mirror_maker@pro1"] * 2
 # In place of systemd, which containers of CI lack: the link was stopped by somebody.
 SYSTEMCTL = """#!/bin/sh

@@ -127,6 +127,9 @@ def test_errors_of_restore_have_identifiers(tmp_path: Path, capsys: pytest.Captu
         (["--acls", "--acls-within", str(config)], "acl-file-unreadable"),
         (["--acls", "--acls-of", "a"], "option-required"),
         (["--mirror-config", str(config)], "option-required"),
+        (["--task-principal", "restore-pro1"], "option-required"),
+        (["--task-config", str(config)], "client-config-unreadable"),
+        (["--groups-only", "--task-config", str(config)], "option-conflict"),
         (["--store", "ftp://host/store"], "store-url-invalid"),
         (["--report", f"{tmp_path}/store/report.json"], "usage-error"),  # there is no such folder yet
         (["--no-such-option"], "usage-error"),

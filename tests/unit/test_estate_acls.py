@@ -215,3 +215,9 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
     assert set(plan.remove) == set(actual)
     person = {"principal": "flights", "resource": "topic", "name": "x", "operations": ["read"]}
     assert not kafka_acls.plan([], kafka_acls.parse([person]), managed_principals()).remove
+
+
+def test_rights_that_a_killed_restore_left_are_revoked() -> None:
+    left = {"principal": "restore-pro1", "resource": "topic", "name": "flights", "operations": ["write"]}
+    actual = kafka_acls.parse([left])
+    assert set(kafka_acls.plan([], actual, managed_principals()).remove) == actual

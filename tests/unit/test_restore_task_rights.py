@@ -1,0 +1,148 @@
+"""What a restore's tasks have of it on a cluster: their own key, and rights for its topics alone."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from identifiers import printed
+from test_restore_plan import SNAPSHOT
+
+from aqueduct import cli, job_files
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.kafka import acls
+from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.client_config import End
+from aqueduct.restore import rights, run, task_rights
+from aqueduct.restore.job import Job
+from aqueduct.restore.order import RestoreOrder, TaskClient
+from aqueduct.restore.plan import plan
+from aqueduct.restore.progress import TopicState
+from aqueduct.restore.request import Request
+from aqueduct.work.workers import Workers
+from servers.pki import Authority
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = re.compile(b"-----BEGIN PRIVATE " + b"KEY-----.*?-----END PRIVATE KEY-----", re.DOTALL)
+TASKS = TaskClient(End("target", "b:9092"), "restore-pro1")
+ENDED = TopicState("id", 7, "digest", {}, {}, of_backup=True, done=True)
+
+
+def job(task_client: TaskClient | None = TASKS) -> Job:
+    order = RestoreOrder(End("target", "b:9092"), "file:///s", Request(), task_client=task_client)
+    wanted = plan(SNAPSHOT, Request((("t", "new"),)))
+    return Job(order, "digest-7", "digest", SNAPSHOT, wanted, {}, {}, {}, (), {})
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RestoreOrder]]:
+    """Yield the orders of restores, which end before anything is asked for; `packed` is theirs then."""
+    orders: list[RestoreOrder] = []
+
+    def main(order: RestoreOrder, _: Workers) -> None:
+        orders.append(order)
+        with job_files.packed({}) as files:
+            packed.append(b"".join(files.contents.values()))
+        raise Refused("usage-error", "This is all that the test wants.")
+
+    packed.clear()
+    monkeypatch.setattr(run, "main", main)
+    yield orders
+    job_files.forget()
+
+
+packed: list[bytes] = []  # what each worker of a cluster would get, as bytes
+
+
+def restore(*options: str) -> None:
+    command = ["restore", "--bootstrap-servers", "127.0.0.1:9092", "--store", "file:///s"]
+    assert cli.main([*command, *options]) == ExitCode.REFUSED
+
+
+@pytest.mark.usefixtures("sent")
+def test_workers_get_no_key_but_that_of_tasks(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    files = {name: authority.client_config(name) for name in ("admin", "restore-pro1", "mirror-lake")}
+    keys = {name: KEY.search((tmp_path / f"pki/{name}.pem").read_bytes())[0] for name in files}  # type: ignore[index]
+    mirror = ["--mirror", "lake=127.0.0.1:9093", "--mirror-config", str(files["mirror-lake"])]
+    restore("--client-config", str(files["admin"]), "--task-config", str(files["restore-pro1"]), *mirror)
+    assert keys["restore-pro1"] in packed[-1]
+    assert keys["admin"] not in packed[-1]
+    assert keys["mirror-lake"] not in packed[-1]
+    # Without a key for tasks they connect as the driver does; the mirror's lake is the driver's alone.
+    restore("--client-config", str(files["admin"]), *mirror)
+    assert keys["admin"] in packed[-1]
+    assert keys["mirror-lake"] not in packed[-1]
+
+
+def test_a_password_of_the_driver_is_in_no_description_of_a_task(
+    tmp_path: Path, sent: list[RestoreOrder]
+) -> None:
+    for name in ("admin", "tasks"):
+        (tmp_path / name).write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f"sasl.username={name}\nsasl.password=secret-of-{name}\n"
+        )
+    restore("--client-config", str(tmp_path / "admin"), "--task-config", str(tmp_path / "tasks"))
+    [order] = sent
+    assert (order.end.client_config.login, order.tasks_end.client_config.login) != (None, None)
+    assert "tasks" in str(order.tasks_end.client_config.login)
+    # All that a restore's tasks are told is made in its modules, whose only use of the driver's end is this.
+    uses = [
+        f"{path.name}: {line.strip()}"
+        for path in sorted((ROOT / "aqueduct/restore").glob("*.py"))
+        for line in path.read_text().splitlines()
+        if re.search(r"\b(order|self)\.end\b", line)
+    ]
+    assert uses == [
+        "job.py: return connect(order.end, CLIENT)",
+        "order.py: return self.task_client.end if self.task_client else self.end",
+    ]
+
+
+def test_tasks_may_write_the_restored_topics_and_nothing_else() -> None:
+    assert task_rights.needed(job()) == (
+        Acl("User:restore-pro1", "group", "aqueduct-restore-digest-7", "literal", "read"),
+        Acl("User:restore-pro1", "transactional_id", "aqueduct-restore-digest-7-", "prefixed", "write"),
+        Acl("User:restore-pro1", "topic", "new", "literal", "read"),
+        Acl("User:restore-pro1", "topic", "new", "literal", "write"),
+    )
+
+
+def test_a_topic_that_is_complete_is_only_read() -> None:
+    again = replace(job(), known={"new": ENDED})
+    assert {acl.operation for acl in task_rights.needed(again) if acl.resource == "topic"} == {"read"}
+
+
+@pytest.mark.parametrize("task_client", [None, replace(TASKS, principal=None)])
+def test_without_a_principal_nothing_is_granted(task_client: TaskClient | None) -> None:
+    asked = job(task_client)
+    assert task_rights.needed(asked) == ()
+    with task_rights.granted(asked) as left:  # nor is the cluster asked, which does not exist
+        assert left == []
+
+
+def test_rights_of_tasks_do_not_come_back_from_a_backup() -> None:
+    """A backup that was made during a restore has them."""
+    person = Acl("User:anna", "topic", "t", "literal", "read")
+    of_tasks = replace(person, principal="User:restore-pro1", operation="write")
+    stored = frozenset({person, of_tasks})
+    order = replace(job().order, acls=True, acls_within=acls.parse([]))
+    may, left_out = rights.allowed(order, stored)
+    assert may == frozenset()
+    assert [each.what for each in left_out] == ["1 ACL of User:anna"]
+    assert rights.allowed(replace(order, acls_within=None), stored) == ({person}, ())
+    # Nor where they are listed, as those that the snapshot has.
+    assert rights.allowed(replace(order, acls_of=frozenset({"restore-pro1"})), stored) == (may, left_out)
+
+
+@pytest.mark.parametrize("name", ["", "User:restore-pro1"])
+def test_a_principal_is_written_without_its_type(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    restore("--task-config", "x", f"--task-principal={name}")
+    assert printed(capsys.readouterr().err) == ["usage-error"]
+
+
+def test_a_principal_without_a_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    restore("--task-principal", "restore-pro1")
+    assert printed(capsys.readouterr().err) == ["option-required"]
