@@ -21,6 +21,7 @@ from aqueduct.estate import (
     spark,
     zookeeper,
 )
+from aqueduct.estate import site_hosts as hosts_of_site
 
 MIRRORS = "/etc/aqueduct/mirror_maker"  # the role's folder on its hosts
 ROLES = Path(__file__).resolve().parents[2] / "roles"
@@ -376,6 +377,11 @@ def metastore_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> 
     return hadoop.metastore_url(groups, hostvars, site, _number({}, "hive_metastore", "hive_metastore_port"))
 
 
+def site_hosts(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[list[str]]:
+    """`groups | site_hosts(hostvars, site)`: the names of each of its hosts, under which others reach it."""
+    return hosts_of_site.site_hosts(groups, hostvars, site)
+
+
 def site_file(settings: Json) -> str:
     """`settings | site_file`: as a `-site.xml` has them."""
     return hadoop.site_file(settings)
@@ -478,5 +484,5 @@ class FilterModule:
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
-        every += (zookeeper_client_settings,)
+        every += (zookeeper_client_settings, site_hosts)
         return {function.__name__: _in_ansible(function) for function in every}
