@@ -18,6 +18,7 @@ from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.store import STORE
 from aqueduct.messages.transactions import TRANSACTIONS
+from aqueduct.messages.zookeeper import ZOOKEEPER
 
 MESSAGES: Mapping[str, DeclaredMessage] = by_id(
     chain(
@@ -31,6 +32,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         MIRROR,
         LANDING,
         QUORUM,
+        ZOOKEEPER,
         BROKER_IDS,
     )
 )

@@ -21,6 +21,7 @@ class Area(Enum):
     MIRROR = "Mirrors", "`mirror`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"
+    ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
     BROKER_IDS = "Changed broker ids", "`mend`"
 
     @property

@@ -45,7 +45,7 @@ RULES = {
     "RestrictAddressFamilies": "AF_NETLINK AF_UNIX",
 }
 WITHOUT_PROCESS: dict[str, dict[str, str]] = {
-    **dict.fromkeys(("diode_silence", "hdfs_ports", "hive_metastore_ports"), RULES),
+    **dict.fromkeys(("diode_silence", "hdfs_ports", "hive_metastore_ports", "zookeeper_ports"), RULES),
     "lab_mac": {},  # the lab's own
 }
 # Units that read records of strangers, by how their names begin: what inflates ends them, not their hosts.

@@ -389,8 +389,12 @@ def site_file(settings: Json) -> str:
 
 def zookeeper_servers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | zookeeper_servers(hostvars, site)`: the servers of its ensemble, as
-    `aqueduct.estate.zookeeper.Server` with `address`."""
-    return [{**asdict(server), "address": server.address} for server in _ensemble(groups, hostvars, site)]
+    `aqueduct.estate.zookeeper.Server` with `address` and `election_address`."""
+    named = ("address", "election_address")
+    return [
+        {**asdict(server), **{name: getattr(server, name) for name in named}}
+        for server in _ensemble(groups, hostvars, site)
+    ]
 
 
 def zookeeper_connect(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
@@ -406,8 +410,8 @@ def zookeeper_owners(groups: model.Groups, hostvars: model.HostVars, site: str) 
 def zookeeper_settings(
     groups: model.Groups, hostvars: model.HostVars, site: str, number: int, *where: str
 ) -> Json:
-    """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user)`: what a server runs
-    with."""
+    """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user, quorum)`: what a
+    server runs with."""
     return dict(zookeeper.settings(int(number), _ensemble(groups, hostvars, site), *where))
 
 
