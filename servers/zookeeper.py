@@ -3,16 +3,18 @@
 Their jars are in AQUEDUCT_OLDER_KAFKA_JARS.
 """
 
+import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from aqueduct.estate.schema_registry import properties_file
 from aqueduct.estate.zookeeper import Server, settings
+from aqueduct.zookeeper.quorum_keys import QuorumKeys
 from servers.broker import answers
 from servers.pki import Authority
 from servers.process import QUICK, START_SECONDS, Process, binary, free_ports
@@ -142,20 +144,44 @@ def estates_ensemble(directory: Path, authority: Authority, size: int = 3) -> It
     """Yield the servers of an ensemble with mutual TLS, as an estate's role has it, each with its process."""
     places = [free_ports(3) for _ in range(size)]
     servers = [Server(f"host-{n}", n, "127.0.0.1", *ports) for n, ports in enumerate(places, start=1)]
-    key, ca = str(authority.issue("zookeeper-old")), str(authority.certificate)
-    processes = {}
+    homes = {server: directory / str(server.server_id) for server in servers}
+    for server, home in homes.items():
+        configure(server, servers, home, authority)
+    trust_each_other(homes.values())
     with ExitStack() as stack:
-        for server in servers:
-            home = directory / str(server.server_id)
-            home.mkdir(parents=True)
-            own = settings(server.server_id, servers, str(home), key, ca, "CN=zookeeper-old")
-            own |= {"admin.enableServer": "false"}  # its port is not one of ours
-            (home / "myid").write_text(f"{server.server_id}\n")
-            (home / "zoo.cfg").write_text(properties_file(own))
-            command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"))
-            process = Process(command, home / "log", lambda: True)
-            processes[server] = stack.enter_context(process.running())
-        yield processes
+        yield {server: stack.enter_context(server_process(home).running()) for server, home in homes.items()}
+
+
+def configure(server: Server, ensemble: list[Server], home: Path, authority: Authority) -> None:
+    """Write the files of a server of an ensemble into its folder, as an estate's role does."""
+    (home / "quorum").mkdir(parents=True)
+    key = home / "service.pem"
+    key.write_bytes(authority.issue("zookeeper-old").read_bytes())
+    ca = str(authority.certificate)
+    own = settings(
+        server.server_id, ensemble, str(home), str(key), ca, "CN=zookeeper-old", str(home / "quorum")
+    )
+    own |= {"admin.enableServer": "false"}  # its port is not one of ours
+    (home / "myid").write_text(f"{server.server_id}\n")
+    (home / "zoo.cfg").write_text(properties_file(own))
+    quorum_keys(home).offer(key, in_use=False)
+
+
+def quorum_keys(home: Path) -> QuorumKeys:
+    return QuorumKeys(home / "quorum", os.getuid(), os.getgid())
+
+
+def trust_each_other(homes: Collection[Path], *more: str) -> None:
+    """Have servers trust what each of them shows and offers, and `more`."""
+    every = [quorum_keys(home).certificates() for home in homes]
+    for home in homes:
+        quorum_keys(home).trust([pem for each in every for pem in (each.used, each.offered)] + [*more])
+
+
+def server_process(home: Path) -> Process:
+    """Return the process of a server whose files are in its folder; nobody waits until it serves."""
+    command = java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"))
+    return Process(command, home / "log", lambda: True)
 
 
 @dataclass(frozen=True)

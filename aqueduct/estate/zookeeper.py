@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members, principal
+from aqueduct.zookeeper.quorum_keys import KEY, TRUSTED
 
 MAX_ID = 255  # of a server: 256 and more make sessions' ids of two servers the same
 
@@ -27,6 +28,10 @@ class Server:
     @property
     def address(self) -> str:
         return f"{self.name}:{self.port}"
+
+    @property
+    def election_address(self) -> str:
+        return f"{self.name}:{self.election_port}"
 
     @property
     def peer(self) -> str:
@@ -62,12 +67,19 @@ def owners(groups: Groups, hostvars: HostVars, site: str) -> list[str]:
 
 
 def settings(
-    server_id: int, ensemble: Sequence[Server], directory: str, key: str, ca: str, super_user: str
+    server_id: int,
+    ensemble: Sequence[Server],
+    directory: str,
+    key: str,
+    ca: str,
+    super_user: str,
+    quorum: str,
 ) -> dict[str, str]:
-    """Return what a server of an ensemble runs with. Clients, and the other servers, come with a certificate.
+    """Return what a server of an ensemble runs with. Clients come with a certificate of the authority.
 
     `key`: a PEM file with key and certificate; `super_user`: the distinguished name of a certificate whose
-    owner no ACL stops.
+    owner no ACL stops; `quorum`: the folder of `aqueduct.zookeeper.quorum_keys`, whose certificates alone the
+    other servers come with.
     """
     [own] = (server for server in ensemble if server.server_id == server_id)
     return {
@@ -84,18 +96,20 @@ def settings(
         **_stores("ssl", key, ca),
         "4lw.commands.whitelist": "srvr",
         "admin.serverAddress": "127.0.0.1",
-        **(_quorum(ensemble, key, ca) if len(ensemble) > 1 else {}),
+        **(_quorum(ensemble, quorum) if len(ensemble) > 1 else {}),
     }
 
 
-def _quorum(ensemble: Sequence[Server], key: str, ca: str) -> dict[str, str]:
+def _quorum(ensemble: Sequence[Server], folder: str) -> dict[str, str]:
     return {
         **{f"server.{server.server_id}": server.peer for server in ensemble},
         # A host's own name may stand for 127.0.1.1 there.
         "quorumListenOnAllIPs": "true",
         "sslQuorum": "true",
         "ssl.quorum.clientAuth": "need",
-        **_stores("ssl.quorum", key, ca),
+        # A new certificate is trusted, and used, without a restart.
+        "sslQuorumReloadCertFiles": "true",
+        **_stores("ssl.quorum", f"{folder}/{KEY}", f"{folder}/{TRUSTED}"),
     }
 
 

@@ -20,6 +20,7 @@ from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.store import STORE
 from aqueduct.messages.transactions import TRANSACTIONS
+from aqueduct.messages.zookeeper import ZOOKEEPER
 
 MESSAGES: Mapping[str, DeclaredMessage] = by_id(
     chain(
@@ -35,6 +36,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         DEAD_LETTERS,
         LANDING,
         QUORUM,
+        ZOOKEEPER,
         BROKER_IDS,
     )
 )

@@ -23,6 +23,7 @@ class Area(Enum):
     DEAD_LETTERS = "Dead letters", "`dlq`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"
+    ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
     BROKER_IDS = "Changed broker ids", "`mend`"
 
     @property

@@ -38,14 +38,15 @@ PROMISED = {
     "SystemCallArchitectures": "native",
 }
 # Units that have no process, and set the host up as root.
+RULES = {
+    "ProtectSystem": "strict",
+    "ProtectHome": "yes",
+    "NoNewPrivileges": "yes",
+    "CapabilityBoundingSet": "cap_net_admin",
+    "RestrictAddressFamilies": "AF_NETLINK AF_UNIX",
+}
 WITHOUT_PROCESS: dict[str, dict[str, str]] = {
-    "diode_silence": {
-        "ProtectSystem": "strict",
-        "ProtectHome": "yes",
-        "NoNewPrivileges": "yes",
-        "CapabilityBoundingSet": "cap_net_admin",
-        "RestrictAddressFamilies": "AF_NETLINK AF_UNIX",
-    },
+    **dict.fromkeys(("diode_silence", "hdfs_ports", "hive_metastore_ports", "zookeeper_ports"), RULES),
     "lab_mac": {},  # the lab's own
 }
 # Units that read records of strangers, by how their names begin: what inflates ends them, not their hosts.

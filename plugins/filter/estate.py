@@ -21,6 +21,7 @@ from aqueduct.estate import (
     spark,
     zookeeper,
 )
+from aqueduct.estate import site_hosts as hosts_of_site
 from aqueduct.store.bucket_policy import RIGHTS
 
 MIRRORS = "/etc/aqueduct/mirror_maker"  # the role's folder on its hosts
@@ -377,6 +378,11 @@ def metastore_url(groups: model.Groups, hostvars: model.HostVars, site: str) -> 
     return hadoop.metastore_url(groups, hostvars, site, _number({}, "hive_metastore", "hive_metastore_port"))
 
 
+def site_hosts(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[list[str]]:
+    """`groups | site_hosts(hostvars, site)`: the names of each of its hosts, under which others reach it."""
+    return hosts_of_site.site_hosts(groups, hostvars, site)
+
+
 def site_file(settings: Json) -> str:
     """`settings | site_file`: as a `-site.xml` has them."""
     return hadoop.site_file(settings)
@@ -384,8 +390,12 @@ def site_file(settings: Json) -> str:
 
 def zookeeper_servers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | zookeeper_servers(hostvars, site)`: the servers of its ensemble, as
-    `aqueduct.estate.zookeeper.Server` with `address`."""
-    return [{**asdict(server), "address": server.address} for server in _ensemble(groups, hostvars, site)]
+    `aqueduct.estate.zookeeper.Server` with `address` and `election_address`."""
+    named = ("address", "election_address")
+    return [
+        {**asdict(server), **{name: getattr(server, name) for name in named}}
+        for server in _ensemble(groups, hostvars, site)
+    ]
 
 
 def zookeeper_connect(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
@@ -401,8 +411,8 @@ def zookeeper_owners(groups: model.Groups, hostvars: model.HostVars, site: str) 
 def zookeeper_settings(
     groups: model.Groups, hostvars: model.HostVars, site: str, number: int, *where: str
 ) -> Json:
-    """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user)`: what a server runs
-    with."""
+    """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user, quorum)`: what a
+    server runs with."""
     return dict(zookeeper.settings(int(number), _ensemble(groups, hostvars, site), *where))
 
 
@@ -485,5 +495,5 @@ class FilterModule:
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
-        every += (zookeeper_client_settings, bucket_users)
+        every += (zookeeper_client_settings, bucket_users, site_hosts)
         return {function.__name__: _in_ansible(function) for function in every}

@@ -104,3 +104,22 @@ def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(
         assert {folder["owner"] for folder in said["folders"]} <= users | {"root"}, host
         assert all(host in key["names"] for key in said["keys"]), host
         assert "{{" not in json.dumps(said)
+
+
+def test_the_user_of_executors_shares_no_event_logs(tmp_path: Path) -> None:
+    """Executors run as `spark`, and the history server as another user, wherever both are on one host."""
+    found = needs(ROOT / "molecule/restore/inventory", tmp_path)
+    groups = {
+        (host, user["name"]): {
+            each
+            for named in told["needs"]["users"]
+            if named["name"] == user["name"]
+            for each in named["groups"]
+        }
+        for host, told in found.items()
+        for user in told["needs"]["users"]
+    }
+    assert {user for (_, user), shared in groups.items() if "spark_events" in shared} >= {"spark_history"}
+    executors = [shared for (_, user), shared in groups.items() if user == "spark"]
+    assert executors
+    assert not any("spark_events" in shared for shared in executors)

@@ -33,7 +33,7 @@ def test_the_tree_is_the_brokers_of_this_site() -> None:
 
 
 def of(number: int, ensemble: tuple[Server, ...]) -> dict[str, str]:
-    return settings(number, ensemble, "/data", "/key.pem", "/ca.pem", "CN=zookeeper-old")
+    return settings(number, ensemble, "/data", "/key.pem", "/ca.pem", "CN=zookeeper-old", "/quorum")
 
 
 def test_a_server_has_one_port_for_clients_and_it_wants_their_certificate() -> None:
@@ -54,6 +54,9 @@ def test_servers_of_an_ensemble_speak_tls_and_one_alone_names_nobody() -> None:
         "server.1": "z1:2888:3888",
     }
     assert (found["sslQuorum"], found["ssl.quorum.clientAuth"]) == ("true", "need")
+    assert found["ssl.quorum.keyStore.location"] == "/quorum/own.pem"
+    assert found["ssl.quorum.trustStore.location"] == "/quorum/trusted.pem"
+    assert found["ssl.trustStore.location"] == "/ca.pem"
     alone = of(1, OLD[2:])
     assert not [name for name in alone if name.startswith(("server.", "ssl.quorum", "sslQuorum"))]
 

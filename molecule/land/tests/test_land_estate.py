@@ -262,5 +262,33 @@ def test_the_service_s_jvms_have_the_archive_of_spark_s_classes(lab: Lab) -> Non
     wait_until("the driver and its executors with the archive", have_it)  # one that begins has mapped nothing
 
 
+# Runs in a host: which of the ports of another one it reaches.
+REACHED = """
+import json, socket, sys
+reached = []
+for port in map(int, sys.argv[2:]):
+    try:
+        socket.create_connection((sys.argv[1], port), 3).close()
+    except OSError:
+        continue
+    reached.append(port)
+print(json.dumps(reached))
+"""
+RESTRICTED = (8020, 9871, 9866, 9865, 9867, 9083)  # of the NameNode, the DataNode and the metastore
+
+
+def test_hosts_of_other_sites_reach_neither_hdfs_nor_the_metastore(lab: Lab) -> None:
+    """HDFS believes the name that a client gives, and the metastore asks for none. Workers need both."""
+
+    def reached(host: str, *ports: int) -> list[int]:
+        told = lab.run(host, "python3", "-c", REACHED, HOST, *map(str, ports)).stdout
+        return list(json.loads(told))
+
+    assert reached(SPARK[0], *RESTRICTED) == [*RESTRICTED]
+    assert reached(HOST, *RESTRICTED) == [*RESTRICTED]
+    assert reached("pro1-kafka-1", *RESTRICTED) == []
+    assert reached("pro1-kafka-1", 10000) == [10000], "it reaches the host"
+
+
 def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)

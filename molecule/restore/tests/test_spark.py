@@ -119,6 +119,18 @@ def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estat
     assert rights == {"reconcile drwxrwx---", "reconcile -rw-rw----"}
 
 
+def test_the_user_of_executors_reads_no_event_logs(estate: Estate, outcome: Outcome) -> None:
+    """Nor by way of another process of that user, whose sandbox shows the folder. Root reads them there."""
+    assert outcome.after
+    lab: Lab = estate.lab
+    process = lab.run(MASTER, "systemctl", "show", "--property=MainPID", "--value", "spark_master").stdout
+    for folder in (EVENTS, f"/proc/{process.strip()}/root{EVENTS}"):
+        assert lab.run(MASTER, "ls", folder).stdout, "there are some"
+        listed = lab.run(MASTER, "runuser", "-u", "spark", "--", "ls", folder, check=False)
+        assert listed.returncode != 0, listed.stdout
+        assert "Permission denied" in listed.stderr
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_refuses_who_has_no_certificate(estate: Estate, page: str) -> None:
     code, said = ask(estate, page, CERTIFICATE)

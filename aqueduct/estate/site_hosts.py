@@ -1,0 +1,15 @@
+"""The names under which hosts of a site reach each other, for rules that let no other host in."""
+
+from aqueduct.estate.check.host_names import VARIABLES
+from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars
+
+
+def site_hosts(groups: Groups, hostvars: HostVars, site: str) -> list[list[str]]:
+    """Return the names of each host of a site: the inventory's, and those of its services."""
+    return [_names(groups, hostvars, host) for host in groups[SITE_PREFIX + site]]
+
+
+def _names(groups: Groups, hostvars: HostVars, host: str) -> list[str]:
+    variables = {name for service, name in VARIABLES.items() if name and host in groups.get(service, ())}
+    found = {str(hostvars[host][name]) for name in variables if hostvars[host].get(name)}
+    return [host, *sorted(found - {host})]

@@ -1,0 +1,208 @@
+"""The keys with which the servers of an ensemble know each other, and the certificates that they trust.
+
+A server signs a certificate for its own key, and the others trust that certificate and no authority: another
+certificate of the same authority opens no port of the quorum. A key is replaced in an order in which all
+servers trust each other at each moment: the new certificate is trusted everywhere, then used, and then the
+former one is forgotten. A server reads both files again when they change (`sslQuorumReloadCertFiles`).
+"""
+
+import os
+import re
+import secrets
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ed448, ed25519
+from cryptography.x509.oid import NameOID
+
+from aqueduct.errors import Refused
+
+KEY = "own.pem"  # what the server uses: its key with its certificate
+NEXT = "next.pem"  # what it uses next
+TRUSTED = "trusted.pem"  # whose certificates it trusts
+MOST_BYTES = 1 << 20
+WITHOUT_DIGEST = ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
+PEM = serialization.Encoding.PEM
+CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificates:
+    """What a server shows, what it shows next, and what it trusts, as PEM."""
+
+    used: str  # empty: it has no key for the quorum yet
+    offered: str  # as `used`, unless its key is to be replaced
+    trusted: tuple[str, ...]
+    of_authority: bool  # an authority signed what the server shows, as former versions had it
+
+    @property
+    def is_replaced(self) -> bool:
+        return self.used != self.offered
+
+
+class QuorumKeys:
+    """A server's files for the quorum, in a folder of root's."""
+
+    def __init__(self, folder: Path, user: int, group: int) -> None:
+        self._folder, self._user, self._group = folder, user, group
+
+    @property
+    def offering(self) -> Path:
+        """Return the file with the key that is offered."""
+        following = self._folder / NEXT
+        return following if following.exists() else self._folder / KEY
+
+    def certificates(self) -> Certificates:
+        """Read the certificates."""
+        used, following = self._first(KEY), self._first(NEXT)
+        return Certificates(
+            used=used,
+            offered=following or used,
+            trusted=tuple(split(self._text(TRUSTED))),
+            of_authority=bool(used) and not _is_self_issued(used),
+        )
+
+    def offer(self, service_key: Path, *, in_use: bool) -> bool:
+        """Have a certificate that belongs to the service's key and certificate; return whether one was made.
+
+        `in_use`: the server runs with the service's certificate itself, as former versions had it. It goes
+        on with that until the others trust its own.
+        """
+        service = self._read(service_key)
+        if not (self._folder / KEY).exists():
+            if not in_use:
+                self._write(KEY, self_signed(service))
+                return True
+            self._write(KEY, service)
+        if is_of(self._text(KEY), service):
+            (self._folder / NEXT).unlink(missing_ok=True)
+            return False
+        if is_of(self._text(NEXT), service):
+            return False
+        self._write(NEXT, self_signed(service))
+        return True
+
+    def trust(self, certificates: list[str]) -> bool:
+        """Trust these certificates and no others; return whether that is new."""
+        content = "".join(f"{each.strip()}\n" for each in sorted({*certificates}))
+        if content == self._text(TRUSTED):
+            return False
+        self._write(TRUSTED, content)
+        return True
+
+    def take(self) -> bool:
+        """Use the key that is offered; return whether it is another one."""
+        if not (self._folder / NEXT).exists():
+            return False
+        (self._folder / NEXT).replace(self._folder / KEY)
+        return True
+
+    def _first(self, name: str) -> str:
+        return next(iter(split(self._text(name))), "")
+
+    def _text(self, name: str) -> str:
+        return self._read(self._folder / name) if (self._folder / name).exists() else ""
+
+    def _read(self, path: Path) -> str:
+        """Read a file of the server's user or of root; Refused for a link, for it may lead anywhere."""
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            raise Refused(
+                "quorum-key-unreadable", f"{path} cannot be read: {error.strerror}. Run playbooks/hosts.yml."
+            ) from error
+        with os.fdopen(descriptor) as file:
+            found = os.fstat(descriptor)
+            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= MOST_BYTES
+            if not is_plain or found.st_uid not in (0, self._user):
+                raise Refused(
+                    "quorum-key-unsafe",
+                    f"{path} is no plain file of its service. Find out who made it, remove it, and run "
+                    "playbooks/hosts.yml, which brings the service's key again.",
+                )
+            return file.read()
+
+    def _write(self, name: str, content: str) -> None:
+        """Write a file that is whole from the first moment, and that only the server's user may read."""
+        descriptor, scratch = tempfile.mkstemp(dir=self._folder, prefix=f".{name}.")
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(content)
+                os.fchown(file.fileno(), self._user, self._group)
+                os.fchmod(file.fileno(), 0o600)
+            Path(scratch).replace(self._folder / name)
+        except BaseException:
+            Path(scratch).unlink(missing_ok=True)
+            raise
+
+
+def split(pem: str) -> list[str]:
+    """Return the certificates of a text, each as PEM."""
+    return [f"{found[0]}\n" for found in CERTIFICATE.finditer(pem)]
+
+
+def self_signed(service: str) -> str:
+    """Return a key with a certificate that it signed itself, with names and times of the service's own.
+
+    The subject is unlike that of any other certificate: ZooKeeper 3.8 trusts one of each subject in a file,
+    and Java shows a certificate only to who trusts its issuer.
+    """
+    key = serialization.load_pem_private_key(service.encode(), password=None)
+    [certificate, *_] = x509.load_pem_x509_certificates(service.encode())
+    name, digest = _origin(certificate)
+    # Servers may have one service key and certificate, where these are provided.
+    subject = x509.Name(
+        [
+            x509.NameAttribute(NameOID.COMMON_NAME, name),
+            x509.NameAttribute(NameOID.SERIAL_NUMBER, f"{digest}-{secrets.token_hex(8)}"),
+        ]
+    )
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(certificate.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(certificate.not_valid_before_utc)
+        .not_valid_after(certificate.not_valid_after_utc)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    )
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except x509.ExtensionNotFound:
+        pass
+    else:
+        builder = builder.add_extension(names.value, critical=False)
+    digest_algorithm = None if isinstance(key, WITHOUT_DIGEST) else hashes.SHA256()
+    private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    signed = builder.sign(key, digest_algorithm)  # type: ignore[arg-type]
+    return (private + signed.public_bytes(PEM)).decode()
+
+
+def is_of(own: str, service: str) -> bool:
+    """Return whether a certificate for the quorum was made for the service's certificate."""
+    if not own:
+        return False
+    [found, *_] = x509.load_pem_x509_certificates(own.encode())
+    [certificate, *_] = x509.load_pem_x509_certificates(service.encode())
+    name, digest = _origin(certificate)
+    serials = [str(each.value) for each in found.subject.get_attributes_for_oid(NameOID.SERIAL_NUMBER)]
+    return _common_name(found) == name and any(each.startswith(f"{digest}-") for each in serials)
+
+
+def _origin(certificate: x509.Certificate) -> tuple[str, str]:
+    """Return what tells the service's certificate from others in the subject of the quorum's."""
+    return _common_name(certificate), certificate.fingerprint(hashes.SHA256()).hex()[:40]
+
+
+def _common_name(certificate: x509.Certificate) -> str:
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def _is_self_issued(pem: str) -> bool:
+    certificate = x509.load_pem_x509_certificate(pem.encode())
+    return certificate.subject == certificate.issuer

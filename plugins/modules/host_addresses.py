@@ -1,0 +1,86 @@
+#!/usr/bin/python
+"""Ansible module: find out under which addresses a host sees other hosts."""
+
+import socket
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: host_addresses
+short_description: Find out under which addresses a host sees other hosts
+description:
+  - Names are resolved on the host itself, as its services resolve them. Nothing is changed.
+  - A host that has no address here is reported, and the others are returned.
+options:
+  hosts: {description: "The names of each host, as lists.", type: list, elements: list, required: true}
+  others: {description: "Further names, addresses and networks.", type: list, elements: str, default: []}
+"""
+
+RETURN = r"""
+ipv4: {description: "Addresses and networks, without loopback ones.", type: list, returned: success}
+ipv6: {description: The same of IPv6., type: list, returned: success}
+unknown: {description: Names of hosts without an address., type: list, returned: success}
+"""
+
+Network = IPv4Network | IPv6Network
+
+
+def resolved(name: str) -> Iterator[Network]:
+    """Yield the addresses of a name, or the network that it is; nothing where nobody knows it."""
+    try:
+        yield ip_network(name, strict=False)
+        return
+    except ValueError:
+        pass
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        return
+    for *_, address in found:
+        yield ip_network(str(address[0]).partition("%")[0])
+
+
+def addresses(hosts: Iterable[Iterable[str]], others: Iterable[str]) -> dict[str, list[str]]:
+    """Return the addresses of all, and the hosts that have none."""
+    networks: set[Network] = set()
+    unknown = []
+    for names in [*map(list, hosts), *([each] for each in others)]:
+        found = {network for name in names for network in resolved(str(name))}
+        if not found:
+            unknown.append(str(names[0]))
+        # A host's own name may stand for 127.0.1.1 there; nothing comes from there by a network.
+        networks |= {network for network in found if not network.is_loopback}
+    return {
+        "ipv4": [_text(each) for each in collapse_addresses(n for n in networks if n.version == 4)],
+        "ipv6": [_text(each) for each in collapse_addresses(n for n in networks if n.version == 6)],
+        "unknown": unknown,
+    }
+
+
+def _text(network: Network) -> str:
+    return str(network.network_address) if network.num_addresses == 1 else str(network)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "hosts": {"type": "list", "elements": "list", "required": True},
+            "others": {"type": "list", "elements": "str", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    found: dict[str, Any] = dict(addresses(module.params["hosts"], module.params["others"]))
+    if found["unknown"]:
+        module.warn(
+            f"{', '.join(found['unknown'])} has no address on this host: its connections to restricted ports "
+            "are dropped. When its name is known here, run the playbook again."
+        )
+    module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+#!/usr/bin/python
+"""Ansible module: have a server's key for its ensemble's quorum, and the certificates that it trusts."""
+
+import grp
+import pwd
+import socket
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: zookeeper_quorum_keys
+short_description: Have a server's key for its ensemble's quorum, and the certificates that it trusts there
+description:
+  - A server signs a certificate for the key of its service, and shows it to the others of its ensemble.
+  - Without O(key), O(trusted) and O(take) it only reads. Keys never leave the host.
+options:
+  folder: {description: "The folder of the files, which is root's.", type: path, required: true}
+  owner: {description: The user who may read them., type: str, required: true}
+  key:
+    description: PEM file with key and certificate of the service, for which the server's own is made.
+    type: path
+  settings: {description: "The server's C(zoo.cfg), which says how it runs now.", type: path}
+  trusted: {description: "The certificates to trust, and no others.", type: list, elements: str}
+  authorities: {description: PEM file of further certificates to trust., type: path}
+  take: {description: Use the key that is offered., type: bool, default: false}
+  ask:
+    description: Election ports of other servers (C(host:port)) that must trust the offered key before.
+    type: list
+    elements: str
+    default: []
+  timeout_seconds: {description: How long to wait until they trust it., type: int, default: 30}
+"""
+
+RETURN = r"""
+used: {description: "The certificate that the server shows, or nothing.", type: str, returned: success}
+offered: {description: The one that it shows next., type: str, returned: success}
+trusted: {description: Those that it trusts., type: list, returned: success}
+of_authority: {description: Whether an authority signed what it shows., type: bool, returned: success}
+former:
+  description: Whether O(settings) are a former version's, by which a server trusts the authority.
+  type: bool
+  returned: success
+"""
+
+ANSWER_SECONDS = 5
+
+
+def runs_with_service_key(settings: "str | None", folder: str) -> bool:
+    """Return whether a server's settings have a quorum by TLS whose keys are not in the folder."""
+    try:
+        text = Path(settings or "").read_text()
+    except OSError:
+        return False
+    return "sslQuorum=true" in text.splitlines() and f"={folder}/" not in text
+
+
+def refusal(server: str, context: ssl.SSLContext) -> str:
+    """Return why a server's election port does not take a certificate; nothing if it does, or nobody listens.
+
+    A server that does not run reads its files when it starts.
+    """
+    host, _, port = server.rpartition(":")
+    try:
+        plain = socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS)
+    except ConnectionRefusedError:
+        return ""
+    except OSError as error:
+        return f"{server} is not reached ({error})"
+    try:
+        with plain, context.wrap_socket(plain) as encrypted:
+            # By TLS 1.3 the other side looks at the certificate after the handshake.
+            encrypted.settimeout(1 if encrypted.version() == "TLSv1.3" else 0.01)
+            with suppress(TimeoutError):
+                if not encrypted.recv(1):
+                    return f"{server} closed the connection"
+    except OSError as error:
+        return f"{server} does not trust it ({error})"
+    return ""
+
+
+def await_trust(module: Any, keys: Any) -> None:
+    """Wait until all servers that run trust the key that is offered."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whom it shows itself to is no matter
+    context.load_cert_chain(keys.offering)
+    deadline = time.monotonic() + module.params["timeout_seconds"]
+    while refusals := [why for server in module.params["ask"] if (why := refusal(server, context))]:
+        if time.monotonic() > deadline:
+            module.fail_json(
+                msg=f"The new certificate of this server is not trusted by all others after "
+                f"{module.params['timeout_seconds']} s: {'; '.join(refusals)}. "
+                "The server keeps its former one. Repair these servers, and run the playbook again."
+            )
+        time.sleep(0.3)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "folder": {"type": "path", "required": True},
+            "owner": {"type": "str", "required": True},
+            "key": {"type": "path", "no_log": False},
+            "settings": {"type": "path"},
+            "trusted": {"type": "list", "elements": "str"},
+            "authorities": {"type": "path"},
+            "take": {"type": "bool", "default": False},
+            "ask": {"type": "list", "elements": "str", "default": []},
+            "timeout_seconds": {"type": "int", "default": 30},
+        },
+    )
+    try:
+        from aqueduct.errors import AqueductError
+        from aqueduct.zookeeper.quorum_keys import QuorumKeys, split
+    except ImportError as error:
+        module.fail_json(
+            msg=f"Aqueduct on this host is too old ({error}). Run playbooks/hosts.yml for it first."
+        )
+
+    given = module.params
+    changed, former = False, runs_with_service_key(given["settings"], given["folder"])
+    try:
+        owner = pwd.getpwnam(given["owner"]).pw_uid, grp.getgrnam(given["owner"]).gr_gid
+        keys = QuorumKeys(Path(given["folder"]), *owner)
+        if given["key"]:
+            changed = keys.offer(Path(given["key"]), in_use=former)
+        if given["trusted"] is not None:
+            authorities = split(Path(given["authorities"]).read_text()) if given["authorities"] else []
+            changed = keys.trust([*given["trusted"], *authorities]) or changed
+        if given["take"] and keys.certificates().is_replaced:
+            await_trust(module, keys)
+            changed = keys.take() or changed
+        found = asdict(keys.certificates())
+    except (AqueductError, KeyError, OSError) as error:
+        module.fail_json(msg=str(error))
+    module.exit_json(changed=changed, former=former, **found)
+
+
+if __name__ == "__main__":
+    main()

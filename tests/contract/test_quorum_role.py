@@ -1,0 +1,163 @@
+"""The tasks of the role zookeeper that have servers trust each other's own certificates, run on this machine.
+
+Three hosts of one inventory are folders here. No server runs, so the others are asked and nobody listens.
+"""
+
+import getpass
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from aqueduct.zookeeper.quorum_keys import Certificates, QuorumKeys, split
+from servers.pki import Authority
+from servers.process import free_ports
+
+ROOT = Path(__file__).resolve().parents[2]
+HOSTS = ("old-1", "old-2", "old-3")
+PLAY = [
+    {
+        "hosts": "zookeeper",
+        "gather_facts": False,
+        "any_errors_fatal": True,
+        "tasks": [
+            {
+                "ansible.builtin.include_role": {"name": "zookeeper", "tasks_from": "quorum"},
+            }
+        ],
+    }
+]
+
+
+class Estate:
+    """The three hosts, each with the key that the playbook has brought."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.authority = folder, Authority(folder / "pki")
+        for host in HOSTS:
+            (folder / host / "quorum").mkdir(parents=True)
+            (folder / host / "tls").mkdir()
+            self.renew(host)
+        every = dict.fromkeys(HOSTS)
+        hosts = {
+            host: {"zookeeper_id": number, "zookeeper_host": "127.0.0.1", "zookeeper_election_port": port}
+            for (number, host), port in zip(enumerate(HOSTS, start=1), free_ports(len(HOSTS)), strict=True)
+        }
+        groups = {"site_old": {"hosts": every}, "zookeeper": {"hosts": hosts}}
+        (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+        (folder / "play.yml").write_text(yaml.safe_dump(PLAY))
+
+    def renew(self, host: str) -> None:
+        key = self.folder / host / "tls/zookeeper-old.pem"
+        key.write_bytes(self.authority.issue("zookeeper-old").read_bytes())
+        (self.folder / host / "tls/ca.pem").write_bytes(self.authority.certificate.read_bytes())
+
+    def certificates(self, host: str) -> Certificates:
+        return QuorumKeys(self.folder / host / "quorum", os.getuid(), os.getgid()).certificates()
+
+    def used(self) -> list[str]:
+        return [self.certificates(host).used for host in HOSTS]
+
+    def trusted(self, host: str) -> set[str]:
+        return {*self.certificates(host).trusted}
+
+    def run(self, *options: str) -> str:
+        """Run the tasks; return what Ansible prints."""
+        home = f"{self.folder}/{{{{ _zookeeper_server | default(inventory_hostname) }}}}"
+        given: dict[str, Any] = {
+            "_zookeeper_quorum": f"{home}/quorum",
+            "_zookeeper_file": f"{home}/zoo.cfg",
+            "_zookeeper_tls": f"{home}/tls",
+            "_zookeeper_user": getpass.getuser(),
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+        }
+        done = subprocess.run(
+            [
+                Path(sys.executable).parent / "ansible-playbook",
+                f"--inventory={self.folder}/hosts.yml",
+                f"--extra-vars={json.dumps(given)}",
+                *options,
+                self.folder / "play.yml",
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def estate(tmp_path: Path) -> Estate:
+    return Estate(tmp_path)
+
+
+def test_servers_trust_each_others_certificates_and_no_authority(estate: Estate) -> None:
+    estate.run()
+    used = estate.used()
+    assert len({*used}) == len(HOSTS)
+    for host in HOSTS:
+        assert estate.trusted(host) == {*used}
+    files = {path: path.read_bytes() for path in estate.folder.glob("*/quorum/*")}
+    estate.run()
+    assert {path: path.read_bytes() for path in estate.folder.glob("*/quorum/*")} == files
+
+
+def test_a_renewal_ends_with_the_new_certificates_alone(estate: Estate) -> None:
+    estate.run()
+    former = estate.used()
+    for host in HOSTS:
+        estate.renew(host)
+    estate.run()
+    used = estate.used()
+    assert not {*used} & {*former}
+    for host in HOSTS:
+        assert estate.trusted(host) == {*used}
+
+
+def test_a_key_is_not_used_before_servers_outside_of_the_run_trust_it(estate: Estate) -> None:
+    estate.run()
+    former = estate.used()
+    estate.renew("old-1")
+    said = estate.run("--limit=old-1")
+    assert "shows its former certificate to the other servers" in said
+    assert estate.used() == former
+    assert estate.trusted("old-2") == {*former}
+    assert {*former} < estate.trusted("old-1")
+    estate.run()
+    used = estate.used()
+    assert used[0] != former[0]
+    assert used[1:] == former[1:]
+    for host in HOSTS:
+        assert estate.trusted(host) == {*used}
+
+
+def test_servers_of_a_former_version_trust_the_authority_until_all_have_restarted(estate: Estate) -> None:
+    for host in HOSTS:
+        (estate.folder / host / "zoo.cfg").write_text(
+            "sslQuorum=true\nssl.quorum.trustStore.location=/ca.pem\n"
+        )
+    estate.run()
+    authority = split(estate.authority.certificate.read_text())[0]
+    for host in HOSTS:
+        found = estate.certificates(host)
+        assert found.of_authority
+        assert authority in found.trusted
+        assert {estate.certificates(each).offered for each in HOSTS} < {*found.trusted}
+    for host in HOSTS:  # the role has written its own settings, and then the run was cut short
+        (estate.folder / host / "zoo.cfg").write_text(f"x={estate.folder}/{host}/quorum/own.pem\n")
+    estate.run()
+    assert all(estate.certificates(host).of_authority for host in HOSTS)
+    estate.run("--extra-vars={_zookeeper_has_restarted: true}")
+    used = estate.used()
+    for host in HOSTS:
+        assert not estate.certificates(host).of_authority
+        assert estate.trusted(host) == {*used}

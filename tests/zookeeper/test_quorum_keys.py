@@ -1,0 +1,260 @@
+"""Who is let into the quorum of an ensemble: its servers, and no other certificate of the authority.
+
+The intruder is a ZooKeeper that the authority has given a certificate for the same host, as each host of an
+estate has one. As an observer it would get the whole tree, with what only brokers may read.
+"""
+
+import getpass
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import clients
+import pytest
+from kazoo.security import make_acl
+from test_ensemble import let_in, module, ready, start, stop
+
+from aqueduct.estate.zookeeper import Server, connect
+from servers import zookeeper
+from servers.pki import Authority
+from servers.process import Process, free_ports
+from servers.zookeeper import quorum_keys, trust_each_other
+
+SECRET = b"a salted password of a user"
+LOGGING = Path(__file__).resolve().parents[2] / "roles/artifact/files/log4j.properties"
+BROKER = [make_acl("x509", "CN=kafka-old", all=True)]
+OBSERVER = """
+tickTime=2000
+initLimit=10
+syncLimit=5
+dataDir={home}
+clientPort={port}
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+4lw.commands.whitelist=srvr
+peerType=observer
+quorumListenOnAllIPs=true
+sslQuorum=true
+ssl.quorum.clientAuth=need
+ssl.quorum.keyStore.location={key}
+ssl.quorum.keyStore.type=PEM
+ssl.quorum.trustStore.location={trusted}
+ssl.quorum.trustStore.type=PEM
+server.9=127.0.0.1:{quorum}:{election}:observer
+"""
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """Servers as an estate's role has them, with their folders and processes."""
+
+    homes: dict[Server, Path]
+    processes: dict[Server, Process]
+    authority: Authority
+
+    @property
+    def servers(self) -> list[Server]:
+        return [*self.homes]
+
+    @property
+    def connect(self) -> str:
+        return connect(self.servers)
+
+    def wait(self) -> None:
+        """Wait until every server serves and one leads."""
+        said = ready(self.processes, self.authority, self.servers[0], every=True)
+        assert "failed" not in said, said
+
+    def restart(self, server: Server) -> None:
+        """Restart a server, and wait until all serve."""
+        self.processes[server].stop()
+        self.processes[server].start()
+        self.wait()
+
+    def leader(self) -> Server:
+        self.wait()
+        modes = (
+            (each, ready(self.processes, self.authority, each, every=True)["mode"]) for each in self.servers
+        )
+        return next(each for each, mode in modes if mode == "leader")
+
+
+@contextmanager
+def ensemble(directory: Path, authority: Authority, *, former: bool = False) -> Iterator[Ensemble]:
+    """Yield three servers that serve; `former`: as the role had them, which trusted the authority."""
+    servers = [
+        Server(f"host-{n}", n, "127.0.0.1", *ports)
+        for n, ports in enumerate((free_ports(3) for _ in range(3)), start=1)
+    ]
+    homes = {server: directory / str(server.server_id) for server in servers}
+    for server, home in homes.items():
+        zookeeper.configure(server, servers, home, authority)
+        if former:
+            text = (home / "zoo.cfg").read_text()
+            text = text.replace(str(home / "quorum/own.pem"), str(home / "service.pem"))
+            text = text.replace(str(home / "quorum/trusted.pem"), str(authority.certificate))
+            former_text = text.replace("sslQuorumReloadCertFiles=true\n", "")
+            assert former_text != text
+            (home / "zoo.cfg.new").write_text((home / "zoo.cfg").read_text())
+            (home / "zoo.cfg").write_text(former_text)
+            (home / "quorum/own.pem").unlink()
+    if not former:
+        trust_each_other(homes.values())
+    with ExitStack() as stack:
+        processes = {
+            server: stack.enter_context(zookeeper.server_process(home).running())
+            for server, home in homes.items()
+        }
+        found = Ensemble(homes, processes, authority)
+        found.wait()
+        yield found
+
+
+@contextmanager
+def observer(home: Path, key: str, victims: Sequence[Server], trusted: str) -> Iterator[tuple[Path, int]]:
+    """Yield the folder and the port of a ZooKeeper that tries to observe the ensemble with this key."""
+    home.mkdir()
+    (home / "key.pem").write_text(key)
+    (home / "trusted.pem").write_text(trusted)
+    (home / "myid").write_text("9\n")
+    port, quorum, election = free_ports(3)
+    where = {"home": home, "key": home / "key.pem", "trusted": home / "trusted.pem"}
+    text = OBSERVER.format(**where, port=port, quorum=quorum, election=election)
+    (home / "zoo.cfg").write_text(
+        text + "".join(f"server.{each.server_id}={each.peer}\n" for each in victims)
+    )
+    command = zookeeper.java(
+        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+        str(home / "zoo.cfg"),
+        jvm=(f"-Dlog4j.configuration=file:{LOGGING}",),
+    )
+    with Process(command, home / "log", lambda: True).running():
+        yield home, port
+
+
+def observes(port: int) -> bool:
+    return "Mode: observer" in zookeeper.said(port)
+
+
+def is_refused(home: Path, victims: Sequence[Server]) -> bool:
+    """Return whether each server has closed a connection of an observer to its election port."""
+    refused = re.findall(r"Cannot open channel to (\d+) at election address", (home / "log").read_text())
+    return {*refused} == {str(each.server_id) for each in victims}
+
+
+def has_secret(home: Path) -> bool:
+    files = (path for path in (home / "version-2").rglob("*") if path.is_file())
+    return any(SECRET in path.read_bytes() for path in files)
+
+
+def test_another_certificate_of_the_authority_observes_nothing(tmp_path: Path) -> None:
+    """The control is a key of the ensemble's own, with which the same program gets all."""
+    authority = Authority(tmp_path / "pki")
+    with ensemble(tmp_path / "ensemble", authority) as attacked:
+        client = start(attacked.connect, authority.client_config("kafka-old"))
+        client.create("/users", SECRET, acl=BROKER)
+        stop(client)
+        everybody = authority.certificate.read_text() + "".join(
+            quorum_keys(home).certificates().used for home in attacked.homes.values()
+        )
+        captured = authority.issue("backup-pro1").read_text()
+        with observer(tmp_path / "intruder", captured, attacked.servers, everybody) as (home, port):
+            clients.wait_for("its end", lambda: observes(port) or is_refused(home, attacked.servers), 60)
+            assert not observes(port)
+            assert not has_secret(home)
+        leader = attacked.leader()
+        for server in attacked.servers:
+            assert not let_in(server.election_port, home / "key.pem")
+        assert not let_in(leader.quorum_port, home / "key.pem")
+        own = (attacked.homes[leader] / "quorum/own.pem").read_text()
+        with observer(tmp_path / "control", own, attacked.servers, everybody) as (home, port):
+            clients.wait_for("its mode", lambda: observes(port), 60)
+            clients.wait_for("the tree", lambda: has_secret(home), 30)
+
+
+def switch(attacked: Ensemble, server: Server) -> None:
+    """Take a server's new key, as the role does: the others are asked before whether they trust it."""
+    said = module(
+        "zookeeper_quorum_keys",
+        folder=str(attacked.homes[server] / "quorum"),
+        owner=getpass.getuser(),
+        take=True,
+        ask=[each.election_address for each in attacked.servers if each != server],
+        timeout_seconds=30,
+    )
+    assert said.get("changed"), said
+
+
+def test_keys_are_replaced_while_servers_run_and_old_ones_are_refused(tmp_path: Path) -> None:
+    """Another authority has signed the new ones. After each of them a server restarts, and finds the others.
+
+    The service's certificates have ended, as where no run of the playbook came in time: a quorum goes on.
+    """
+    authority, following = Authority(tmp_path / "pki"), Authority(tmp_path / "following")
+    with ensemble(tmp_path / "ensemble", authority) as attacked:
+        client = start(attacked.connect, authority.client_config("zookeeper-old"))
+        client.create("/kept", b"as it was")
+        former = {}
+        for server, home in attacked.homes.items():
+            former[server] = tmp_path / f"former-{server.server_id}.pem"
+            former[server].write_text((home / "quorum/own.pem").read_text())
+            (home / "service.new").write_bytes(following.issue("zookeeper-old", days=-1).read_bytes())
+            assert quorum_keys(home).offer(home / "service.new", in_use=False)
+        untrusted = attacked.servers[0]
+        said = module(
+            "zookeeper_quorum_keys",
+            folder=str(attacked.homes[untrusted] / "quorum"),
+            owner=getpass.getuser(),
+            take=True,
+            ask=[each.election_address for each in attacked.servers if each != untrusted],
+            timeout_seconds=1,
+        )
+        assert said["failed"]
+        assert "is not trusted by all others after 1 s" in said["msg"]
+        trust_each_other(attacked.homes.values())
+        for server in attacked.servers:
+            switch(attacked, server)
+            attacked.restart(server)
+        trust_each_other(attacked.homes.values())
+        for server in attacked.servers:
+            clients.wait_for(
+                "old keys refused",
+                lambda server=server: not any(let_in(server.election_port, key) for key in former.values()),
+                30,
+            )
+        attacked.restart(attacked.leader())
+        assert client.get("/kept")[0] == b"as it was"
+        stop(client)
+
+
+@pytest.mark.long
+def test_an_ensemble_of_a_former_version_is_led_over_one_server_after_another(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
+    with ensemble(tmp_path / "ensemble", authority, former=True) as attacked:
+        captured = authority.issue("backup-pro1")
+        client = start(attacked.connect, authority.client_config("kafka-old"))
+        client.create("/users", SECRET, acl=BROKER)
+        stop(client)
+        with observer(
+            tmp_path / "intruder", captured.read_text(), attacked.servers, authority.certificate.read_text()
+        ) as (home, port):
+            clients.wait_for("its mode", lambda: observes(port), 60)
+            clients.wait_for("the tree, which is the fault of those versions", lambda: has_secret(home), 30)
+        for home in attacked.homes.values():
+            assert quorum_keys(home).offer(home / "service.pem", in_use=True)
+        trust_each_other(attacked.homes.values(), authority.certificate.read_text())
+        for server, home in attacked.homes.items():
+            (home / "zoo.cfg.new").replace(home / "zoo.cfg")
+            attacked.restart(server)
+        for server in attacked.servers:
+            switch(attacked, server)
+        trust_each_other(attacked.homes.values())
+        for server in attacked.servers:
+            clients.wait_for(
+                "the authority's refused",
+                lambda server=server: not let_in(server.election_port, captured),
+                30,
+            )
+            attacked.restart(server)
