@@ -61,6 +61,7 @@ def test_the_administrators_key_is_for_the_driver_alone() -> None:
     ]
     folders = {key["principal"]: key["folder"] for key in keys}
     assert folders == {"admin": "{{ _backup_admin }}", "{{ _backup_task_principal }}": "{{ _backup_tasks }}"}
+    assert [key["serves"] for key in keys] == [False, False]  # neither could listen in another's place
     role = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
     assert role["_backup_task_principal"] == "restore-{{ _backup_site }}"
     assert role["_backup_tasks"] == "{{ _backup_admin }}/tasks"
