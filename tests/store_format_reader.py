@@ -9,7 +9,7 @@ import gzip
 import hashlib
 import json
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,23 +130,13 @@ class StoreFormatReader:
     def _manifest(self, number: int) -> tuple[dict[str, Any], str]:
         path = f"snapshots/{number:010d}.json.zst"
         stored = self.read(path)
-        content = self._without_signature(stored)
+        content = without_signature(stored, self.trusted_keys, "manifest")
         if content[:4] == b"AQE1":
             content = self.decrypt(path, content, "manifest")
         manifest = json.loads(zstandard.ZstdDecompressor().decompress(content))
         if (manifest["format"], manifest["store"], manifest["chain"]["number"]) != (1, self.id, number):
             raise DamagedStoreError(f"{path} is another store's, or another snapshot")
         return manifest, hashlib.sha256(stored).hexdigest()
-
-    def _without_signature(self, stored: bytes) -> bytes:
-        magic, length, mark, key, signature = struct.unpack("<II4s32s64s", stored[-SIGNATURE_BYTES:])
-        signed = (magic, length, mark) == (0x184D2A5A, 100, b"AQS1")
-        if self.trusted_keys:
-            if not signed or key not in self.trusted_keys:
-                raise DamagedStoreError("a manifest is not signed by a trusted key")
-            public = Ed25519PublicKey.from_public_bytes(key)
-            public.verify(signature, b"aqueduct manifest\0" + stored[:-SIGNATURE_BYTES])
-        return stored[:-SIGNATURE_BYTES] if signed else stored
 
     def read(self, path: str) -> bytes:
         return (self.folder / path).read_bytes()
@@ -401,9 +391,25 @@ class Body:
                 return (number >> 1) ^ -(number & 1)
 
 
-def metadata_snapshot(path: Path) -> tuple[dict[str, Any], bytes]:
+def without_signature(stored: bytes, trusted_keys: Sequence[bytes], what: str) -> bytes:
+    """Return an object without its signature, which is checked if there are trusted keys."""
+    frame = stored[-SIGNATURE_BYTES:].rjust(SIGNATURE_BYTES, b"\0")
+    magic, length, mark, key, signature = struct.unpack("<II4s32s64s", frame)
+    signed = (magic, length, mark) == (0x184D2A5A, 100, b"AQS1")
+    if trusted_keys:
+        if not signed or key not in trusted_keys:
+            raise DamagedStoreError(f"a {what} is not signed by a trusted key")
+        public = Ed25519PublicKey.from_public_bytes(key)
+        public.verify(signature, f"aqueduct {what}\0".encode() + stored[:-SIGNATURE_BYTES])
+    return stored[:-SIGNATURE_BYTES] if signed else stored
+
+
+def metadata_snapshot(
+    path: Path, trusted_keys: Sequence[bytes] = (), what: str = ""
+) -> tuple[dict[str, Any], bytes]:
     """Read a snapshot of ZooKeeper or of a quorum: its head, and the bytes between head and digest."""
-    content = zstandard.ZstdDecompressor().decompress(path.read_bytes())
+    stored = without_signature(path.read_bytes(), trusted_keys, what)
+    content = zstandard.ZstdDecompressor().decompress(stored)
     end = content.rstrip(b"\n").rindex(b"\n") + 1
     if json.loads(content[end:])["sha256"] != hashlib.sha256(content[:end]).hexdigest():
         raise DamagedStoreError(f"{path} is damaged")

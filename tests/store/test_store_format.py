@@ -10,6 +10,8 @@ from pathlib import Path
 import made_store
 import pytest
 import store_format_reader
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from foreign_stores import KafkaBackup, Row
 from store_format_reader import DamagedStoreError, PrivateKey, StoredRecord, StoreFormatReader
 
@@ -20,7 +22,7 @@ from aqueduct.kafka.quotas import Quota
 from aqueduct.keys import Algorithm, ReceiverKey
 from aqueduct.quorum import snapshots as quorum_snapshots
 from aqueduct.quorum.metadata import Metadata
-from aqueduct.quorum.snapshots import QuorumSnapshot
+from aqueduct.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
 from aqueduct.store import manifest, names, signing
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.catalog import Catalog
@@ -133,8 +135,6 @@ LARGE = range(60_000)  # records of more than one encrypted frame
 @pytest.fixture
 def protected(tmp_path: Path, key_files: list[Path]) -> tuple[Path, bytes]:
     """Return a store whose snapshots are signed and encrypted, and the public key that signed them."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     folder = tmp_path / "protected"
     objects = open_store(folder.as_uri())
     recipients = [ReceiverKey.parse(path.read_text(), path.name) for path in key_files]
@@ -261,6 +261,27 @@ def test_reader_reads_znode_snapshot(tmp_path: Path) -> None:
         {"path": "/", "data": "", "acl": [[31, "world", "anyone"]], "version": 0},
         {"path": "/brokers", "data": None, "acl": acl, "version": 3},
     ]
+
+
+def test_reader_reads_signed_metadata_snapshots(tmp_path: Path) -> None:
+    key, other = (signing.SigningKey(Ed25519PrivateKey.generate()) for _ in range(2))
+    znodes = ZnodeSnapshots.open(open_editable(f"{tmp_path.as_uri()}/z"), key=key, make=True)
+    root = Znode("/", b"", (Right(31, "world", "anyone"),), 0)
+    znodes.add(ZnodeSnapshot(0, 5, "localhost:2181", "cluster", 77, {"/": root}))
+    of_quorum = tmp_path / "snapshot.zst"
+    packed = quorum_snapshots.encode(QuorumSnapshot(1, 5, Metadata("cluster", 101, 42, 3, b"x", b"y")))
+    of_quorum.write_bytes(key.signed(packed, QuorumSnapshots.context()))
+    for path, what in (
+        (tmp_path / "z/znodes" / f"{1:020}.jsonl.zst", "ZooKeeper snapshot"),
+        (of_quorum, "a quorum snapshot"),
+    ):
+        head, _ = store_format_reader.metadata_snapshot(path, [key.public], what)
+        assert head == store_format_reader.metadata_snapshot(path)[0]
+        assert head["number"] == 1
+        with pytest.raises(DamagedStoreError):
+            store_format_reader.metadata_snapshot(path, [other.public], what)
+        with pytest.raises(InvalidSignature):
+            store_format_reader.metadata_snapshot(path, [key.public], "manifest")
 
 
 def test_reader_reads_quorum_snapshot(tmp_path: Path) -> None:
