@@ -71,9 +71,6 @@ class Crossed:
         ledger = gap_topic.whole(client, self.gaps)
         return Counter(topic for (topic, _), of in ledger.items() if not of.closed)
 
-    def written(self, topic: str) -> int:
-        return sum(end > 0 for end in clients.ends(self.broker, topic, *range(4)))
-
 
 def frames(topic: str, first: int = 0, last: int = 9, numbers: Iterable[int] = range(4)) -> list[Frame]:
     rows = [Record(1_700_000_000_000, offset, body(b"k", b"v")) for offset in range(first, last + 1)]

@@ -317,21 +317,40 @@ def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: Crossed) 
     crossed.knows({})
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["of the ledger", "of a frame"])
-def test_more_partitions_are_noticed(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str], known: bool
-) -> None:
-    """All of raw and gap topics, so that their numbers are equal again."""
-    topic, _ = crossed.topics
-    crossed.bring(*frames(topic))
-    if known:
-        crossed.dedup()
+def moved_by_more_partitions(crossed: Crossed) -> int:
+    """Grow raw and gap topic alike, so that their numbers are equal again; return how many places moved."""
     for each in (crossed.raw, crossed.gaps):
         clients.grow(crossed.broker, each, 5)
-    moved = [number for number in range(4) if bucket(topic, number, 5) != bucket(topic, number, PARTITIONS)]
-    assert moved
-    before = crossed.written(topic)
-    crossed.bring(*frames(topic, 10, 19), partitions=5)
+    return sum(
+        bucket(topic, number, 5) != bucket(topic, number, PARTITIONS)
+        for topic in crossed.topics
+        for number in range(4)
+    )
+
+
+def test_more_partitions_than_the_ledger_was_made_with_are_refused(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, other = crossed.topics
+    crossed.bring(*frames(one), *frames(other))
+    crossed.dedup()
+    assert moved_by_more_partitions(crossed)
+    before = clients.ends(crossed.broker, one, *range(4))
+    crossed.bring(*frames(one, 10, 19), partitions=5)
     crossed.dedup(code=1)
     assert "have got more partitions" in capsys.readouterr().err
-    assert crossed.written(topic) == before
+    assert clients.ends(crossed.broker, one, *range(4)) == before
+
+
+def test_frames_that_are_misplaced_since_there_are_more_partitions_are_set_aside(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing of them is in the ledger yet: those in their partitions are written, and none twice."""
+    one, other = crossed.topics
+    crossed.bring(*frames(one), *frames(other))
+    moved = moved_by_more_partitions(crossed)
+    crossed.bring(*frames(one, 10, 19), *frames(other, 10, 19), partitions=5)
+    crossed.dedup(code=3)
+    said = capsys.readouterr().out
+    assert f"{160 - 10 * moved} records in {16 - moved} frames" in said
+    assert said.count("[raw-record-misplaced]") == moved > 0
