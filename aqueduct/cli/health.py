@@ -10,7 +10,7 @@ from types import FrameType
 
 from aqueduct.cli import common, selection
 from aqueduct.errors import ExitCode, Failed
-from aqueduct.kafka import client_config, cluster
+from aqueduct.kafka import addresses, client_config, cluster
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
 
@@ -49,6 +49,8 @@ def _problems(client: Client, node_id: int | None, expected: Sequence[int] | Non
 
 
 def _end(_signal: int, _frame: FrameType | None) -> None:
+    if reason := addresses.unreached():
+        raise Failed("broker-address-unreachable", reason)
     raise Failed(
         f"The cluster did not say how it is within {LIMIT_SECONDS} s; look at its brokers' journals."
     )

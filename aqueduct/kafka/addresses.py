@@ -35,7 +35,7 @@ _REASONS = (
 _LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)
 
 _reached: set[str] = set()  # addresses, by this process
-_reported: set[tuple[int, str]] = set()
+_reported: dict[tuple[int, str], str] = {}  # reasons, by broker and address, until it is reached again
 
 
 class AddressUnreachableError(KafkaConnectionError):  # type: ignore[misc]
@@ -75,7 +75,7 @@ class AddressManager(KafkaConnectionManager):  # type: ignore[misc]
         except (KafkaError, OSError) as error:
             raise self._unreachable(node.node_id, address, reason(str(error))) from error
         _reached.add(address)
-        _reported.discard((node.node_id, address))
+        _reported.pop((node.node_id, address), None)
         self._failed.pop(node.node_id, None)
         return transport
 
@@ -119,9 +119,15 @@ def sentence(broker: int, address: str, reason: str) -> str:
 def report(broker: int, address: str, reason: str) -> None:
     """Print that an advertised address cannot be reached, once until it was reached again."""
     if (broker, address) not in _reported:
-        _reported.add((broker, address))
+        _reported[broker, address] = reason
         said = labelled("broker-address-unreachable", f"{sentence(broker, address, reason)}. {REMEDY}")
         print(f"aqueduct: {said} Retrying.", file=sys.stderr, flush=True)
+
+
+def unreached() -> str:
+    """Return what a user reads of the advertised addresses that cannot be reached now; empty: of none."""
+    said = " ".join(f"{sentence(*at, reason)}." for at, reason in sorted(_reported.items()))
+    return said and f"{said} {REMEDY}"
 
 
 def report_librdkafka(error: Any) -> None:

@@ -45,7 +45,7 @@ def unresolvable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which addresses this process has reached and reported."""
     monkeypatch.setattr(addresses, "_reached", set())
-    monkeypatch.setattr(addresses, "_reported", set())
+    monkeypatch.setattr(addresses, "_reported", {})
 
 
 @pytest.mark.parametrize("verb", VERBS)
