@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--allow-less",
         action="store_true",
-        help="remove also data of topics of which the newest snapshot has less than half: they were deleted",
+        help="remove data although the newest snapshot has less than half of it: the topic was deleted",
     )
     common.add_trust(parser)
     common.add_private_key(parser)

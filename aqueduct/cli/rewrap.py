@@ -49,8 +49,8 @@ def run(args: argparse.Namespace) -> int:
     print(f"{done.wrapped:,} of {count(done.keys, 'key')} of {args.store} wrapped for {names}.")
     for path in done.planted:
         why = (
-            "whoever wrote it did not have the key, and no recipient can use it; find out who may write into "
-            "the store, and remove it"
+            "it was written without the key, so no recipient can use it. Find out who can write to the "
+            "store, and remove this object"
         )
         print(f"Skipped: {Skipped(path, why, 'key-object-planted')}.")
     return ExitCode.INCOMPLETE if done.planted else ExitCode.DONE

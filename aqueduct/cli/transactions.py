@@ -8,35 +8,44 @@ transaction began, which groups wait for it, and whether the coordinator had com
 
 abort ends a transaction on one partition: its records there are never delivered. commit delivers them; it is
 refused unless the coordinator had committed the transaction, and abort is refused if it had. Both refuse a
-transaction that its coordinator will end. Without --execute, they print what they would do and write nothing.
+transaction that its coordinator will end.
+
+finish ends each hanging transaction as its coordinator had decided, if no producer has its epoch any more. It
+reports all others, and ends none of them. Each broker's host runs it every two minutes for the partitions
+that the broker leads.
+
+Without --execute, finish, abort and commit print what they would do and write nothing.
 
 Permissions: ACL Read on the topics and on __transaction_state, Describe on TransactionalId and Group, and for
-abort and commit Alter on Cluster.
+finish, abort and commit Alter on Cluster.
 
-Exit code of find-hanging: 0 no transaction hangs; 3 a transaction hangs, or something could not be decided; 1
-no broker answers; 2 the arguments are not valid. Of abort and commit: 0 done, or with no --execute printed; 1
-failed; 2 refused, and nothing was written.
+Exit code of find-hanging and finish: 0 no transaction hangs (any more); 3 a transaction hangs, or something
+could not be decided; 1 no broker answers; 2 the arguments are not valid. Of abort and commit: 0 done, or with
+no --execute printed; 1 failed; 2 refused, and nothing was written.
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
-from aqueduct.errors import ExitCode, Refused, left_out_entries
+from aqueduct.errors import ExitCode, Failed, Refused, left_out_entries
 from aqueduct.kafka import client_config, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.admin.features import features
 from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.transactions import HangingTransaction, Outcome, Search
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count
 
 CLIENT = "aqueduct-transactions"
 FEATURE = "transaction.version"
+EXECUTE = "write the markers; default: print what would be done"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,6 +67,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     report_file.add_arguments(hanging)
     hanging.set_defaults(run=_find_hanging)
+    finishing = commands.add_parser("finish", help="end hanging transactions as their coordinators decided")
+    common.add_cluster(finishing)
+    finishing.add_argument(
+        "--leader",
+        metavar="ID",
+        type=selection.whole(0),
+        help="search only the partitions that this broker leads; default: all partitions",
+    )
+    finishing.add_argument("--execute", action="store_true", help=EXECUTE)
+    finishing.set_defaults(run=_finish)
     for outcome, help_ in (
         (Outcome.ABORT, "end a hanging transaction; its records are never delivered"),
         (Outcome.COMMIT, "end a hanging transaction that its coordinator had committed"),
@@ -74,7 +93,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             required=True,
             help="where it begins, as find-hanging reports it",
         )
-        add("--execute", action="store_true", help="write the marker; default: print what would be done")
+        add("--execute", action="store_true", help=EXECUTE)
         ending.set_defaults(run=_end, outcome=outcome)
 
 
@@ -94,6 +113,44 @@ def _find_hanging(args: argparse.Namespace) -> ExitCode:
         }
         report_file.write(args.report, "transactions find-hanging", code, started, told)
     return code
+
+
+def _finish(args: argparse.Namespace) -> ExitCode:
+    with connect(_cluster(args), CLIENT) as client:
+        state = describe_cluster(client)
+        led = [each for each in state.partitions if args.leader in (None, each.leader)]
+        found = asking.find(client, led, silent=_silent(client, state))
+        decided = [each for each in found.hanging if each.can_be_finished]
+        finished = set(_finished(client, decided)) if args.execute else set()
+    left = tuple(each for each in found.hanging if each not in finished)
+    lines = transactions.findings(replace(found, hanging=left), moments.now())
+    for sentence in lines or ([] if finished else ["No transaction hangs."]):
+        print(sentence)
+    if decided and not args.execute:
+        print(f"Nothing was written. Add --execute to end {count(len(decided), 'transaction')} as decided.")
+    return ExitCode.INCOMPLETE if lines else ExitCode.DONE
+
+
+def _finished(client: Client, decided: Iterable[HangingTransaction]) -> Iterator[HangingTransaction]:
+    """End transactions as their coordinators decided; yield those that are ended, and say which are not."""
+    level = _transaction_version(client)
+    for each in decided:
+        try:
+            asking.end(client, each, each.outcome, level)
+        except Failed as error:
+            print(error)
+            continue
+        print(transactions.finished_sentence(each))
+        yield each
+
+
+def _transaction_version(client: Client) -> int:
+    known = features(client).get(FEATURE)
+    return known.level if known else 0
+
+
+def _silent(client: Client, state: Cluster) -> list[int]:
+    return [node for node in sorted(state.brokers) if silence(client, node)]
 
 
 def _search(
@@ -117,8 +174,7 @@ def _search(
     chosen = [
         each for each in state.partitions if each.topic in wanted and (not numbers or each.number in numbers)
     ]
-    silent = [node for node in sorted(state.brokers) if silence(client, node)]
-    return asking.find(client, chosen, silent=silent)
+    return asking.find(client, chosen, silent=_silent(client, state))
 
 
 def _entry(each: HangingTransaction) -> dict[str, Any]:
@@ -147,8 +203,7 @@ def _end(args: argparse.Namespace) -> ExitCode:
         if not args.execute:
             print(f"Nothing was written. Add --execute to {outcome.value} it.")
             return ExitCode.DONE
-        known = features(client).get(FEATURE)
-        asking.end(client, each, outcome, known.level if known else 0)
+        asking.end(client, each, outcome, _transaction_version(client))
     print(f"The transaction on {partition} is {outcome.done}.")
     if outcome is Outcome.ABORT:
         print(f"Its records among {count(each.end - args.start_offset, 'offset')} are never delivered.")

@@ -28,9 +28,9 @@ from aqueduct.ranges import Range
 
 WAIT_MILLISECONDS = 500  # of a broker that has nothing at the offset yet
 TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
-SAMPLES = 16  # ranges of which the first batches are fetched
-SAMPLE_BYTES = 256 << 10  # of each
-SAMPLE_SECONDS = 5  # that are waited for all of them
+SAMPLES = 16  # topics, at most; of each, the first batches of one range are fetched
+SAMPLE_BYTES = 256 << 10  # fetched of each range
+SAMPLE_SECONDS = 5  # to wait for all samples together
 
 
 @dataclass(frozen=True)

@@ -113,10 +113,20 @@ class HangingTransaction:
         own tool.
         """
         epoch = self.found.producer_epoch
-        passed = self.transactional_id is None or self.transactional_id.producer_epoch > epoch
-        if level >= EPOCHS_CHANGE_SINCE and passed and epoch < HIGHEST_EPOCH:
+        if level >= EPOCHS_CHANGE_SINCE and self._is_past and epoch < HIGHEST_EPOCH:
             return epoch + 1, level
         return epoch, 0
+
+    @property
+    def _is_past(self) -> bool:
+        """Tell whether no producer has its epoch any more, so no later transaction can be taken for it."""
+        known = self.transactional_id
+        return known is None or known.producer_epoch > self.found.producer_epoch
+
+    @property
+    def can_be_finished(self) -> bool:
+        """Tell whether its marker may be written without asking anyone: it is decided, and past."""
+        return self.decision is not None and self._is_past
 
     @property
     def outcome(self) -> Outcome:
@@ -278,6 +288,15 @@ def hanging_sentence(each: HangingTransaction) -> str:
         f"{found.start_offset} (first record {moments.text(each.start_time)}), and its coordinator will not "
         f"end it. Read-committed consumers do not get {count(each.end - found.start_offset, 'offset')} "
         f"from there on.{waiting} {_decided(each)} Run `{each.command}`."
+    )
+
+
+def finished_sentence(each: HangingTransaction) -> str:
+    """Return what is said of a transaction that is ended as its coordinator had decided."""
+    found = each.found
+    return (
+        f"{found.partition}: the transaction of {_producer(each)} from offset {found.start_offset} on is "
+        f"{each.outcome.done}. {_decided(each)} Its marker was missing."
     )
 
 

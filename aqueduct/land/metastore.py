@@ -31,9 +31,10 @@ PARTITIONS = 500  # in one call
 ALL = -1  # partitions
 METADATA, BEFORE = "metadata_location", "previous_metadata_location"  # properties of an Iceberg table
 AGENT = "aqueduct land"  # who locks
-LOCK_SECONDS = 20.0
+LOCK_SECONDS = 20.0  # of waiting for another program's lock
 LOCK_PAUSE = 0.2
 DEAD_SECONDS = 60  # after which a lock of ours, which is kept for a moment, is a dead run's
+OUR_LOCK_SECONDS = DEAD_SECONDS + LOCK_SECONDS  # of waiting for a lock of ours: a dead run's ends meanwhile
 # The metastore would count files and bytes now, and readers plan their joins by them for ever. Of a table it
 # leaves that if it is told so; of a partition, if all are there: -1 is unknown. Hive 4 has the third, too.
 NO_STATISTICS = {"DO_NOT_UPDATE_STATS": "true"}
@@ -195,11 +196,11 @@ class Metastore:
         # Not twice: a lock whose answer was lost would be waited for.
         answer = self._ask(lambda client: client.lock(asked), once=True)
         lock = answer.lockid
-        ends = time.monotonic() + LOCK_SECONDS
+        began = time.monotonic()
         try:
             while answer.state == hive.LockState.WAITING:
-                holder = self._holder(table, lock)
-                if time.monotonic() > ends:
+                holder, is_foreign = self._holder(table, lock)
+                if time.monotonic() - began > (LOCK_SECONDS if is_foreign else OUR_LOCK_SECONDS):
                     raise Failed(f"{self} has {table.full_name} locked for {holder or 'another one'}.")
                 time.sleep(LOCK_PAUSE)
                 answer = self._ask(lambda client: client.check_lock(hive.CheckLockRequest(lockid=lock)))
@@ -217,8 +218,8 @@ class Metastore:
         with suppress(Failed):
             self._unlock(lock)
 
-    def _holder(self, table: HiveTable, mine: int) -> str | None:
-        """Return who has a table's lock; take it from a run of ours that died with it.
+    def _holder(self, table: HiveTable, mine: int) -> tuple[str, bool]:
+        """Return who has a table's lock, and whether it is foreign; take it from a run of ours that died.
 
         Nobody else does: a metastore without Hive's compactor lets no lock end.
         """
@@ -232,8 +233,8 @@ class Metastore:
             if each.agentInfo == AGENT and now - _seen(each) > DEAD_SECONDS * 1000:
                 self._unlock(each.lockid)
             elif each.state == hive.LockState.ACQUIRED:
-                return f"{each.user}@{each.hostname}"
-        return None
+                return f"{each.user}@{each.hostname}", each.agentInfo != AGENT
+        return "", False
 
     def _unlock(self, lock: int) -> None:
         with suppress(_Absent):

@@ -21,7 +21,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class Shrunk:
-    """A topic of which the newest snapshot has far less than what would go."""
+    """A topic that has far fewer bytes in the newest snapshot than would be removed."""
 
     topic: str
     goes: int  # bytes that would go, of the generation that has most of them
@@ -41,9 +41,9 @@ class Swept:
     parts: dict[tuple[str, str], Amount] = field(default_factory=dict)
 
     def shrunk(self) -> tuple[Shrunk, ...]:
-        """Return topics of which the newest snapshot has less than half of what would go.
+        """Return topics that have less than half as many bytes in the newest snapshot as would be removed.
 
-        What would go is that of one generation: each of many is a whole copy of its topic.
+        Only the largest generation counts, because each generation is a whole copy of its topic.
         """
         most: dict[str, int] = {}
         for (topic, _), amount in self.parts.items():

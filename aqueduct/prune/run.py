@@ -51,7 +51,7 @@ class PruneOrder:
     private_keys: "tuple[ReceiverKey, ...]" = ()  # that open encrypted manifests
     copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests say
     wrong_clock: frozenset[int] = frozenset()  # snapshots of hosts whose clocks were wrong
-    allow_less: bool = False  # also remove data of topics of which the newest snapshot has far less
+    allow_less: bool = False  # also remove data of a topic that has far less in the newest snapshot
 
 
 def prune(order: PruneOrder) -> PruneOutcome:

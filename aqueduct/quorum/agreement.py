@@ -1,7 +1,7 @@
 """The plan that an operator has read, and what the plan of the confirmed run loses beside it. Pure.
 
-Brokers write between both plans, and a run that was cut short goes on with what it had begun: neither is a
-reason to refuse. Losses that nobody has read are, and other metadata.
+Two differences are no reason to refuse: brokers write between the two plans, and a run that was interrupted
+continues. A loss that nobody has read is a reason, and so are other metadata.
 """
 
 from collections.abc import Iterator, Mapping

@@ -103,9 +103,9 @@ def _wanted(
 
 
 def _moves(client: Client, wanted: GroupPositions, shares: Set[str]) -> tuple[dict[str, list[Move]], LeftOut]:
-    """Return where each group goes on: where it was, or the nearest record that its partition still has.
+    """Return the new positions of each group: the backed-up one, or the nearest record that still exists.
 
-    Partitions that do not tell which records they have are left out.
+    Partitions that do not answer which records they have are skipped.
     """
     partitions = {at for mine in wanted.values() for at in mine}
     unanswered: dict[TopicPartition, KafkaError] = {}

@@ -60,7 +60,7 @@ class Rewrapped(NamedTuple):
 
     wrapped: int  # keys that were not wrapped for just these recipients before
     keys: int  # in the store
-    planted: tuple[str, ...]  # objects of keys that were not made with the key, and are no use
+    planted: tuple[str, ...]  # paths of key objects that were written without the key, so nobody can use them
 
 
 class Keyring:

@@ -42,7 +42,7 @@ def keys(store: Path, old: Pair) -> list[DataKey]:
 
 
 def plant(store: Path, key: DataKey, number: int, *recipients: Pair, content: bytes | None = None) -> Path:
-    """Write an object that says that a key is wrapped for recipients, as one can who has no key at all."""
+    """Write an object that claims to wrap a key for recipients; this needs no key."""
     garbage = base64.b64encode(bytes(1200)).decode()
     wrapped = [[each.fingerprint, garbage] for each in recipients]
     told = json.dumps({"format": 1, "kind": key.kind, "wrapped": wrapped}).encode()

@@ -108,6 +108,20 @@ def test_a_lock_of_another_program_is_waited_for(thought: Thought, monkeypatch: 
     assert thought.read() == (2, ["2"])
 
 
+def test_a_dead_run_s_lock_is_waited_for_longer_than_another_program_s(
+    thought: Thought, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updater = thought.updater()
+    updater.follow(thought.table, thought.state(1, [1]))
+    monkeypatch.setattr(metastores, "LOCK_SECONDS", 0)
+    monkeypatch.setattr(metastores, "DEAD_SECONDS", 2)
+    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
+    with client(thought.metastore) as hive:
+        hive.lock(ttypes.LockRequest([what], user="land", hostname="here", agentInfo=metastores.AGENT))
+    updater.follow(thought.table, thought.state(2, [2]))
+    assert thought.read() == (2, ["2"])
+
+
 def test_a_round_without_news_asks_for_nothing(thought: Thought) -> None:
     catalogue = Catalogue([("127.0.0.1", thought.metastore.port)], thought.folder.as_uri())
     assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
@@ -341,7 +355,7 @@ def test_nobody_comes_between_a_change_that_is_late_and_its_lock(
     with pytest.raises(Away, match="does not answer"):
         slow.follow(thought.table, thought.state(2, [1, 2]))
     with monkeypatch.context() as patch:
-        patch.setattr(metastores, "LOCK_SECONDS", 0)
+        patch.setattr(metastores, "OUR_LOCK_SECONDS", 0)
         with pytest.raises(Failed, match="locked for"):
             other.follow(thought.table, thought.state(3, [1, 3]))
     between.release()

@@ -197,21 +197,24 @@ def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_l
                 clients.wait_for("its leader", lambda name=name: clients.led(asked, name, 1), SECONDS)
             producer = clients.transaction(first, topic, ["first"], "commit", **{"transactional.id": "shop"})
             clients.settle(first, topic)
-            producer.begin_transaction()
-            clients.write(producer, topic, ["second"])
-            producer.flush()
-            second.kill()
 
             def leaderless() -> bool:
                 return clients.metadata(asked).topics[topic].partitions[0].leader < 0
 
-            clients.wait_for("the end of broker 2", leaderless)
-            producer.commit_transaction()
-            code, said = say(capsys, first, "transactions", "find-hanging", "--topic", topic)
-            assert code == 3
-            assert f"Whether transactions hang on {topic}-0 is not known" in said
-            second.start()
-            clients.wait_for("its leader", lambda: clients.led(asked, topic, 1))
+            def leave_without_marker(value: bytes) -> None:
+                producer.begin_transaction()
+                clients.write(producer, topic, [value])
+                producer.flush()
+                second.kill()
+                clients.wait_for("the end of broker 2", leaderless)
+                producer.commit_transaction()
+                code, said = say(capsys, first, "transactions", "find-hanging", "--topic", topic)
+                assert code == 3
+                assert f"Whether transactions hang on {topic}-0 is not known" in said
+                second.start()
+                clients.wait_for("its leader", lambda: clients.led(asked, topic, 1))
+
+            leave_without_marker(b"second")
             commit_offset(first, "desk", topic, 2)
 
             code, said = say(capsys, first, "doctor", "cluster")
@@ -222,6 +225,10 @@ def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_l
             assert "Waiting for it: group desk. The coordinator committed it at 20" in said
             command = "transactions commit --topic orders --partition 0 --start-offset 2"
             assert f"Run `aqueduct {command}`." in said
+            finish = ("transactions", "finish", "--leader", "2")
+            code, said = say(capsys, first, *finish, "--execute")
+            assert (code, f"Run `aqueduct {command}`." in said) == (3, True), "its producer has the epoch yet"
+            assert read_values(first, topic) == [b"first"]
             code, said = say(capsys, first, "transactions", "abort", *on(topic, 2), "--execute")
             assert (code, "loses acknowledged records" in said) == (2, True)
             assert read_values(first, topic) == [b"first"]
@@ -234,3 +241,18 @@ def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_l
             producer.commit_transaction()
             clients.settle(first, topic)
             assert read_values(first, topic) == [b"first", b"second", b"third"]
+
+            leave_without_marker(b"fourth")
+            clients.transaction(first, topic, [], "leave", **{"transactional.id": "shop"}).abort_transaction()
+            assert say(capsys, first, "transactions", "finish", "--leader", "1") == (
+                0,
+                "No transaction hangs.\n",
+            )
+            code, said = say(capsys, first, *finish)
+            assert (code, "Add --execute to end 1 transaction as decided." in said) == (3, True)
+            assert read_values(first, topic) == [b"first", b"second", b"third"]
+            code, said = say(capsys, first, *finish, "--execute")
+            assert code == 0, said
+            assert "is committed. The coordinator committed it at 20" in said
+            assert read_values(first, topic) == [b"first", b"second", b"third", b"fourth"]
+            assert say(capsys, first, *finish, "--execute") == (0, "No transaction hangs.\n")
