@@ -18,9 +18,19 @@ from aqueduct.estate.model import Flow, members, read_all_flows, site_names
 # Bounds of what never ends by itself: a busy machine is ten times slower.
 READ_SECONDS = 1800
 RUN_SECONDS = 600
+LINES, WORD = 5, 80  # of what a failed command printed; longer arguments are programs
 METRICS = (
     "import urllib.request as r; print(r.urlopen('http://127.0.0.1:%d/metrics', timeout=60).read().decode())"
 )
+
+
+class HostCommandError(subprocess.CalledProcessError):
+    """A command of a host failed; says what it printed last."""
+
+    def __str__(self) -> str:
+        said = (self.stderr or self.stdout or "").strip().splitlines()
+        program = next((each for each in self.cmd[4:] if len(each) < WORD), "")
+        return f"{program} on {self.cmd[3]} ended with {self.returncode}: {' | '.join(said[-LINES:])}"
 
 
 @dataclass(frozen=True)
@@ -83,10 +93,13 @@ class Lab:
         self, host: str, *command: str, check: bool = True, stdin: str = "", seconds: float = RUN_SECONDS
     ) -> subprocess.CompletedProcess[str]:
         """Run a command in a host, as root."""
-        return subprocess.run(
+        done = subprocess.run(
             self.command(host, *command),
-            check=check, capture_output=True, text=True, timeout=seconds, input=stdin,
+            check=False, capture_output=True, text=True, timeout=seconds, input=stdin,
         )  # fmt: skip
+        if check and done.returncode:
+            raise HostCommandError(done.returncode, done.args, done.stdout, done.stderr)
+        return done
 
     def journal(self, host: str, *which: str) -> str:
         """Return messages of a host's journal, by options of journalctl, also those not written to it yet."""
