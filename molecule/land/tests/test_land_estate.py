@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import ExitStack
 from datetime import datetime
 
 import pytest
@@ -226,22 +227,23 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
         for file in commit["added"]
         if file["path"] not in removed and not file["table"]
     ]
-    taken, other = live[:2]
-    folder = "/lake/flights/departures"
-    try:
-        lake.ask("move", f"{folder}/{taken['path']}", "/lake/taken.orc")
+    # Of a file that is larger than what was committed, its size is named instead.
+    other, taken = sorted(live[:2], key=lambda file: file["bytes"])
+    place, others = (f"/lake/flights/departures/{each['path']}" for each in (taken, other))
+    aside = "/lake/taken.orc"
+    with ExitStack() as back:
+        lake.ask("move", place, aside)
+        back.callback(lake.ask, "move", aside, place)
         code, said = estate.land("verify").ended()
         assert code == 3, said
         assert "NOT as its topics are" in said
         assert f"{taken['path']}: the store has no object of that name" in said
         assert "Missing: flights-" in said
-        lake.ask("move", f"{folder}/{other['path']}", f"{folder}/{taken['path']}")
+        lake.ask("move", others, place)
+        back.callback(lake.ask, "move", place, others)
         code, said = estate.land("verify").ended()
         assert code == 3, said
         assert f"{taken['path']}: it is not what was committed" in said
-        lake.ask("move", f"{folder}/{taken['path']}", f"{folder}/{other['path']}")
-    finally:
-        lake.ask("move", "/lake/taken.orc", f"{folder}/{taken['path']}")
     code, said = estate.land("verify").ended()
     assert code == 0, said
 
