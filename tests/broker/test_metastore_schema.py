@@ -18,7 +18,7 @@ from servers.process import Process, binary
 
 ROOT = Path(__file__).parents[2]
 ROLE = ROOT / "roles/hive_metastore"
-# As the role's `configure.yml` has it, but for the unit, which this machine has not.
+# As the role's `configure.yml` has it, but for the unit and the sandbox, which need systemd.
 PLAY = [
     {
         "hosts": "localhost",
@@ -74,7 +74,7 @@ class Schema:
         given = {
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "_hive_metastore_tool": schema_tool(self.conf),
+            "_hive_metastore_sandboxed_tool": schema_tool(self.conf),
             "_hive_metastore_dump": [*self.program("pg_dump"), "--format=custom"],
             "_hive_metastore_dumps": str(self.folder / "dumps"),
             "_hive_metastore_dumper": "root",
