@@ -47,6 +47,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[RestoreOrder]]:
         raise Refused("usage-error", "This is all that the test wants.")
 
     packed.clear()
+    job_files.forget()  # what verbs of other tests left in this process
     monkeypatch.setattr(run, "main", main)
     yield orders
     job_files.forget()
