@@ -174,8 +174,12 @@ def _appending(job: Job, there: Mapping[str, Topic]) -> str:
         found = continuation.continued(job.plan, job.snapshot.manifest.store, there, job.others)
     except Refused:
         return ""
-    lacking = "writes only the records that those restores lack" if found else "adds all records"
-    return f", or pass --append, which {lacking}"
+    if found:
+        return ", or pass --append, which writes only the records that those restores lack"
+    return (
+        ", or pass --append, which adds all records after these; a mirror that has read these may then get "
+        "restored records twice, and the report lists which"
+    )
 
 
 def doubled(job: Job) -> tuple[Warned, ...]:
