@@ -30,6 +30,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka.errors import KafkaError
+
 from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
 from aqueduct.errors import ExitCode, Failed, Refused, left_out_entries
@@ -138,10 +140,12 @@ def _finished(client: Client, decided: Iterable[HangingTransaction]) -> Iterator
         try:
             asking.end(client, each, each.outcome, level)
         except Failed as error:
-            print(error)
-            continue
-        print(transactions.finished_sentence(each))
-        yield each
+            print(error.labelled)
+        except KafkaError as error:
+            print(f"{each.found.partition}: its leader refused the marker: {error}")
+        else:
+            print(transactions.finished_sentence(each))
+            yield each
 
 
 def _transaction_version(client: Client) -> int:

@@ -13,6 +13,7 @@ from clients import SECONDS, unique
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
 from hanging import UNVERIFIED, Forgotten, hang, one_record
+from kafka.errors import InvalidProducerEpochError
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as raw
@@ -251,6 +252,15 @@ def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_l
             code, said = say(capsys, first, *finish)
             assert (code, "Add --execute to end 1 transaction as decided." in said) == (3, True)
             assert read_values(first, topic) == [b"first", b"second", b"third"]
+            with pytest.MonkeyPatch.context() as patched:
+
+                def refused(*_: Any) -> None:
+                    raise InvalidProducerEpochError
+
+                patched.setattr(asking, "end", refused)
+                code, said = say(capsys, first, *finish, "--execute")
+            assert (code, "its leader refused the marker" in said) == (3, True), said
+            assert f"{topic}-0 has a hanging transaction" in said
             code, said = say(capsys, first, *finish, "--execute")
             assert code == 0, said
             assert "is committed. The coordinator committed it at 20" in said
