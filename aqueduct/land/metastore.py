@@ -219,9 +219,9 @@ class Metastore:
             self._unlock(lock)
 
     def _holder(self, table: HiveTable, mine: int) -> tuple[str, bool]:
-        """Return who has a table's lock, and whether it is foreign; take it from a run of ours that died.
+        """Return the holder of a table's lock ("": unknown), and whether it is another program.
 
-        Nobody else does: a metastore without Hive's compactor lets no lock end.
+        Remove the locks of our runs that died: without Hive's compactor, a metastore ends no lock.
         """
         asked = hive.ShowLocksRequest(dbname=table.database, tablename=table.name)
         locks = self._ask(lambda client: client.show_locks(asked)).locks or []

@@ -1,7 +1,7 @@
 """The plan that an operator has read, and what the plan of the confirmed run loses beside it. Pure.
 
-Two differences are no reason to refuse: brokers write between the two plans, and a run that was interrupted
-continues. A loss that nobody has read is a reason, and so are other metadata.
+Allowed differences: what brokers wrote between the two plans, and what an interrupted run has already done.
+Refused: a loss that is not in the plan that was read, and other metadata.
 """
 
 from collections.abc import Iterator, Mapping

@@ -227,7 +227,7 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
         for file in commit["added"]
         if file["path"] not in removed and not file["table"]
     ]
-    # Of a file that is larger than what was committed, its size is named instead.
+    # The smaller file replaces the larger one: of a file that is too large, `land verify` reports the size.
     other, taken = sorted(live[:2], key=lambda file: file["bytes"])
     place, others = (f"/lake/flights/departures/{each['path']}" for each in (taken, other))
     aside = "/lake/taken.orc"
