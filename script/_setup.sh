@@ -166,8 +166,8 @@ have_controller() {
 # Hosts of labs start with the software that the controller would bring to each of them.
 have_lab_image() {
     local made_of
-    made_of=$(cat locks/*.txt artifacts/* roles/{hdfs,kafka,object_store,zookeeper}/defaults/main.yml roles/artifact/*/*.yml \
-        roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py plugins/module_utils/*.py \
+    made_of=$(cat locks/{base,connect,diode,spark}.txt artifacts/* roles/{hdfs,kafka,object_store,zookeeper}/defaults/main.yml \
+        roles/artifact/*/*.yml roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py plugins/module_utils/*.py \
         playbooks/lab_image.yml | sha256sum)
     export AQUEDUCT_LAB_IMAGE=aqueduct-hosts:${made_of:0:12}
     mkdir -p "$AQUEDUCT_CACHE"
