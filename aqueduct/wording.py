@@ -1,6 +1,7 @@
 """Sentences about many things: name a few, count the rest."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 COLUMNS = 120  # of a page
 NAME_COLUMNS = 56  # of a topic in a table: it may have 249 letters
@@ -12,6 +13,13 @@ def some(names: Iterable[object], limit: int = 5) -> str:
     every = [str(name) for name in names]
     more = f" and {len(every) - limit:,} more" if len(every) > limit else ""
     return ", ".join(every[:limit]) + more
+
+
+def place(path: str, line: int | None = None) -> str:
+    """Name a line of a file, or the file, as seen from the working directory where it is below that."""
+    here, file = Path.cwd(), Path(path)
+    shown = str(file.relative_to(here)) if file.is_relative_to(here) else path
+    return f"{shown}:{line}" if line else shown
 
 
 def count(number: int, noun: str) -> str:

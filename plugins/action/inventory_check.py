@@ -18,9 +18,10 @@ from ansible.utils.vars import load_extra_vars
 
 from aqueduct.controller import certificates
 from aqueduct.estate.check import Repository, check
-from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown, place
+from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown
 from aqueduct.estate.check.settings import Definitions
 from aqueduct.estate.check.variables import Roles
+from aqueduct.wording import place
 
 
 class ActionModule(ActionBase):

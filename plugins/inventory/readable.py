@@ -14,7 +14,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import AnsibleVaultError
 from ansible.plugins.inventory import BaseFileInventoryPlugin
 
-from aqueduct.estate.check.inventory import place
+from aqueduct.wording import place
 
 DOCUMENTATION = """
 name: readable

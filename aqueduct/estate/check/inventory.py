@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
-from pathlib import Path as FilePath
 from typing import Any
 
 from aqueduct.estate.model import SITE_PREFIX, Groups, site_names
@@ -125,13 +124,6 @@ class Inventory:
         name = next(name for name in self.groups if name == group)
         where = self.origin(name) or next(map(self.declared, self.groups[group]), "the inventory")
         return Finding(where, group, sentence, is_warning)
-
-
-def place(path: str, line: int | None = None) -> str:
-    """Name a line of a file, or the file, as seen from the working directory where it is below that."""
-    here, file = FilePath.cwd(), FilePath(path)
-    shown = str(file.relative_to(here)) if file.is_relative_to(here) else path
-    return f"{shown}:{line}" if line else shown
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
