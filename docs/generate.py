@@ -104,6 +104,13 @@ def table(rows: list[list[str]]) -> str:
 def cli_page() -> Iterator[str]:
     yield "# The command line"
     yield "Made by `script/docs` from `--help`. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
+    yield (
+        "Each verb reads its options from a YAML file, too: `--config FILE`. Its keys are the long options "
+        "without their dashes. A switch has the value `true` or `false`; several values are a list. Options "
+        "of the command line replace those of the file, and unknown keys are refused."
+    )
+    example = "bootstrap-servers: localhost:9092\nstore: s3://backup/pro1\ntopics: [orders, payments]"
+    yield f"```yaml\n{example}\n```"
     parser = build_parser()
     for command in commands(parser):
         usage, _, rest = command_help(parser, command).partition("\n\n")

@@ -17,7 +17,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 import aqueduct
-from aqueduct.cli import report_file
+from aqueduct.cli import config_file, report_file
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.wording import printable
 
@@ -49,8 +49,8 @@ VERBS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
         self.set_defaults(prog=self.prog)  # of the parser of the verb, or of its command
 
     def error(self, message: str) -> NoReturn:
@@ -69,6 +69,7 @@ def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
             command.description = module.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             module.add_arguments(command)
+            config_file.add_option(command)
             if hasattr(module, "run"):
                 command.set_defaults(run=module.run)
     return parser
@@ -82,7 +83,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     started = datetime.now(UTC)
     args = argparse.Namespace()
     try:
-        args = build_parser(argv[:1]).parse_args(argv)
+        parser = build_parser(argv[:1])
+        args = parser.parse_args(config_file.expanded(parser, argv))
         code = int(args.run(args))
         sys.stdout.flush()
     except AqueductError as error:

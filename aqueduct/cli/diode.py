@@ -46,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for name, kind, runs, summary in ends:
         command = commands.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
-        command.add_argument("file", nargs="?", type=Path, metavar="FILE", default=None, help="of options")
-        command.add_argument("--config", type=Path, metavar="FILE", default=None, help="the same")
+        help_ = "file of these options, YAML or .properties"
+        command.add_argument("--config", type=Path, metavar="FILE", default=None, help=help_)
         for each in options.known(kind):
             command.add_argument(
                 *_spellings(each.kebab, each.camel),
@@ -88,10 +88,8 @@ def _from_options(kind: type[Common], run: Run) -> Callable[[argparse.Namespace]
         given = {
             name.removeprefix("of_"): value for name, value in vars(args).items() if name.startswith("of_")
         }
-        if args.file and args.config:
-            raise Refused(f"FILE {args.file} and --config {args.config} are the same option; leave one.")
         with diode_packages():
-            settings = options.build(kind, args.config or args.file, os.environ, given, _warn)
+            settings = options.build(kind, args.config, os.environ, given, _warn)
             _log(settings)
             return run(settings, args)
 

@@ -28,6 +28,36 @@ COMMAND_LINE = (
         fix="Remove one of the options.",
     ),
     DeclaredMessage(
+        id="config-file-unreadable",
+        area=Area.COMMAND_LINE,
+        meaning="The file of `--config` does not exist, cannot be read, or is not UTF-8.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="config-file-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="The file of `--config` is not YAML, or not a mapping of options to values.",
+        fix="Write one `option: value` on each line.",
+    ),
+    DeclaredMessage(
+        id="config-option-unknown",
+        area=Area.COMMAND_LINE,
+        meaning="The file of `--config` has a key that is not a long option of the verb.",
+        fix="Correct the key. `aqueduct VERB --help` lists the options; leave out their dashes.",
+    ),
+    DeclaredMessage(
+        id="config-option-repeated",
+        area=Area.COMMAND_LINE,
+        meaning="The file of `--config` has a key twice.",
+        fix="Remove one of the lines. For several values, write a list.",
+    ),
+    DeclaredMessage(
+        id="config-value-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A value in the file of `--config` cannot be used.",
+        fix="Correct the value in the line that the message names.",
+    ),
+    DeclaredMessage(
         id="time-window-empty",
         area=Area.COMMAND_LINE,
         meaning="`--from-time` is later than `--to-time`, so no record can be between them.",

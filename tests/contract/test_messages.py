@@ -32,7 +32,7 @@ UNIDENTIFIED = {
     "cli/backup.py": 2,
     "cli/declared.py": 3,
     "cli/dedup.py": 1,
-    "cli/diode.py": 3,
+    "cli/diode.py": 2,
     "cli/dlq.py": 2,
     "cli/doctor.py": 5,
     "cli/drill.py": 2,

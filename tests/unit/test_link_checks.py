@@ -88,12 +88,6 @@ def test_a_clock_that_can_be_right() -> None:
     outlet.check_clock()
 
 
-def test_a_file_that_is_named_twice(keys: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Refuse both: neither is read, so neither wins."""
-    assert main(["diode", "upstream", "a.yml", "--config", "b.yml"]) == ExitCode.REFUSED
-    assert "FILE a.yml and --config b.yml are the same option" in capsys.readouterr().err
-
-
 def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> None:
     for twice in (
         ["--eps=1", "--eps=1"],

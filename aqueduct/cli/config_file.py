@@ -1,0 +1,161 @@
+"""Options of a verb from a file of YAML: `--config FILE`.
+
+The keys are the verb's long options without their dashes. An option of the command line replaces that of
+the file.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aqueduct.errors import Refused
+
+if TYPE_CHECKING:
+    from yaml import Node
+
+OPTION = "--config"
+FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+
+
+class _Expanded(argparse.Action):
+    """`--config`, when the options of its file stand on the command line already."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, _: Any = None) -> None:
+        setattr(namespace, self.dest, values)
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add `--config` to a verb, or to each of its commands that has none of its own."""
+    commands = _commands(parser)
+    for command in commands.values():
+        add_option(command)
+    if not commands and OPTION not in parser._option_string_actions:
+        help_ = "YAML file of these options; those of the command line replace the file's"
+        parser.add_argument(OPTION, metavar="FILE", action=_Expanded, help=help_)
+
+
+def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with the options of the file that `--config` names; Refused if it can't be used.
+
+    `parser`: of all verbs. Its checks then hold for the file's options, too.
+    """
+    verb, own = _verb(parser, arguments)
+    if not isinstance(verb._option_string_actions.get(OPTION), _Expanded):
+        return [*arguments]
+    finder = argparse.ArgumentParser(prog=verb.prog, add_help=False, allow_abbrev=False)
+    finder.error = verb.error  # type: ignore[method-assign] # refuses as the verb does
+    finder.add_argument(OPTION, type=Path)
+    file = finder.parse_known_args(own)[0].config
+    if file is None:
+        return [*arguments]
+    options = list(_options(file, verb, given={word.partition("=")[0] for word in own}))
+    end = len(arguments) - (len(own) - own.index("--") if "--" in own else 0)
+    return [*arguments[:end], *options, *arguments[end:]]
+
+
+def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iterator[str]:
+    """Yield a file's options as words of a command line, without those that the command line replaces.
+
+    `given`: the options of the command line. They also replace what they exclude.
+    """
+    actions = {word.removeprefix("--"): action for word, action in _long_options(verb)}
+    replaced = [action for word, action in verb._option_string_actions.items() if word in given]
+    for group in verb._mutually_exclusive_groups:
+        if any(action in group._group_actions for action in replaced):
+            replaced += group._group_actions
+    lines: dict[str, int] = {}
+    for key, value in _entries(file):
+        name, place = str(key.value), f"{file}, line {key.start_mark.line + 1}"
+        if name not in actions:
+            close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
+            remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
+            raise Refused("config-option-unknown", f"{place}: there is no option {name}; {remedy}")
+        if name in lines:
+            raise Refused(
+                "config-option-repeated", f"{place}: {name} stands in line {lines[name]}, too; leave one."
+            )
+        lines[name] = key.start_mark.line + 1
+        words = _words(name, actions[name], value, place)
+        if actions[name] not in replaced:
+            yield from words
+
+
+def _long_options(verb: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
+    for word, action in verb._option_string_actions.items():
+        if word.startswith("--") and word not in (OPTION, "--help"):
+            yield word, action
+
+
+def _entries(file: Path) -> "list[tuple[Node, Node]]":
+    """Return keys and values with their lines; no value is converted: 2026-01-31 stays a text."""
+    import yaml  # a tenth of a second, which verbs without a file don't wait for
+
+    try:
+        root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise Refused("config-file-unreadable", f"{OPTION} {file} can't be read: {reason}.") from None
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+        line = f", line {mark.line + 1}" if mark else ""
+        raise Refused("config-file-invalid", f"{file}{line} is not YAML: {problem or error}.") from None
+    if root is None:
+        return []
+    if not isinstance(root, yaml.MappingNode):
+        raise Refused("config-file-invalid", f"{file} must be a mapping; write lines `option: value`.")
+    return list(root.value)
+
+
+def _words(name: str, action: argparse.Action, node: "Node", place: str) -> list[str]:
+    """Return an option of the file as words of a command line; Refused if it can't have that value."""
+    import yaml
+
+    if action.nargs == 0:
+        if (on := FLAGS.get(str(node.value).lower())) is None:
+            raise Refused("config-value-invalid", f"{place}: {name} is a switch; write true or false.")
+        return [f"--{name}"] if on else []
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    if any(not isinstance(each, yaml.ScalarNode) or each.tag.endswith(":null") for each in nodes):
+        raise Refused("config-value-invalid", f"{place}: {name} needs a value, or a list of values.")
+    values = [str(each.value) for each in nodes]
+    if not isinstance(action, argparse._AppendAction):
+        if len(values) > 1 and any("," in value for value in values):
+            raise Refused("config-value-invalid", f"{place}: a value of the list {name} has a comma.")
+        values = [",".join(values)]
+    for value in values:
+        if problem := _problem(action, value):
+            raise Refused("config-value-invalid", f"{place}: {name}: {problem}.")
+    return [f"--{name}={value}" for value in values]
+
+
+def _problem(action: argparse.Action, text: str) -> str:
+    """Say why argparse would not take a value, while the line of the file is known."""
+    convert: Callable[[str], Any] = action.type if callable(action.type) else str
+    try:
+        value = convert(text)
+    except argparse.ArgumentTypeError as error:
+        return str(error).rstrip(".")
+    except (TypeError, ValueError):
+        return f"{text!r} is no possible value"
+    if action.choices is None or value in action.choices:
+        return ""
+    return f"{text!r} is none of {', '.join(map(str, action.choices))}"
+
+
+def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def _verb(
+    parser: argparse.ArgumentParser, arguments: Sequence[str]
+) -> tuple[argparse.ArgumentParser, list[str]]:
+    """Return the parser of the verb, or of its command, and the arguments after its name."""
+    own = [*arguments]
+    while own and own[0] in (commands := _commands(parser)):
+        parser = commands[own.pop(0)]
+    return parser, own
