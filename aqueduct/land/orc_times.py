@@ -11,7 +11,7 @@ pyarrow writes with ORC's C++ library, which differs in three ways (decision 004
   files must not say so.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +38,8 @@ class Unwritable(Exception):
     """The end of a file that would have a time for which ORC has no word."""
 
 
-def unwritable(values: pa.Array, *, iceberg: bool) -> tuple[Mask, str]:
-    """Return which days and times no reader would find again, and why the first of them is one.
-
-    Values of other types are none.
-    """
+def unwritable(values: pa.Array, *, iceberg: bool) -> Mapping[str, Mask]:
+    """Return which days and times no reader would find again, by the reason; other types have none."""
     none = np.zeros(len(values), np.bool_)
     if pa.types.is_date(values.type):
         days = values.view(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
@@ -54,28 +51,28 @@ def unwritable(values: pa.Array, *, iceberg: bool) -> tuple[Mask, str]:
         last_second = (ticks < 0) & (ticks >= -second) & (nanos > CARRIED)
         days = ticks // (86_400 * second)
     else:
-        return none, ""
+        return {}
     lost = none if iceberg else (days >= LOST.start) & (days < LOST.stop)
-    return last_second | lost, LAST_SECOND if last_second.any() else LOST_DAYS
+    return {reason: mask for reason, mask in ((LAST_SECOND, last_second), (LOST_DAYS, lost)) if mask.any()}
 
 
-def unwritable_rows(values: pa.Array, *, iceberg: bool) -> tuple[Mask, str]:
-    """Return which rows have such a day or time, an array's items as well, and why the first one has."""
+def unwritable_rows(values: pa.Array, *, iceberg: bool) -> Mapping[str, Mask]:
+    """Return which rows have such a day or time, an array's items as well, by the reason."""
     if not pa.types.is_list(values.type):
         return unwritable(values, iceberg=iceberg)
-    wrong, why = unwritable(values.flatten(), iceberg=iceberg)
-    rows = np.zeros(len(values), np.bool_)
-    rows[pc.list_parent_indices(values).to_numpy()[wrong]] = True
-    return rows, why
+    rows_of_items = pc.list_parent_indices(values).to_numpy()
+    return {
+        reason: np.isin(np.arange(len(values)), rows_of_items[items])
+        for reason, items in unwritable(values.flatten(), iceberg=iceberg).items()
+    }
 
 
 def check(table: pa.Table, *, iceberg: bool) -> None:
     """Unwritable if a reader would find another time than the table has."""
     for name, column in zip(table.column_names, table.columns, strict=True):
         for chunk in column.chunks:
-            wrong, why = unwritable_rows(chunk, iceberg=iceberg)
-            if wrong.any():
-                raise Unwritable(f"{name} {why}")
+            for reason in unwritable_rows(chunk, iceberg=iceberg):
+                raise Unwritable(f"{name} {reason}")
 
 
 def has_early_fractions(table: pa.Table) -> bool:

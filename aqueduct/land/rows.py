@@ -134,10 +134,10 @@ def _note_unwritable(
     column: Column, values: pa.Array, kind: TableKind, fits: times.Mask, misfits: dict[int, str]
 ) -> None:
     """Note which rows have a time that a file of ORC can't have; they fit no more."""
-    wrong, why = orc_times.unwritable_rows(values, iceberg=kind is TableKind.ICEBERG)
-    for row in np.flatnonzero(fits & wrong).tolist():
-        misfits[row] = f"{column.origin} {why}"
-        fits[row] = False
+    for reason, wrong in orc_times.unwritable_rows(values, iceberg=kind is TableKind.ICEBERG).items():
+        for row in np.flatnonzero(fits & wrong).tolist():
+            misfits[row] = f"{column.origin} {reason}"
+            fits[row] = False
 
 
 def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[int, str]) -> pa.Array | None:
@@ -227,10 +227,9 @@ def _timestamps(records: RecordArrays, kind: TableKind | None) -> pa.Array:
     instants, right = times.epochs(records.times, "ms")
     right &= records.times != NO_TIME
     if kind:
-        wrong, _ = orc_times.unwritable(
-            pa.array(instants).view(types.TIMESTAMP), iceberg=kind is TableKind.ICEBERG
-        )
-        right &= ~wrong
+        moments = pa.array(instants).view(types.TIMESTAMP)
+        for wrong in orc_times.unwritable(moments, iceberg=kind is TableKind.ICEBERG).values():
+            right &= ~wrong
     return pa.array(instants, pa.int64(), mask=~right).view(types.TIMESTAMP)
 
 

@@ -288,9 +288,9 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
         beyond = times.beyond_years(computed)
         _fault(why, mask(value.is_null()) & ~out, f"{column.name} can't be computed: {column.expression}")
         _fault(why, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
-        unwritable, reason = orc_times.unwritable_rows(computed, iceberg=False)
-        _fault(why, unwritable & ~out, f"{column.name} {reason}")
-        beyond |= unwritable
+        for reason, unwritable in orc_times.unwritable_rows(computed, iceberg=False).items():
+            _fault(why, unwritable & ~out, f"{column.name} {reason}")
+            beyond |= unwritable
         if beyond.any():
             computed = pc.if_else(pa.array(beyond), pa.scalar(None, computed.type), computed)
         values[column.name] = computed

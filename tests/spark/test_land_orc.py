@@ -244,3 +244,12 @@ def test_days_that_the_calendar_of_hive_lacks_are_bad_records(tmp_path: Path) ->
     ]
     assert sorted(write(tmp_path / "hive", columns, records).bad) == list(range(12))
     assert write(tmp_path / "iceberg", columns, records, kind="iceberg").bad == {}
+
+
+@pytest.mark.parametrize("type_", ["timestamp", "array<timestamp>"])
+def test_each_bad_record_has_its_own_reason(type_: str, tmp_path: Path) -> None:
+    times = ["2020-01-01T00:00:00", f"{LOST[0]}T00:00:00", LAST_SECOND[0], f"{LOST[-1]}T23:59:59"]
+    records = [{"at": [each] if type_.startswith("array") else each} for each in times]
+    bad = write(tmp_path / "files", [{"name": "at", "type": type_}], records).bad
+    expected = {1: orc_times.LOST_DAYS, 2: orc_times.LAST_SECOND, 3: orc_times.LOST_DAYS}
+    assert bad == {record: f"at {reason}" for record, reason in expected.items()}
