@@ -14,6 +14,7 @@ from aqueduct.estate import (
     acls,
     classic_mirror,
     connectors,
+    diagnosis,
     hadoop,
     links,
     model,
@@ -457,6 +458,11 @@ def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -
     return ",".join(flow.source_servers) or bootstrap_servers(groups, hostvars, flow.source)
 
 
+def doctor_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
+    """`ansible_play_hosts_all | doctor_findings(hostvars)`: what was found, and who did not answer."""
+    return diagnosis.findings({host: hostvars[host] for host in hosts})
+
+
 def bucket_users(buckets: list[Json]) -> list[str]:
     """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
     places = [place for bucket in buckets for place in (bucket, *(bucket.get("prefixes") or ()))]
@@ -489,7 +495,7 @@ class FilterModule:
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
-        every += (source_settings,)
+        every += (source_settings, doctor_findings)
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)

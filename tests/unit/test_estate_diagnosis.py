@@ -1,0 +1,35 @@
+"""A doctor that gave no answer is no healthy one."""
+
+from typing import Any
+
+from aqueduct.estate.diagnosis import findings
+
+
+def host(site: str, **result: Any) -> dict[str, Any]:
+    return {"group_names": ["kafka", f"site_{site}"], **({"__kafka_doctor": result} if result else {})}
+
+
+def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
+    said = ["Listener CLIENT: 1 connection", "Broker 3 is registered but fenced."]
+    hosts = {
+        "a": host("east", rc=3, stdout_lines=said),
+        "b": host("east", rc=3, stdout_lines=[*said, "own"]),
+        "c": host("west", rc=0, stdout_lines=said),
+    }
+    assert findings(hosts) == ["east: Broker 3 is registered but fenced.", "east: own"]
+
+
+def test_hosts_without_an_answer_are_one_finding_for_each_site_and_reason() -> None:
+    away = {"rc": 1, "stdout_lines": [], "stderr": "aqueduct: [cluster-unreachable] east does not answer.\n"}
+    hosts = {
+        "a": host("east", **away),
+        "b": host("east", **away),
+        "c": host("west", unreachable=True, msg="Failed to connect\nto the host"),
+        "d": host("north"),
+        "e": host("south", rc=0, stdout_lines=[]),
+    }
+    assert findings(hosts) == [
+        "east: a, b did not answer: aqueduct: [cluster-unreachable] east does not answer.",
+        "west: c did not answer: to the host",
+        "north: d did not answer, and why is not known.",
+    ]
