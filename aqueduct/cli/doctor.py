@@ -14,9 +14,10 @@ is connected to which listener; with --log, who comes to one with another protoc
 broker: why a broker that keeps its metadata in ZooKeeper may not start, by its own properties: a folder of
 another broker or cluster, or an ensemble that has lost the cluster, where it would make a new, empty one.
 
-Exit code of connect: 0 nothing is wrong, or only what is warned of; 1 a fault was found; 2 a file can't be
-read, or isn't of that kind. Of cluster and broker: 0 nothing is wrong; 3 something was found; 1 no broker
-answers; 2 a folder or file can't be read, or no ensemble answers.
+Exit code of connect: 0 nothing is wrong, or only what is warned of; 3 the same, but something could not be
+looked at; 1 a fault was found; 2 a file can't be read, or isn't of that kind. Of cluster and broker: 0
+nothing is wrong; 3 something was found; 1 no broker answers; 2 a folder or file can't be read, or no ensemble
+answers.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from kafka.errors import KafkaError
 from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import connect_packages
-from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, Skipped, left_out_entries
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, Skipped, labelled, left_out_entries
 from aqueduct.kafka import client_config, data_folder, diagnosis, listeners, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
@@ -215,6 +216,7 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
     add("--client-config", metavar="FILE", help="Kafka client properties, whose certificate REST is shown")
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
+    add("--allow-unknown", action="store_true", help="what can't be looked at does not make the exit code 3")
     report_file.add_arguments(parser)
     parser.set_defaults(run=_connect)
 
@@ -226,13 +228,15 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     for finding in found:
         print(finding)
     for skipped in left_out:
-        print(f"not looked at: {skipped.what}, because {skipped.why}.")
+        print(f"not looked at: {labelled(skipped.id, skipped.what)}, because {skipped.why}.")
     faults = [each for each in found if args.strict or each.severity == "fault"]
     if not found:
         print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")
     else:
         print(f"{count(len(faults), 'fault')}, {count(len(found) - len(faults), 'warning')}.")
-    code = ExitCode.FAILED if faults else ExitCode.DONE
+    code = ExitCode.DONE if not left_out or args.allow_unknown else ExitCode.INCOMPLETE
+    if faults:
+        code = ExitCode.FAILED
     if args.report:
         told = {
             "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],

@@ -5,8 +5,8 @@ manifest, index and batches tell; and that the segments of each partition follow
 All that is damaged or missing is named. Nothing is written.
 
 Exit code: 0 everything is what was written (records that Kafka had deleted before they were read are named,
-but aren't damage), 3 the same, but for segments that have expired by a lifecycle rule and are gone, 1 damage
-was found or the store can't be read, 2 the arguments can't be right.
+but aren't damage), 3 the same, but segments have expired by a lifecycle rule and are gone, or no private key
+opens the records, 1 damage was found or the store can't be read, 2 the arguments can't be right.
 """
 
 import argparse
@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from aqueduct.cli import common, report_file
 from aqueduct.cli.extra import spark_packages
+from aqueduct.errors import ExitCode, Skipped, left_out_entries
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +23,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_at_least(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
+    parser.add_argument(
+        "--digests-only",
+        action="store_true",
+        help="encrypted records need not be opened: their objects' digests are enough",
+    )
     common.add_rate_limit(parser)
     common.add_run(parser)
 
@@ -47,9 +53,15 @@ def run(args: argparse.Namespace) -> int:
         )
     code = faults.exit_code(outcome.snapshot, outcome.faults)
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
+    unknown: list[Skipped] = []
     if outcome.unopened:
-        print(f"Records were not opened, only digests compared: {outcome.unopened}")
+        why = f"only digests were compared: {outcome.unopened.rstrip('.')}"
+        unknown.append(Skipped("the records", why, "records-not-opened"))
+        print(f"{unknown[0]}.")
+        if not args.digests_only:
+            code = code or ExitCode.INCOMPLETE
     if args.report:
         content = faults.report(outcome.snapshot, outcome.faults) | workers.ran()
+        content["left_out"] = left_out_entries(unknown)
         report_file.write(args.report, "verify", code, started, content)
     return code

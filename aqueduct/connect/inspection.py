@@ -45,11 +45,13 @@ def look(
         Skipped(
             f"the {store.role} store {store.location}",
             "its password, or Java's keytool, is not to be had here",
+            "connect-store-not-opened",
         )
         for store in stores.keys() - facts.stores.keys()
     ]
     left_out += [
-        Skipped(each, "no broker answers there") for each in listeners.keys() - facts.listeners.keys()
+        Skipped(each, "no broker answers there", "connect-broker-away")
+        for each in listeners.keys() - facts.listeners.keys()
     ]
     return facts, sorted(left_out)
 

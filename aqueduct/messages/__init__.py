@@ -9,6 +9,7 @@ from itertools import chain
 from aqueduct.messages.broker_ids import BROKER_IDS
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
+from aqueduct.messages.connect import CONNECT
 from aqueduct.messages.dead_letters import DEAD_LETTERS
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
@@ -33,6 +34,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         TRANSACTIONS,
         MIRROR,
         LINK,
+        CONNECT,
         DEAD_LETTERS,
         LANDING,
         QUORUM,

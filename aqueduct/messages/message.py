@@ -20,6 +20,7 @@ class Area(Enum):
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`"
     LINK = "One-way links", "`diode`, `dedup`"
+    CONNECT = "Kafka Connect", "`doctor connect`"
     DEAD_LETTERS = "Dead letters", "`dlq`"
     LANDING = "Landing", "`land`"
     QUORUM = "Lost quorums", "`quorum`"

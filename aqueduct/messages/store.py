@@ -241,6 +241,15 @@ STORE = (
         fix="Pass the private key of a recipient with `--private-key`.",
     ),
     DeclaredMessage(
+        id="records-not-opened",
+        area=Area.STORE,
+        meaning=(
+            "`verify` compared the digests of encrypted objects, but no private key opens them, so it is "
+            "unknown whether their records are whole."
+        ),
+        fix="Pass `--private-key`, or `--digests-only` where no key may be.",
+    ),
+    DeclaredMessage(
         id="snapshot-not-leased",
         area=Area.STORE,
         meaning=(

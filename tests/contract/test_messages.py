@@ -47,7 +47,7 @@ UNIDENTIFIED = {
     "cli/zookeeper.py": 1,
     "connect/apply.py": 4,
     "connect/connectors.py": 2,
-    "connect/inspection.py": 3,
+    "connect/inspection.py": 1,
     "connect/replay.py": 2,
     "connect/replayed.py": 1,
     "connect/rest.py": 6,

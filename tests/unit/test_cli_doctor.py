@@ -51,7 +51,9 @@ def doctor(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> D
         broken.write_text(edit(sound.read_text()))
         probe = [] if "--probe" in options else ["--no-probe"]
         given = [each for each in options if each != "--probe"]
-        code = main(["doctor", "connect", "--worker-config", str(broken), *probe, *given])
+        known = [] if "--no-allow-unknown" in options else ["--allow-unknown"]
+        given = [each for each in given if each != "--no-allow-unknown"]
+        code = main(["doctor", "connect", "--worker-config", str(broken), *probe, *known, *given])
         printed = capsys.readouterr()
         assert printed.err == ""
         *lines, last = printed.out.replace(str(broken), "FILE").splitlines()
@@ -445,6 +447,17 @@ def test_rest_that_is_away_is_a_fault(
     code, [fault] = doctor(lambda text: text, "--rest", "https://127.0.0.1:1", "--client-config", config)
     assert code == 1
     assert fault.startswith("fault: Connect's REST can't be used: https://127.0.0.1:1 can't be reached (")
+
+
+def test_what_could_not_be_looked_at_is_not_well(doctor: Doctor, tmp_path: Path) -> None:
+    file = tmp_path / "report.json"
+    assert doctor(lambda text: text, "--no-allow-unknown", "--report", str(file)) == (3, [])
+    report = json.loads(file.read_text())
+    assert report["exit_code"] == 3
+    assert {each["id"] for each in report["left_out"]} == {"connect-store-not-opened"}
+    assert doctor(lambda text: text) == (0, [])
+    code, faults = doctor(setting("bootstrap.servers", "127.0.0.1:1"), "--probe", "--no-allow-unknown")
+    assert (code, faults) == (3, [])
 
 
 def test_the_report_has_every_finding(doctor: Doctor, tmp_path: Path) -> None:
