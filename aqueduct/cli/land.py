@@ -10,7 +10,8 @@ on, a group's position that could not be set, a Hive catalogue that is behind); 
 run lands it, too; what was committed before is reported; 2 the declarations or arguments can't be right, or
 the catalogue has another table of that name.
 
-status: 0 done; 3 done, but for declared topics that the cluster does not have.
+status: 0 done; 3 done, but for declared topics that the cluster does not have, partitions without a leader,
+whose lag is unknown, or a Hive catalogue that is behind or does not answer.
 
 compact joins small files of each table, beside a landing, too: 0 done; 3 done, but for replaced files of an
 Iceberg table, for its catalogue was not given or is behind; 1 a table failed.

@@ -52,6 +52,9 @@ class LandedPartition:
     why: str = ""  # not
 
 
+NO_LEADER = "it has no leader"
+
+
 @dataclass(frozen=True)
 class TableStatus:
     """A table as it is committed."""

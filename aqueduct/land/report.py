@@ -5,6 +5,7 @@ from typing import Any
 
 from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.land.outcome import (
+    NO_LEADER,
     CompactedTable,
     LandedTable,
     Placed,
@@ -78,7 +79,14 @@ def _of(table: LandedTable) -> dict[str, Any]:
 
 
 def status_code(found: Sequence[TableStatus]) -> ExitCode:
-    return ExitCode.INCOMPLETE if any(each.left_out for each in found) else ExitCode.DONE
+    """Return the code; INCOMPLETE also where a lag is unknown, or Hive does not have what has landed."""
+    unknown = any(
+        table.left_out
+        or table.catalogue
+        or any(each.end is None and each.why == NO_LEADER for each in table.partitions.values())
+        for table in found
+    )
+    return ExitCode.INCOMPLETE if unknown else ExitCode.DONE
 
 
 def status_text(found: Sequence[TableStatus]) -> str:

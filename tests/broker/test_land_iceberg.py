@@ -260,8 +260,10 @@ def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake
         assert "does not answer" in left["why"]
     finally:
         lake.metastore.process.start()
-    assert main(lake.arguments("status", "--metastore", lake.metastore.url)) == 0
+    status = lake.arguments("status", "--metastore", lake.metastore.url)
+    assert main(status) == 3, "Hive does not have the files"
     assert lake.land() == 0
+    assert main(status) == 0
     assert rows(table(lake)) == expected(lake)
 
 
