@@ -230,6 +230,12 @@ def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
 
 
+def read_uncompared(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
+    """Return the flows whose target has no host that reconciles."""
+    flows = read_all_flows(groups, hostvars)
+    return tuple(flow for flow in flows if not members(groups, flow.target, "reconcile"))
+
+
 def read_mirrors(
     groups: Groups, hostvars: HostVars, source: str, topics: Collection[str] | None = None
 ) -> tuple[MirrorUnit, ...]:

@@ -458,6 +458,11 @@ def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -
     return ",".join(flow.source_servers) or bootstrap_servers(groups, hostvars, flow.source)
 
 
+def uncompared_flows(groups: model.Groups, hostvars: model.HostVars) -> list[str]:
+    """`groups | uncompared_flows(hostvars)`: the flows that no host compares, as `source to target`."""
+    return [f"{flow.name} to {flow.target}" for flow in model.read_uncompared(groups, hostvars)]
+
+
 def doctor_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
     """`ansible_play_hosts_all | doctor_findings(hostvars)`: what was found, and who did not answer."""
     return diagnosis.findings({host: hostvars[host] for host in hosts})
@@ -495,7 +500,7 @@ class FilterModule:
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
-        every += (source_settings, doctor_findings)
+        every += (source_settings, doctor_findings, uncompared_flows)
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)

@@ -14,6 +14,7 @@ from aqueduct.estate.model import (
     read_all_flows,
     read_mirrors,
     read_site,
+    read_uncompared,
     site_name,
 )
 
@@ -63,6 +64,13 @@ def test_flows_arrive_where_they_are_declared() -> None:
     assert read_all_flows(GROUPS, HOSTVARS) == (
         Flow(source="pro1", target="lake", topics=("flights",), naming="prefix"),
     )
+
+
+def test_a_flow_is_compared_by_a_host_of_its_target() -> None:
+    flows = read_all_flows(GROUPS, HOSTVARS)
+    assert read_uncompared(GROUPS, HOSTVARS) == flows
+    assert read_uncompared({**GROUPS, "reconcile": ["b1"]}, HOSTVARS) == flows
+    assert read_uncompared({**GROUPS, "reconcile": ["l1"]}, HOSTVARS) == ()
 
 
 def test_a_text_instead_of_a_list_is_not_split_into_letters() -> None:
