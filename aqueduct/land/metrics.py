@@ -55,6 +55,8 @@ class LandFigures:
         self._rounds += 1
         if done is None:
             self._failed += 1
+            for figures in self._tables.values():
+                figures.lag = None  # that of an earlier round is not how it is now
             return
         self._round_time = now
         for table in done:

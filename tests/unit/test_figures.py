@@ -97,6 +97,14 @@ def test_what_landed_and_what_is_left_to_land() -> None:
     assert "left_out a.c" not in found
 
 
+def test_a_lag_is_unknown_after_a_round_that_could_not_begin() -> None:
+    of = LandFigures(["a.b"], 90.0)
+    of.add([LandedTable("a.b")], {"a.b": 7}, 100.0)
+    assert samples(of.all())["aqueduct_land_lag a.b"] == 7
+    of.add(None, {}, 110.0)
+    assert "aqueduct_land_lag a.b" not in samples(of.all())
+
+
 def test_what_spark_did() -> None:
     of = SparkFigures()
     assert samples(spark(of)) == {"aqueduct_spark_sessions_total": 0, "aqueduct_spark_executors": 0}
