@@ -202,12 +202,24 @@ PARTS = sorted(
 )
 
 
+WITHOUT_HOSTS = {"check", "hosts", "lab_down", "lab_image", "lab_up"}  # none of the estate's, or imported ones
+
+
 def test_every_part_begins_with_the_check() -> None:
     """What the check does is the same for all of them, so one of them is run."""
     assert "kafka" in PARTS
-    for playbook in [*PARTS, "rolling_restart"]:
+    for playbook in [*PARTS, "rolling_restart", "connectors", "drill", "reconcile"]:
         first, *_ = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
         assert first["ansible.builtin.import_playbook"] == "check.yml", playbook
+
+
+def test_every_playbook_checks_the_variables_of_its_command_line() -> None:
+    unchecked = {
+        path.stem
+        for path in (ROOT / "playbooks").glob("*.yml")
+        if not re.search(r"import_playbook: check\.yml|unknown_extra_vars", path.read_text())
+    }
+    assert unchecked == WITHOUT_HOSTS
 
 
 @pytest.mark.parametrize("playbook", ["kafka", "rolling_restart"])
