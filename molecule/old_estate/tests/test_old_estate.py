@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lab import Lab, wait_until
 from old_site import BROKER_KEY, BROKERS, ENSEMBLE, LAKE, LOG, RECORDS, SECOND, OldSite, read, write
 
+from aqueduct.store import signing
 from aqueduct.zookeeper import snapshots
 from aqueduct.zookeeper.znodes import Right, Znode
 
@@ -201,7 +202,7 @@ def numbers(lab: Lab) -> list[int]:
 def plant(lab: Lab, like: int, *free: int) -> None:
     """Write what everybody may who writes into the store: whole snapshots that nobody signed."""
     packed = base64.b64decode(lab.run(ENSEMBLE, "base64", stored(like)).stdout)
-    snapshot = snapshots.decode(packed)
+    snapshot = snapshots.decode(signing.split(packed).manifest)
     znodes = {**snapshot.znodes, PLANTED.path: PLANTED}
     for number in free:
         forged = snapshots.encode(replace(snapshot, number=number, znodes=znodes))
