@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from aqueduct.errors import Refused
+from aqueduct.key_files import is_exposed
 
 FINGERPRINT = 16  # bytes
 
@@ -211,7 +212,7 @@ def load(kind: type[AnyKey], path: Path) -> AnyKey:
     except OSError as error:
         raise Refused("key-file-unreadable", f"{path} can't be read: {error.strerror}.") from None
     key = kind.parse(text, str(path))
-    if kind in (ReceiverKey, SenderKey) and mode & 0o077:
+    if kind in (ReceiverKey, SenderKey) and is_exposed(path, mode):
         raise Refused(
             "key-file-permissions", f"{path} can be read by others than its owner: chmod 0600 {path}"
         )

@@ -272,7 +272,7 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
         except AqueductError as error:
             if args.snapshot is not None or not args.copy:
                 raise
-            print(f"No backup is taken: {error}")
+            print(f"No backup is taken: {error.labelled}")
             return
         yield f"snapshot {snapshot.number} (offset {snapshot.metadata.end:,})", snapshot.metadata
 

@@ -341,8 +341,14 @@ def keep(
     """Add a snapshot, and remove the oldest ones so that no more than `most` are kept.
 
     Only those count that can be read, that are believed, and whose times the store confirms. Refused or
-    Failed where nothing is kept.
+    Failed where nothing is kept, as where trust asks for signatures and this snapshot would have none.
     """
+    if trust.keys and not key:
+        raise Refused(
+            "option-required",
+            "The backup trusts signed snapshots alone (--trusted-key) and has no key that signs. Pass "
+            "--signing-key, or no restore accepts what it adds. Nothing was kept.",
+        )
     snapshots = kind.open(objects, trust, key, make=True)
     before = next(snapshots.believed(), None)
     made = snapshots.add(snapshot)

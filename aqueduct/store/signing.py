@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aqueduct.errors import Refused
+from aqueduct.key_files import is_exposed
 
 # What needs it imports cryptography: a store without signatures need not wait for it.
 if TYPE_CHECKING:
@@ -125,6 +126,25 @@ def signing_key(path: Path) -> SigningKey:
     return SigningKey(key)
 
 
+def public_pem(private: str) -> str:
+    """Return the public key of a private one, both as texts in PEM; Refused if it is of another kind."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    try:
+        key = load_pem_private_key(private.encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise Refused(
+            "key-file-invalid",
+            "The signing key is not a private key (Ed25519, PKCS #8) in PEM without a password. Make one by "
+            "openssl genpkey -algorithm ed25519.",
+        )
+    return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
+
+
 def trust(paths: Iterable[Path], unsigned_before: int = 1) -> Trust:
     """Load public keys; Refused if a file has something else."""
     return Trust(frozenset(key for path in paths for key in _public(path)), unsigned_before)
@@ -151,7 +171,7 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
             data, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         raise Refused("key-file-unreadable", f"The key {path} can't be read: {error.strerror}.") from None
-    if private and mode & 0o077:
+    if private and is_exposed(path, mode):
         raise Refused(
             "key-file-permissions", f"The key {path} can be read by others than its owner: chmod 0600 {path}"
         )

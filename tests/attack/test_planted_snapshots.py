@@ -8,7 +8,7 @@ import pytest
 from test_forged_snapshots import Key
 
 from aqueduct.cli import main
-from aqueduct.errors import ExitCode, Failed
+from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.store import numbered
 from aqueduct.store.backends import open_editable
 from aqueduct.store.numbered import Kept
@@ -129,6 +129,15 @@ def test_what_no_trusted_key_signed_is_not_restored(how: str, store: Path, key: 
         stored.read()
     assert how == "renamed" or error.value.id == "snapshot-not-trusted"
     assert stored.read(1).number == 1
+
+
+def test_a_backup_that_trusts_signed_ones_alone_adds_no_other(store: Path, key: Key) -> None:
+    keep(store, key.signing)
+    objects = open_editable(store.as_uri(), private=True)
+    with pytest.raises(Refused) as error:
+        numbered.keep(ZnodeSnapshots, objects, snapshot(), KEEP, Trust(frozenset({key.signing.public})))
+    assert error.value.id == "option-required"
+    assert numbers(store) == [1]
 
 
 def test_the_commands_take_the_keys_of_backups(store: Path, key: Key, capsys: Said) -> None:

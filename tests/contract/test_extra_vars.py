@@ -11,7 +11,13 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 # Playbook, and the command whose options its variables are.
-VERBS = {"restore": ["restore"], "backup": ["backup"], "dlq_replay": ["dlq", "replay"]}
+VERBS = {
+    "restore": ["restore"],
+    "backup": ["backup"],
+    "dlq_replay": ["dlq", "replay"],
+    "restore_zookeeper": ["zookeeper", "restore"],
+    "restore_quorum": ["quorum", "plan"],
+}
 
 
 def header(playbook: str) -> str:
@@ -22,7 +28,7 @@ def declared(playbook: str) -> dict[str, str]:
     """Return the variables that a playbook has, each with its kind."""
     plays = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
     places = [play.get("vars", {}) for play in plays]
-    places += [task.get("vars", {}) for play in plays for task in play["tasks"]]
+    places += [task.get("vars", {}) for play in plays for task in play.get("tasks", ())]
     variables: dict[str, str] = next(place["_variables"] for place in places if "_variables" in place)
     return variables
 

@@ -1,10 +1,12 @@
 """A site that keeps its metadata in ZooKeeper is deployed, used, guarded, and told from a broken one."""
 
+import base64
 import contextlib
 import re
 import socket
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 import sandboxes
@@ -12,6 +14,13 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lab import Lab, wait_until
 from old_site import BROKER_KEY, BROKERS, ENSEMBLE, LAKE, LOG, RECORDS, SECOND, OldSite, read, write
 
+from aqueduct.store import signing
+from aqueduct.zookeeper import snapshots
+from aqueduct.zookeeper.znodes import Right, Znode
+
+STORE = "/srv/znodes"
+LAST = 10**20 - 1  # the last number that there can be
+PLANTED = Znode("/planted", b"", (Right(31, "world", "anyone"),), 0)
 OF_BROKERS = ("/brokers/topics/flights", "/cluster/id", "/config/topics/flights", "/kafka-acl/Topic/flights")
 ONLY_BROKERS = "'x509,'CN=kafka-old\n: cdrwa\n"
 TO_READ = "'world,'anyone\n: r\n"
@@ -181,7 +190,29 @@ def test_brokers_restart_one_after_another_and_keep_all(site: OldSite, lab: Lab)
     assert sorted(filter(None, read(lab, SECOND))) == values
 
 
-def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: Lab) -> None:
+def stored(number: int) -> str:
+    return f"{STORE}/{snapshots.ZnodeSnapshots.path(number)}"
+
+
+def numbers(lab: Lab) -> list[int]:
+    paths = lab.run(ENSEMBLE, "sh", "-c", f"ls {STORE}/znodes").stdout.split()
+    return sorted(int(path.partition(".")[0]) for path in paths)
+
+
+def plant(lab: Lab, like: int, *free: int) -> None:
+    """Write what everybody may who writes into the store: whole snapshots that nobody signed."""
+    packed = base64.b64decode(lab.run(ENSEMBLE, "base64", stored(like)).stdout)
+    snapshot = snapshots.decode(signing.split(packed).manifest)
+    znodes = {**snapshot.znodes, PLANTED.path: PLANTED}
+    for number in free:
+        forged = snapshots.encode(replace(snapshot, number=number, znodes=znodes))
+        write_it = ("sh", "-c", f"base64 --decode > {stored(number)}")
+        lab.run(ENSEMBLE, *write_it, stdin=base64.b64encode(forged).decode())
+
+
+def test_what_zookeeper_lost_comes_back_and_brokers_go_on(
+    site: OldSite, lab: Lab, request: pytest.FixtureRequest
+) -> None:
     """A broker that would start beside the empty ensemble is refused, for it would make a new cluster."""
     values, cluster = sorted(filter(None, read(lab, ENSEMBLE))), site.meta(SECOND)["cluster.id"]
     rights = site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1]
@@ -189,6 +220,17 @@ def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: La
     said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
     assert done.returncode == 0, said
     assert re.search(r"Snapshot \d+ of old-kafka-1:2182 \(cluster ", said), said
+    first = numbers(lab)[-1]
+    planted = (first + 1, LAST)
+    request.addfinalizer(lambda: lab.run(ENSEMBLE, "rm", "--force", *map(stored, planted)))
+    plant(lab, first, *planted)
+    lab.run(ENSEMBLE, "systemctl", "start", "--wait", "zookeeper_backup", check=False)
+    code = lab.run(ENSEMBLE, "systemctl", "show", "--property=ExecMainStatus", "--value", "zookeeper_backup")
+    said = lab.journal(ENSEMBLE, "--unit=zookeeper_backup")
+    assert code.stdout.strip() == "3", said
+    assert "[snapshot-unusable]" in said, said
+    newest = first + 2
+    assert {*numbers(lab)} >= {first, *planted, newest}, "the good ones stay"
     lab.run(ENSEMBLE, "systemctl", "stop", "kafka")
     # The snapshot has both in sync, and the one that lacks these starts first.
     values = sorted([*values, *write(lab, "alone", SECOND)])
@@ -198,14 +240,21 @@ def test_what_zookeeper_lost_comes_back_and_brokers_go_on(site: OldSite, lab: La
     refused = lab.play("kafka", "--limit", SECOND)
     assert refused.returncode != 0
     assert "knows no cluster: restore its znodes first" in re.sub(r"\s+", " ", refused.stdout), refused.stdout
-    tried = lab.play("restore_zookeeper", "--limit", "site_old", dry_run=True)
+    distrusted = lab.play("restore_zookeeper", "--limit", "site_old")
+    assert distrusted.returncode != 0
+    assert "[snapshot-not-trusted]" in distrusted.stdout, distrusted.stdout
+    for path in ("/cluster/id", PLANTED.path):
+        assert "Node does not exist" in site.shell("get", path), "nothing was written"
+    tried = lab.play("restore_zookeeper", "--limit", "site_old", dry_run=True, snapshot=newest)
     assert tried.returncode == 0, tried.stdout
-    assert re.search(r"Snapshot \d+ would make", tried.stdout), tried.stdout
+    assert f"Snapshot {newest} would make" in tried.stdout, tried.stdout
+    lab.run(ENSEMBLE, "rm", *map(stored, planted))
     restored = lab.play("restore_zookeeper", "--limit", "site_old")
     assert restored.returncode == 0, restored.stdout
     assert "What broker 12 has goes furthest, and leads: " in re.sub(r"\s+", " ", restored.stdout)
     wait_until("both brokers and all replicas", site.is_whole)
     assert site.znode("/cluster/id")["id"] == cluster
+    assert "Node does not exist" in site.shell("get", PLANTED.path)
     assert site.shell("get", "/kafka-acl/Topic/flights").splitlines()[-1] == rights
     assert sorted(filter(None, read(lab, ENSEMBLE))) == values
     consumer = Consumer({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-1"})

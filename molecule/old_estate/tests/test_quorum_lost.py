@@ -12,6 +12,8 @@ from old_site import LAKE, LAKE_SECOND, LOG
 
 METADATA = f"{LOG}/__cluster_metadata-0"
 LAKES = LAKE, LAKE_SECOND
+STORE = "/srv/quorum/metadata"
+SIGNATURE_BYTES = 108  # at the end of a signed snapshot
 # Has a data folder's lock from when its broker is stopped until this is told to end. A broker that is stopped
 # removes the file, also of one that waits for it (FileLock.destroy).
 HOLD = f"""
@@ -81,9 +83,13 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert values(lab, "known") == first + second, "nothing was stopped"
 
     lab.run(LAKE, "sh", "-c", f"systemctl stop kafka && rm -r {METADATA}")
+    planted = f"{STORE}/{int(kept[-1]) + 1:020}.zst"
+    lab.run(LAKE, "sh", "-c", f"head --bytes=-{SIGNATURE_BYTES} {STORE}/{int(kept[-1]):020}.zst > {planted}")
     newest = lab.play("restore_quorum", site="lake")
+    lab.run(LAKE, "rm", planted)
     assert newest.returncode != 0
     assert "Taken: the copy of node 2" in said(newest.stdout), newest.stdout
+    assert "No backup is taken: [snapshot-not-trusted]" in said(newest.stdout), newest.stdout
     assert "NOT known" not in said(newest.stdout)
     older = {"site": "lake", "snapshot": kept[-1]}
     planned = lab.play("restore_quorum", **older)
