@@ -48,6 +48,18 @@ SPARK = (
         fix="Check the log of the Spark application, and run the command again.",
     ),
     DeclaredMessage(
+        id="spark-result-invalid",
+        area=Area.SPARK,
+        meaning=(
+            "A Spark task returned bytes that are not a result of its function. An executor may be "
+            "compromised."
+        ),
+        fix=(
+            "Check the hosts of the Spark cluster. If one is compromised, replace the secret of the cluster "
+            "and the keys that its tasks had. Then run the command again."
+        ),
+    ),
+    DeclaredMessage(
         id="task-file-unreadable",
         area=Area.SPARK,
         meaning="A file that Spark tasks need cannot be read.",

@@ -22,7 +22,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.work import daemon, options, progress, reasons
+from aqueduct.work import daemon, options, progress, reasons, updates
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
@@ -148,6 +148,7 @@ def waiting_seconds(context: SparkContext) -> float:
 
 def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
     """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
+    updates.guard()
     made: list[SparkContext | BaseException] = []
     given_up = threading.Event()
 

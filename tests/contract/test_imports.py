@@ -54,7 +54,7 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
-    *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "workers")),
+    *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),

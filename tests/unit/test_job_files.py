@@ -13,7 +13,7 @@ from aqueduct import job_files
 from aqueduct.errors import Failed
 from aqueduct.job_files import JobFiles
 from aqueduct.store.backends import open_store
-from aqueduct.work import environment, reasons
+from aqueduct.work import environment, reasons, results
 from aqueduct.work.spark import _attempt
 
 HOST = os.uname().nodename
@@ -41,16 +41,22 @@ def files(store: Path) -> Iterator[JobFiles]:
 def attempt(files: JobFiles, folder: Path, code: str = environment.OWN_CODE) -> str:
     """Run a task that would write; return why it was refused, before it wrote."""
     written = folder / "written"
-    _, result = _attempt(written.write_text, code, files, COUNT, COUNT, ("by a task", 0))
+
+    def write(text: str) -> int:
+        return written.write_text(text)
+
+    _, result = results.loads(int, _attempt(write, code, files, COUNT, COUNT, ("by a task", 0)))
     assert not written.exists()
     assert isinstance(result, Failed)
     return str(result)
 
 
 def test_the_drivers_folder_is_worked_in(files: JobFiles, store: Path) -> None:
-    write = (store / "written").write_text
-    host, result = _attempt(write, environment.OWN_CODE, files, COUNT, COUNT, ("by a task", 0))
-    assert (host, result) == (HOST, 9)
+    def write(text: str) -> int:
+        return (store / "written").write_text(text)
+
+    returned = _attempt(write, environment.OWN_CODE, files, COUNT, COUNT, ("by a task", 0))
+    assert results.loads(int, returned) == (HOST, 9)
 
 
 @pytest.mark.usefixtures("store")
