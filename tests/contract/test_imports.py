@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The rooms, from the ground up, a floor a line. A module may import its own room and those of lower floors.
 ROOMS = (
     ("errors", "messages"),
-    ("names",),
+    ("names", "job_files"),
     (
         "wording",
         "keys",
@@ -30,7 +30,6 @@ ROOMS = (
         "ranges",
         "spans",
         "strict_json",
-        "job_files",
         "prometheus",
     ),
     ("kafka.batches",),

@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 
-from aqueduct import job_files
+from aqueduct import job_files, keys
 from aqueduct.errors import Failed
 from aqueduct.job_files import JobFiles
+from aqueduct.kafka import client_config
 from aqueduct.store.backends import open_store
+from aqueduct.store.signing import signing_key
 from aqueduct.work import environment, reasons, results
 from aqueduct.work.spark import _attempt
+from servers.pki import Authority
 
 HOST = os.uname().nodename
 COUNT = Accumulator(0, 0, INT_ACCUMULATOR_PARAM)
@@ -102,6 +107,30 @@ def test_a_store_that_can_not_be_written_is_known_by_its_own_file(
         files.unpack()
         (store / "store.json").write_bytes(b"another")
         assert attempt(files, store).startswith(f"{HOST} hasn't the driver's folder")
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    job_files.forget()
+    yield
+    job_files.forget()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_keys_that_no_task_needs_are_known(tmp_path: Path) -> None:
+    """Have an administrator's key, a signing key and a recipient's: Spark's JVM must not read them."""
+    admin, tasks = (Authority(tmp_path / name).client_config(name) for name in ("admin", "tasks"))
+    signing, recipient = tmp_path / "signing.pem", tmp_path / "recipient.key"
+    pair = Ed25519PrivateKey.generate()
+    signing.write_bytes(pair.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    recipient.write_text(keys.ReceiverKey.generate().text())
+    for key in (signing, recipient):
+        key.chmod(0o600)
+    signing_key(signing)
+    keys.load(keys.ReceiverKey, recipient)
+    client_config.load(admin)
+    client_config.load(tasks, for_tasks=True)
+    assert job_files.kept() == {*map(str, (signing, recipient, admin, admin.with_suffix(".pem")))}
 
 
 def test_an_executor_that_has_other_code_by_now_runs_nothing(files: JobFiles, store: Path) -> None:
