@@ -30,6 +30,7 @@ FILES = (
 DEFAULTS = {"AWS_CONFIG_FILE": "~/.aws/config", "AWS_SHARED_CREDENTIALS_FILE": "~/.aws/credentials"}
 
 _named: set[str] = set()  # in the driver: files that its clients read
+_kept: set[str] = set()  # in the driver: files of keys that no task needs
 _shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
 _proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
 _lent: dict[str, bytes] = {}  # in the driver, and while a task runs in its process: secrets without a file
@@ -40,6 +41,17 @@ _here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path it
 def remember(path: str) -> None:
     """Keep in mind that tasks need this file."""
     _named.add(path)
+
+
+def keep(path: str | Path) -> None:
+    """Keep in mind that this file holds a key, and that this process alone reads it."""
+    if not str(path).startswith("/proc/"):  # in memory
+        _kept.add(os.path.realpath(path))
+
+
+def kept() -> frozenset[str]:
+    """Return the files of keys that this process alone reads."""
+    return frozenset(_kept)
 
 
 def share(folder: Path, scratch: str, known: str) -> None:
@@ -72,7 +84,7 @@ def lent(name: str) -> bytes | None:
 
 def forget() -> None:
     """Forget what tasks needed: another verb of this process may need nothing of it."""
-    for known in (_named, _shared, _proofs, _lent):
+    for known in (_named, _kept, _shared, _proofs, _lent):
         known.clear()
 
 

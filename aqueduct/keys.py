@@ -24,6 +24,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from aqueduct import job_files
 from aqueduct.errors import Refused
 from aqueduct.key_files import is_exposed
 
@@ -216,4 +217,6 @@ def load(kind: type[AnyKey], path: Path) -> AnyKey:
         raise Refused(
             "key-file-permissions", f"{path} can be read by others than its owner: chmod 0600 {path}"
         )
+    if kind in (ReceiverKey, SenderKey):
+        job_files.keep(path)
     return key

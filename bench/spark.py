@@ -126,6 +126,10 @@ def commands(servers: str, folder: Path, topic: str, place: Place) -> dict[str, 
     }
 
 
+def size(number: int) -> int:
+    return abs(number)
+
+
 def kept(cluster: spark.Cluster) -> float:
     """Return the median of a job's seconds in a session that is kept: two tasks that do nothing."""
     os.environ |= {**cluster.environment, "PYSPARK_PYTHON": sys.executable}
@@ -133,7 +137,7 @@ def kept(cluster: spark.Cluster) -> float:
         seconds = []
         for _ in range(JOBS):
             began = time.monotonic()
-            run(abs, [1, 2])
+            run(size, [1, 2])
             seconds.append(time.monotonic() - began)
     return median(seconds[1:])
 

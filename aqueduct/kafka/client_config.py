@@ -158,6 +158,9 @@ def load(path: Path | str | None, *, for_tasks: bool = False) -> ClientConfig:
     if for_tasks:
         for pem in filter(None, (found.ca, found.certificate, found.key)):
             job_files.remember(pem)
+    else:
+        for file in filter(None, (str(path), found.certificate, found.key)):  # a key may be in each
+            job_files.keep(file)
     return found
 
 

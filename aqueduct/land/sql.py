@@ -5,7 +5,6 @@ the condition beside them, and Python stages what they come to. What else the re
 with the rows.
 """
 
-import os
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import RDD
 from pyspark.errors import AnalysisException, ParseException
+from pyspark.serializers import UTF8Deserializer
 from pyspark.sql import Column as SqlColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, expr, struct
@@ -24,6 +25,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
+from aqueduct import strict_json
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.job_files import JobFiles
 from aqueduct.land import orc_times, rows, times, types
@@ -32,12 +34,13 @@ from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import TableRows
 from aqueduct.land.task import LandedShare, LandShare, ShareWriter, read_share
 from aqueduct.land.texts import mask
-from aqueduct.work import environment, reasons
+from aqueduct.work import environment, reasons, results
 from aqueduct.work.progress import Size
 from aqueduct.work.spark import Application, Tick
 
 # No column has such a name.
 KEY, VALUE, NOTE, WHERE, COMPUTED = "$key", "$value", "$note", "$where", "$computed."
+RESULT = "result"  # the column of what a share came to
 ZONE = "UTC"  # of times in expressions
 # Of the session of these queries alone. ANSI: what can't be computed is an error, and no NULL. A value that
 # two expressions share would be computed outside of what catches its errors.
@@ -50,6 +53,13 @@ SETTINGS = {
 # Of a plan that looks at several rows at once, or makes several of one.
 STEP = re.compile(r"^\W*(?:\(\d+\) )?(\w+)", re.MULTILINE)
 MANY_ROWS = ("Exchange", "Window", "Generate", "Subquery", "Aggregate")
+
+
+@dataclass(frozen=True)
+class _ResultRow:
+    """The row of a share's result."""
+
+    result: str
 
 
 @dataclass(frozen=True)
@@ -73,21 +83,26 @@ def land(application: Application, shares: Sequence[LandShare], size: Size[LandS
     """Land shares of one table, each in a task of its own."""
     table = shares[0].table
 
-    def landed(session: SparkSession, files: JobFiles, tick: Tick) -> list[tuple[str, bytes]]:
+    def landed(session: SparkSession, files: JobFiles, tick: Tick) -> list[bytes]:
         numbers = session.range(0, len(shares), 1, len(shares))
         read = partial(_read, shares, environment.OWN_CODE, files)
         computed = _computed(_mapped(numbers, read, _input(table)), table)
         write = partial(_write, shares, files, tick)
-        done = _mapped(computed, write, {"host": "string", "result": "binary"})
-        return [(host, bytes(result)) for host, result in done.collect()]
+        done = _mapped(computed, write, {RESULT: "string"})
+        # As JSON, because `DataFrame.collect` unpickles rows.
+        as_they_are = UTF8Deserializer(use_unicode=False)  # type: ignore[no-untyped-call]
+        return RDD(done._jdf.toJSON().toJavaRDD(), session.sparkContext, as_they_are).collect()
 
     found = application.query(landed, SETTINGS, shares, size)
-    application.ran_on(host for host, _ in found)
-    results = [pickle.loads(result) for _, result in found]  # noqa: S301
-    for each in results:
-        if isinstance(each, AqueductError):
-            raise each
-    return results
+    return application.read(LandedShare, [_unwrapped(row) for row in found], len(shares))
+
+
+def _unwrapped(row: bytes) -> bytes:
+    """Return the result in a row; nothing, which is none, if it has no other form."""
+    try:
+        return strict_json.loads(_ResultRow, row).result.encode()
+    except strict_json.Unreadable:
+        return b""
 
 
 def _mapped(frame: DataFrame, function: Callable[..., Any], schema: Mapping[str, str]) -> DataFrame:
@@ -243,7 +258,7 @@ def _write(
                     writer.add(_landed(writer.share.table, batch.slice(begin, stop - begin)))
                 if note is None:
                     continue
-                told = pickle.loads(note)  # noqa: S301
+                told = pickle.loads(note)  # noqa: S301  of `_read`, in the same task
                 if isinstance(told, int):
                     writer = ShareWriter(shares[told])
                 elif isinstance(told, AqueductError):
@@ -267,8 +282,7 @@ def _parts(notes: pa.Array) -> Iterator[tuple[int, int, bytes | None]]:
 
 
 def _result(done: LandedShare | AqueductError) -> pa.RecordBatch:
-    columns = [pa.array([os.uname().nodename]), pa.array([pickle.dumps(done)], pa.binary())]
-    return pa.RecordBatch.from_arrays(columns, ["host", "result"])
+    return pa.RecordBatch.from_arrays([pa.array([results.dumps(LandedShare, done).decode()])], [RESULT])
 
 
 def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:

@@ -48,6 +48,31 @@ SPARK = (
         fix="Check the log of the Spark application, and run the command again.",
     ),
     DeclaredMessage(
+        id="spark-result-invalid",
+        area=Area.SPARK,
+        meaning=(
+            "A Spark task returned bytes that are not a result of its function. An executor may be "
+            "compromised."
+        ),
+        fix=(
+            "Check the hosts of the Spark cluster. If one is compromised, replace the secret of the cluster "
+            "and the keys that its tasks had. Then run the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="spark-key-within-reach",
+        area=Area.SPARK,
+        meaning=(
+            "Spark's JVM on this host can read a key that only the command needs. A compromised executor can "
+            "run code in the JVM, and so read the key."
+        ),
+        fix=(
+            "Use Linux 5.13 or newer. Start `aqueduct` with `--master` and not with `spark-submit`. Keep "
+            "the key in a folder in which Spark creates no files: not below `/tmp`, `TMPDIR` or "
+            "`spark.local.dir`."
+        ),
+    ),
+    DeclaredMessage(
         id="task-file-unreadable",
         area=Area.SPARK,
         meaning="A file that Spark tasks need cannot be read.",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aqueduct import job_files
 from aqueduct.errors import Refused
 from aqueduct.key_files import is_exposed
 
@@ -123,6 +124,7 @@ def signing_key(path: Path) -> SigningKey:
         raise Refused(
             "key-file-invalid", f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519."
         )
+    job_files.keep(path)
     return SigningKey(key)
 
 

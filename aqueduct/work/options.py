@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -120,6 +121,12 @@ def _java(process: str, has: Mapping[str, str], *, shared: bool = True) -> dict[
     if not shared or path in has or java in has or not jvm.archive().exists():
         return {java: jvm.LIGHT}
     return {java: f"{jvm.LIGHT} {jvm.sharing()}", path: jvm.jars()}
+
+
+def scratch(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> set[str]:
+    """Return the folders in which Spark makes files that it reads again."""
+    local = environment.get("SPARK_LOCAL_DIRS") or has.get("spark.local.dir", "/tmp")  # noqa: S108
+    return {"/tmp", tempfile.gettempdir(), *local.split(",")}  # noqa: S108
 
 
 def local_cores(master: str) -> int:

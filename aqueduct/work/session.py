@@ -3,13 +3,15 @@
 import math
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,11 +20,12 @@ from py4j.protocol import (  # type: ignore[import-untyped]
     Py4JError,
     Py4JJavaError,
 )
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkException
 
-from aqueduct.errors import Failed, Refused
-from aqueduct.work import daemon, options, progress, reasons
+from aqueduct import job_files
+from aqueduct.errors import Failed, Refused, labelled
+from aqueduct.work import daemon, options, progress, reasons, sandbox, updates
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
@@ -39,6 +42,9 @@ SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 # py4j asks its converters about each argument. Those for numpy import pyspark.testing to answer, and with it
 # unittest, and pandas where it is: half a second. Nothing here gives Java what is numpy's.
 INPUT_CONVERTER[:] = (each for each in INPUT_CONVERTER if not type(each).__name__.startswith("Numpy"))
+
+JVM_SECONDS = 300.0  # in which it must answer
+_hidden: set[str] = set()  # files that the JVM can't read
 
 _making = threading.Lock()  # one context at a time, also where an earlier one was given up
 
@@ -60,9 +66,7 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
     with tempfile.TemporaryFile("w+") as log:
         try:
             with _uninterrupted(), _stderr(log):
-                SparkContext._ensure_initialized(
-                    conf=SparkConf(loadDefaults=False).setAll([*options.launch(asked).items()])
-                )
+                _start_jvm(asked)
         except PySparkException as error:
             log.seek(0)
             lines = log.read().splitlines() or [str(error)]
@@ -73,6 +77,8 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
                 raise  # its JVM was there, and is not any more
             raise Failed("spark-start-failed", f"Spark does not start: {error}.") from None
     conf = _settings(name, asked)
+    if not options.local_cores(str(conf.get("spark.master"))):
+        _warn_of(job_files.kept() - _hidden)
     with _logged() as said:
         context = _made(conf, asked, said)
         try:
@@ -85,6 +91,58 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
     loaded = (name for name in sys.modules if name.startswith(SHARED) and not name.startswith("aqueduct.cli"))
     context.environment |= MALLOC | {daemon.MODULES: ",".join(loaded)}
     return context
+
+
+class _Jvm(subprocess.Popen[bytes]):
+    """The process of the JVM. PySpark waits for ever for one that ended with 0 before it answered."""
+
+    def poll(self) -> int | None:
+        code = super().poll()
+        return -signal.SIGKILL if code == 0 else code
+
+
+def _start_jvm(asked: SparkOptions) -> None:
+    """Start the JVM, if there is none, without the keys of this process where executors are other hosts'."""
+    conf = SparkConf(loadDefaults=False).setAll([*options.launch(asked).items()])
+    if options.submitted() or SparkContext._gateway:
+        SparkContext._ensure_initialized(conf=conf)
+        return
+    has = options.given(asked)
+    _hidden.clear()
+    if not options.local_cores(has.get("spark.master", options.LOCAL)) and sandbox.supported():
+        scratch = options.scratch(has)
+        _hidden.update(key for key in job_files.kept() if sandbox.hideable(key, scratch))
+    late: list[threading.Timer] = []
+
+    def start(*arguments: Any, **more: Any) -> _Jvm:
+        begin = partial(_Jvm, *arguments, **more)
+        started = sandbox.without(_hidden, begin) if _hidden else begin()
+        late.append(threading.Timer(JVM_SECONDS, started.kill))
+        late[0].daemon = True
+        late[0].start()
+        return started
+
+    java_gateway.Popen = start  # type: ignore[assignment,attr-defined]
+    try:
+        SparkContext._ensure_initialized(conf=conf)
+    finally:
+        java_gateway.Popen = subprocess.Popen  # type: ignore[attr-defined]
+        for timer in late:
+            timer.cancel()
+
+
+def _warn_of(keys: Collection[str]) -> None:
+    """Say which keys of this process the JVM can read, and so an executor that has taken it over."""
+    if not keys:
+        return
+    if options.submitted():
+        reason = "spark-submit started the JVM. Run aqueduct itself, with --master."
+    elif not sandbox.supported():
+        reason = "the kernel has no Landlock, or does not let this process use it. Use Linux 5.13 or newer."
+    else:
+        reason = "Spark needs its folder, or the JVM ran before. Move it to a folder that only keys are in."
+    said = f"Spark's JVM, and so a compromised executor, can read {', '.join(sorted(keys))}: {reason}"
+    print(f"aqueduct: {labelled('spark-key-within-reach', said)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -148,6 +206,7 @@ def waiting_seconds(context: SparkContext) -> float:
 
 def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
     """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
+    updates.guard()
     made: list[SparkContext | BaseException] = []
     given_up = threading.Event()
 

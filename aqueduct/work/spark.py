@@ -1,24 +1,25 @@
 """A Spark application that distributes a plain function over small descriptions."""
 
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar
 
 from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
-from pyspark import Accumulator, SparkContext
+from pyspark import RDD, Accumulator, SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
 
 from aqueduct import job_files
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.job_files import JobFiles
+from aqueduct.strict_json import Unreadable
 from aqueduct.wording import count
-from aqueduct.work import environment, options, progress, reasons, session
+from aqueduct.work import environment, options, progress, reasons, results, session, updates
 from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.progress import TASKS, Progress, Size
@@ -29,6 +30,17 @@ Tick = Callable[[int], None]
 # Settings that name the history server's page: ours for a standalone cluster, Spark's own for YARN.
 HISTORY = ("spark.aqueduct.historyServer.address", "spark.yarn.historyServer.address")
 COMPARISON = "Compare what workers have"  # of a job that does nothing else
+
+
+INVALID = (
+    "Nothing that it returned was used. An executor may be compromised: check the hosts of the cluster, and "
+    "replace its secret if one is."
+)
+
+
+def collected(returned: "RDD[bytes]") -> list[bytes]:
+    """Return the bytes that tasks return, as they are: `RDD.collect` would unpickle them."""
+    return returned._reserialize(NoOpSerializer()).collect()
 
 
 def _nothing() -> None:
@@ -55,16 +67,31 @@ class Application:
         with self._files() as files:
             attempt = partial(_attempt, function, environment.OWN_CODE, files, self._ended, self._done)
 
-            def job() -> list[tuple[str, R | AqueductError]]:
+            def job() -> list[bytes]:
                 sized = [(each, size.of(each) if size else 0) for each in descriptions]
-                return self._context.parallelize(sized, max(1, len(sized))).map(attempt).collect()
+                return collected(self._context.parallelize(sized, max(1, len(sized))).map(attempt))
 
-            results = self._watch(job, watched)
-        self._figures.tasks.update(host for host, _ in results)
-        for _, result in results:
+            returned = self._watch(job, watched)
+        return self.read(results.result_type(function), returned, len(descriptions))
+
+    def read(self, hint: Any, returned: Sequence[bytes], tasks: int) -> list[Any]:
+        """Return the results of tasks; raise the first error in them, Failed if they are anything else."""
+        try:
+            if len(returned) != tasks:
+                raise Unreadable(f"{tasks} tasks returned {len(returned)} results")
+            found = [results.loads(hint, each or b"") for each in returned]
+        except Unreadable as error:
+            raise self._invalid(str(error)) from None
+        self._figures.tasks.update(host for host, _ in found)
+        for _, result in found:
             if isinstance(result, AqueductError):
                 raise result
-        return [cast(R, result) for _, result in results]
+        return [result for _, result in found]
+
+    def _invalid(self, why: str) -> Failed:
+        return Failed(
+            "spark-result-invalid", f"A task of {self._context.master} returned no result: {why}. {INVALID}"
+        )
 
     def try_workers(self) -> None:
         """Run idle tasks until each executor has run one; raise Failed if workers can't run ours.
@@ -77,14 +104,16 @@ class Application:
         known, since = set[str](), time.monotonic()
         limit_seconds = session.waiting_seconds(self._context)
 
-        def job() -> set[str]:
+        def job() -> set[bytes]:
             self._context.setJobDescription(COMPARISON)
             cores = self.cores
             # A lambda, because another version of this module may not be one that workers can import.
-            tasks = self._context.parallelize(range(cores), cores).map(lambda _: environment.OWN_CODE)
-            return {*tasks.collect()}
+            tasks = self._context.parallelize(range(cores), cores).map(
+                lambda _: environment.OWN_CODE.encode()
+            )
+            return {*collected(tasks)}
 
-        while self._wait(job) == {environment.OWN_CODE}:
+        while self._wait(job) == {environment.OWN_CODE.encode()}:
             found, now = session.executors(self._context), time.monotonic()
             if (ids := {executor.id for executor in found}) - known:
                 known, since = known | ids, now
@@ -120,19 +149,18 @@ class Application:
 
             return self._watch(asked, watched)
 
-    def ran_on(self, hosts: Iterable[str]) -> None:
-        """Count tasks of queries, by the hosts on which they ran."""
-        self._figures.tasks.update(hosts)
-
     def _watch(self, job: Callable[[], T], watched: Progress[D]) -> T:
         """Wait for the job, and tell how far it is."""
         ended, done = self._ended.value, self._done.value
         try:
-            return self._wait(
+            found = self._wait(
                 job, lambda: watched.tell(self._ended.value - ended, self._done.value - done), watched.end
             )
         finally:
             watched.end()
+        if updates.take_invalid():
+            raise self._invalid("its progress is no number")
+        return found
 
     def _wait(
         self, job: Callable[[], T], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
@@ -231,13 +259,13 @@ def _attempt(
     ended: Accumulator[int],
     done: Accumulator[int],
     sized: tuple[D, int],
-) -> tuple[str, R | AqueductError]:
-    """Return the host and the result, or an error with a sentence.
+) -> bytes:
+    """Return the host and the result, or an error with a sentence, as JSON.
 
     Raised, it would come back as the text of a traceback. `code` is the driver's: an executor that came
     later, or whose host was upgraded meanwhile, may have another one.
     """
-    host = os.uname().nodename
+    hint = results.result_type(function)
     try:
         if code != environment.OWN_CODE:
             raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
@@ -245,9 +273,9 @@ def _attempt(
         description, size = sized
         result = function(description)
         _tick(ended, done, size)
-        return host, result
+        return results.dumps(hint, result)
     except AqueductError as error:
-        return host, error
+        return results.dumps(hint, error)
 
 
 def _tick(ended: Accumulator[int], done: Accumulator[int], size: int) -> None:

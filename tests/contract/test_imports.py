@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # The rooms, from the ground up, a floor a line. A module may import its own room and those of lower floors.
 ROOMS = (
     ("errors", "messages"),
-    ("names", "key_files"),
+    ("names", "job_files", "key_files"),
     (
         "wording",
         "keys",
@@ -30,7 +30,6 @@ ROOMS = (
         "ranges",
         "spans",
         "strict_json",
-        "job_files",
         "prometheus",
     ),
     ("kafka.batches",),
@@ -54,7 +53,7 @@ RUNNING = {
     *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
-    *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "workers")),
+    *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),

@@ -100,9 +100,12 @@ def test_a_worker_that_dies_is_a_sentence(run: Runner) -> None:
 
 
 def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
+    def inverse(number: int) -> int:
+        return 1 // number
+
     # Once there was a session of SQL in this process, PySpark makes the second of the first.
     with pytest.raises((Py4JJavaError, CapturedException), match="ZeroDivisionError"):
-        run(lambda number: 1 // number, [0])
+        run(inverse, [0])
 
 
 def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
@@ -123,10 +126,11 @@ def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path
         "import os\n"
         "from aqueduct.errors import Failed\n"
         "from aqueduct.work.workers import Workers\n"
+        "def size(number: int) -> int: return abs(number)\n"
         "with Workers('test') as workers:\n"
-        "    assert workers.parallel(None)(abs, [-1]) == [1]\n"
+        "    assert workers.parallel(None)(size, [-1]) == [1]\n"
         "    os.kill(os.getppid(), 9)\n"
-        "    try: workers.parallel(None)(abs, [-1])\n"
+        "    try: workers.parallel(None)(size, [-1])\n"
         f"    except Failed as error: open('{tmp_path}/said', 'w').write(str(error))\n"
     )
     command = [str(HOME / "bin/spark-submit"), "--master", "local[1]", str(program)]

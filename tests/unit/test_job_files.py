@@ -7,14 +7,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 
-from aqueduct import job_files
+from aqueduct import job_files, keys
 from aqueduct.errors import Failed
 from aqueduct.job_files import JobFiles
+from aqueduct.kafka import client_config
 from aqueduct.store.backends import open_store
-from aqueduct.work import environment, reasons
+from aqueduct.store.signing import signing_key
+from aqueduct.work import environment, reasons, results
 from aqueduct.work.spark import _attempt
+from servers.pki import Authority
 
 HOST = os.uname().nodename
 COUNT = Accumulator(0, 0, INT_ACCUMULATOR_PARAM)
@@ -41,16 +46,22 @@ def files(store: Path) -> Iterator[JobFiles]:
 def attempt(files: JobFiles, folder: Path, code: str = environment.OWN_CODE) -> str:
     """Run a task that would write; return why it was refused, before it wrote."""
     written = folder / "written"
-    _, result = _attempt(written.write_text, code, files, COUNT, COUNT, ("by a task", 0))
+
+    def write(text: str) -> int:
+        return written.write_text(text)
+
+    _, result = results.loads(int, _attempt(write, code, files, COUNT, COUNT, ("by a task", 0)))
     assert not written.exists()
     assert isinstance(result, Failed)
     return str(result)
 
 
 def test_the_drivers_folder_is_worked_in(files: JobFiles, store: Path) -> None:
-    write = (store / "written").write_text
-    host, result = _attempt(write, environment.OWN_CODE, files, COUNT, COUNT, ("by a task", 0))
-    assert (host, result) == (HOST, 9)
+    def write(text: str) -> int:
+        return (store / "written").write_text(text)
+
+    returned = _attempt(write, environment.OWN_CODE, files, COUNT, COUNT, ("by a task", 0))
+    assert results.loads(int, returned) == (HOST, 9)
 
 
 @pytest.mark.usefixtures("store")
@@ -96,6 +107,30 @@ def test_a_store_that_can_not_be_written_is_known_by_its_own_file(
         files.unpack()
         (store / "store.json").write_bytes(b"another")
         assert attempt(files, store).startswith(f"{HOST} hasn't the driver's folder")
+
+
+@pytest.fixture
+def forgotten() -> Iterator[None]:
+    job_files.forget()
+    yield
+    job_files.forget()
+
+
+@pytest.mark.usefixtures("forgotten")
+def test_keys_that_no_task_needs_are_known(tmp_path: Path) -> None:
+    """Have an administrator's key, a signing key and a recipient's: Spark's JVM must not read them."""
+    admin, tasks = (Authority(tmp_path / name).client_config(name) for name in ("admin", "tasks"))
+    signing, recipient = tmp_path / "signing.pem", tmp_path / "recipient.key"
+    pair = Ed25519PrivateKey.generate()
+    signing.write_bytes(pair.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    recipient.write_text(keys.ReceiverKey.generate().text())
+    for key in (signing, recipient):
+        key.chmod(0o600)
+    signing_key(signing)
+    keys.load(keys.ReceiverKey, recipient)
+    client_config.load(admin)
+    client_config.load(tasks, for_tasks=True)
+    assert job_files.kept() == {*map(str, (signing, recipient, admin, admin.with_suffix(".pem")))}
 
 
 def test_an_executor_that_has_other_code_by_now_runs_nothing(files: JobFiles, store: Path) -> None:

@@ -1,0 +1,212 @@
+"""Results of tasks as JSON, by the type that the task's function declares.
+
+Executors are less trusted than their driver, so it unpickles nothing that they return. Each value is built
+from JSON and compared with the declared type. A dataclass is an object, a named tuple an array of its fields,
+and a mapping an array of pairs.
+"""
+
+import json
+import os
+import re
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from aqueduct import strict_json
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
+from aqueduct.strict_json import Unreadable
+
+BITS = 127  # of a number: more than any offset, count or digest has
+HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")
+ID = re.compile(r"[a-z0-9-]{0,80}")
+ERRORS: Mapping[int, type[AqueductError]] = {ExitCode.FAILED: Failed, ExitCode.REFUSED: Refused}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codec:
+    """The form that values of a type have in JSON."""
+
+    kind: type  # that they have in Python
+    write: Callable[[Any], Any]  # to what json writes
+    read: Callable[[Any], Any]  # from what json read; Unreadable if it is anything else
+
+
+def result_type(function: Callable[..., Any]) -> Any:
+    """Return the type of a function's results."""
+    return get_type_hints(function)["return"]
+
+
+def dumps(hint: Any, result: Any) -> bytes:
+    """Return the JSON of this host's result of a declared type, or of an error."""
+    told: dict[str, Any] = {"host": os.uname().nodename}
+    if isinstance(result, AqueductError):
+        told["error"] = [int(result.exit_code), result.id, result.sentence]
+    else:
+        told["result"] = codec(hint).write(result)
+    return json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+
+
+def loads(hint: Any, data: bytes) -> tuple[str, Any]:
+    """Return the host and the result, or the error, in the JSON; Unreadable if it is anything else."""
+    told = strict_json.parse(data)
+    if not isinstance(told, dict) or told.keys() not in ({"host", "result"}, {"host", "error"}):
+        raise Unreadable("it is neither a result nor an error")
+    host = codec(str).read(told["host"])
+    if not HOST.fullmatch(host):
+        raise Unreadable("its host has no name")
+    if "result" in told:
+        return host, codec(hint).read(told["result"])
+    code, id_, sentence = codec(tuple[int, str, str]).read(told["error"])
+    if code not in ERRORS or not ID.fullmatch(id_):
+        raise Unreadable("its error is none of Aqueduct's")
+    return host, ERRORS[code](id_, sentence)
+
+
+@cache
+def codec(hint: Any) -> Codec:
+    """Return the codec of a type; TypeError if there is none."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (UnionType, Union):
+        return _one_of([codec(each) for each in arguments])
+    if origin is tuple and arguments[1:] != (...,):
+        return _fixed(tuple, [codec(each) for each in arguments], lambda values: tuple(values))
+    if origin in (list, tuple, set, frozenset):
+        return _many(origin, codec(arguments[0]))
+    if origin is Counter:
+        return _mapping(Counter, codec(arguments[0]), codec(int))
+    if isinstance(origin, type) and issubclass(origin, Mapping):
+        return _mapping(dict, *map(codec, arguments))
+    if not isinstance(hint, type):
+        raise TypeError(f"{hint} has no form in JSON")
+    if is_dataclass(hint):
+        return _object(hint)
+    if hasattr(hint, "_fields"):
+        hints = get_type_hints(hint)
+        return _fixed(hint, [codec(hints[name]) for name in hint._fields], lambda values: hint(*values))
+    if issubclass(hint, Enum):
+        return _text(hint, lambda value: str(value.value), hint)
+    if hint is UUID:
+        return _text(UUID, str, UUID)
+    if hint is bytes:
+        return _text(
+            bytes, lambda value: b64encode(value).decode(), lambda text: b64decode(text, validate=True)
+        )
+    return _scalar(hint)
+
+
+def _scalar(hint: type) -> Codec:
+    allowed = strict_json.SCALARS.get(hint)
+    if allowed is None:
+        raise TypeError(f"{hint} has no form in JSON")
+
+    def write(value: Any) -> Any:
+        value = value.item() if hasattr(value, "item") else value  # of numpy
+        if type(value) not in allowed and not (hint is str and isinstance(value, str)):
+            raise TypeError(f"{value!r} is no {hint.__name__}")
+        return value
+
+    def read(value: Any) -> Any:
+        if type(value) not in allowed:
+            raise Unreadable(f"it has a value that is no {hint.__name__}")
+        if isinstance(value, int) and value.bit_length() > BITS:
+            raise Unreadable("it has a number that is too large")
+        return value
+
+    return Codec(kind=hint, write=write, read=read)
+
+
+def _text(kind: type, write: Callable[[Any], str], built: Callable[[str], Any]) -> Codec:
+    text = codec(str)
+
+    def read(value: Any) -> Any:
+        try:
+            return built(text.read(value))
+        except ValueError:
+            raise Unreadable(f"it has a value that is no {kind.__name__}") from None
+
+    return Codec(kind=kind, write=write, read=read)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _array(value: Any) -> list[Any]:
+    if type(value) is not list:
+        raise Unreadable("it has no array where one should be")
+    return value
+
+
+def _many(kind: type, item: Codec) -> Codec:
+    return Codec(
+        kind=kind,
+        write=lambda values: [*map(item.write, values)],
+        read=lambda value: kind(map(item.read, _array(value))),
+    )
+
+
+def _fixed(kind: type, items: list[Codec], built: Callable[[list[Any]], Any]) -> Codec:
+    def write(value: Any) -> list[Any]:
+        return [item.write(each) for item, each in zip(items, value, strict=True)]
+
+    def read(value: Any) -> Any:
+        if len(_array(value)) != len(items):
+            raise Unreadable(f"it has an array that is not of {len(items)} values")
+        return built([item.read(each) for item, each in zip(items, value, strict=True)])
+
+    return Codec(kind=kind, write=write, read=read)
+
+
+def _mapping(kind: type, key: Codec, item: Codec) -> Codec:
+    pairs = _many(list, _fixed(tuple, [key, item], tuple))
+
+    def read(value: Any) -> Any:
+        found = dict(pairs.read(value))
+        if len(found) < len(value):
+            raise Unreadable("it has a key twice")
+        return kind(found)
+
+    return Codec(kind=Mapping, write=lambda value: pairs.write(value.items()), read=read)
+
+
+def _object(kind: type) -> Codec:
+    hints = get_type_hints(kind)
+    items = {each.name: codec(hints[each.name]) for each in fields(kind)}
+
+    def write(value: Any) -> dict[str, Any]:
+        return {name: item.write(getattr(value, name)) for name, item in items.items()}
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict or value.keys() != items.keys():
+            raise Unreadable(f"it has an object that is no {kind.__name__}")
+        return kind(**{name: item.read(value[name]) for name, item in items.items()})
+
+    return Codec(kind=kind, write=write, read=read)
+
+
+def _one_of(items: list[Codec]) -> Codec:
+    """Return the codec of a union, by the number of the type among its types; null is null."""
+
+    pair = _fixed(tuple, [codec(int), Codec(kind=object, write=_as_it_is, read=_as_it_is)], tuple)
+
+    def write(value: Any) -> Any:
+        if value is None:
+            return None
+        number, item = next((at, item) for at, item in enumerate(items) if isinstance(value, item.kind))
+        return [number, item.write(value)]
+
+    def read(value: Any) -> Any:
+        if value is None and any(item.kind is NoneType for item in items):
+            return None
+        number, one = pair.read(value)
+        if number not in range(len(items)):
+            raise Unreadable("it has a value of none of its types")
+        return items[number].read(one)
+
+    return Codec(kind=object, write=write, read=read)

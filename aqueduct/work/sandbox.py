@@ -1,0 +1,108 @@
+"""A sandbox for Spark's JVM, which hides the keys of this process from it.
+
+The JVM deserializes Java objects that executors send, by Spark's design, so it is trusted with no more than
+they are. Landlock (Linux 5.13) lets it, and what it starts, read only files below the folders in its rules,
+which are all but the hidden ones. It cannot trace this process or read its memory either.
+"""
+
+import ctypes
+import os
+import stat
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+# Of linux/landlock.h and linux/prctl.h; the numbers of the calls are those of every architecture.
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
+CREATE_RULESET_VERSION, RULE_PATH_BENEATH = 1, 1
+READ_FILE, REFER = 1 << 2, 1 << 13
+REFER_VERSION = 2  # of Landlock: a former one keeps files from being moved to other folders
+PR_SET_NO_NEW_PRIVS = 38
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Rule(ctypes.Structure):
+    """A landlock_path_beneath_attr."""
+
+    _pack_ = 1
+    _fields_ = (("allowed_access", ctypes.c_uint64), ("parent_fd", ctypes.c_int32))
+
+
+def supported() -> bool:
+    """Return whether the kernel has Landlock, and this process may use it."""
+    return _version() > 0
+
+
+def _version() -> int:
+    return int(_libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), CREATE_RULESET_VERSION))
+
+
+def hideable(key: str, scratch: Collection[str]) -> bool:
+    """Return whether a process that cannot read a key can still read new files in these folders."""
+    return not any(Path(key).is_relative_to(os.path.realpath(folder)) for folder in scratch)
+
+
+def without(keys: Collection[str], start: Callable[[], T]) -> T:
+    """Call a function that starts a process, which cannot read these files; OSError if the kernel refuses.
+
+    A rule holds for a thread and for what that starts, so the function has a thread of its own. That must not
+    live on: whoever is under the same rule could trace it, and so read the memory of this process.
+    """
+    hidden = {os.path.realpath(key) for key in keys}
+
+    def restricted() -> T:
+        _restrict(hidden)
+        return start()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(restricted).result()
+
+
+def _restrict(hidden: Collection[str]) -> None:
+    """Let this thread read all files but these."""
+    handled = READ_FILE | (REFER if _version() >= REFER_VERSION else 0)
+    ruleset = _call(CREATE_RULESET, ctypes.byref(ctypes.c_uint64(handled)), ctypes.c_size_t(8), 0)
+    try:
+        for path in _others("/", hidden):
+            try:
+                opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+            except OSError:  # it is gone, or this user can't reach it
+                continue
+            try:
+                is_folder = stat.S_ISDIR(os.fstat(opened).st_mode)
+                rule = _Rule(handled if is_folder else READ_FILE, opened)
+                _call(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+            finally:
+                os.close(opened)
+        if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")
+        _call(RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _others(folder: str, hidden: Collection[str]) -> Iterator[str]:
+    """Yield the files and folders below a folder that hold no hidden file, the largest possible ones."""
+    try:
+        entries = [*os.scandir(folder)]
+    except OSError:
+        return
+    for entry in entries:
+        if entry.is_symlink() or entry.path in hidden:  # a rule for a link would be one for what it leads to
+            continue
+        below = [path for path in hidden if path.startswith(f"{entry.path}/")]
+        if below:
+            yield from _others(entry.path, below)
+        else:
+            yield entry.path
+
+
+def _call(number: int, *arguments: object) -> int:
+    result = int(_libc.syscall(number, *arguments))
+    if result < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return result
