@@ -331,6 +331,7 @@ def continued(
             f"offsets {lane.segments[0].start if lane.segments else lane.stop} to {lane.stop - 1} of the "
             "backup; those that had arrived before arrive twice"
         )
+        doubled = ((at, copy.end),) if at < copy.end else ()  # at most; until somebody accepts it
     elif others is not None:
         at, doubled = others, ((others, new),)
         notes.append(

@@ -67,6 +67,16 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
     assert "its position 7 was not bound to a topic id" in unbound.unbound
 
 
+def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
+    """Where nobody knows the position in the topic of the backup, the mirror reads all restored records."""
+    log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
+    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
+    found = mirrors.judged(3, Binding(topic_id="new", next=3), log, Evidence(), "old")
+    moved = mirrors.continued(found, lane, None, None, RestoredCopy("old", 10, 13), 0)
+    assert (moved.next, moved.binding.doubled) == (3, ((3, 13),))
+    assert mirrors.continued(found, lane, None, None, RestoredCopy("old", 10, 3), 0).binding.doubled == ()
+
+
 def test_principals_without_acls_in_the_snapshot_are_reported() -> None:
     def acl(name: str) -> Acl:
         return Acl(f"User:{name}", "topic", "t", "literal", "read")
