@@ -75,7 +75,10 @@ COMMAND = re.compile(r"(ansible\.(builtin|legacy)\.)?(command|script|expect)|.*\
 
 def task_faults(document: Any) -> Iterator[str]:
     for mapping in mappings(document):
-        yield from (key for key in ("privileged", "ignore_errors", "ignore_unreachable") if mapping.get(key))
+        yield from (key for key in ("privileged", "ignore_errors") if mapping.get(key))
+        # A play may, if it looks in the end at the hosts that did not answer.
+        if mapping.get("ignore_unreachable") and "ansible_play_hosts_all" not in str(mapping):
+            yield "ignore_unreachable"
     for task in tasks(document):
         if task.get("failed_when") is False and "register" not in task:
             yield "failed_when: false, and nobody looks at the result"
