@@ -103,11 +103,16 @@ def table(rows: list[list[str]]) -> str:
 
 def cli_page() -> Iterator[str]:
     yield "# The command line"
-    yield "Made by `script/docs` from `--help`. Exit codes: 0 done; 1 failed; 2 refused; 3 unequal."
     yield (
-        "Each verb reads its options from a YAML file, too: `--config FILE`. Its keys are the long options "
-        "without their dashes. A switch has the value `true` or `false`; several values are a list. Options "
-        "of the command line replace those of the file, and unknown keys are refused."
+        "Made by `script/docs` from `--help`. Exit codes: 0 done; 1 failed; 2 refused; 3 incomplete or "
+        "unequal."
+    )
+    yield (
+        "Each command can read its options from a YAML file: `--config FILE`, written after the command's "
+        "name. A key is a long option without the leading `--`. A switch has the value `true` or `false`. "
+        "Several values are a list. An option on the command line replaces the same option in the file. "
+        "Unknown keys are refused. `aqueduct diode upstream`, `downstream`, `create` and `resend` also take "
+        "`.properties`."
     )
     example = "bootstrap-servers: localhost:9092\nstore: s3://backup/pro1\ntopics: [orders, payments]"
     yield f"```yaml\n{example}\n```"

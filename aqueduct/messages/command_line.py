@@ -36,26 +36,26 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="config-file-invalid",
         area=Area.COMMAND_LINE,
-        meaning="The file of `--config` is not YAML, or not a mapping of options to values.",
+        meaning="The file of `--config` is not valid YAML, or does not map options to values.",
         fix="Write one `option: value` on each line.",
     ),
     DeclaredMessage(
         id="config-option-unknown",
         area=Area.COMMAND_LINE,
         meaning="The file of `--config` has a key that is not a long option of the verb.",
-        fix="Correct the key. `aqueduct VERB --help` lists the options; leave out their dashes.",
+        fix="Correct the key. `aqueduct VERB --help` lists the options. Write them without the leading `--`.",
     ),
     DeclaredMessage(
         id="config-option-repeated",
         area=Area.COMMAND_LINE,
-        meaning="The file of `--config` has a key twice.",
+        meaning="The file of `--config` contains a key twice.",
         fix="Remove one of the lines. For several values, write a list.",
     ),
     DeclaredMessage(
         id="config-value-invalid",
         area=Area.COMMAND_LINE,
         meaning="A value in the file of `--config` cannot be used.",
-        fix="Correct the value in the line that the message names.",
+        fix="Correct the value in the line that the message shows.",
     ),
     DeclaredMessage(
         id="time-window-empty",

@@ -7,15 +7,21 @@ CONNECT = (
         id="connect-store-not-opened",
         area=Area.CONNECT,
         meaning=(
-            "A key or trust store of the worker could not be opened, so its certificates were not checked: "
-            "its password is not known here, or this host has no `keytool`."
+            "A key or trust store of the worker could not be opened, because its password is not available "
+            "on this host or `keytool` is not installed. Its certificates were not checked."
         ),
-        fix="Run the command on the worker's host, as the user of the worker.",
+        fix=(
+            "Run the command on the worker's host, as the user of the worker. To accept unknown results, "
+            "pass `--allow-unknown`."
+        ),
     ),
     DeclaredMessage(
         id="connect-broker-away",
         area=Area.CONNECT,
         meaning="No broker answers at this address, so it is unknown whether its listener requires TLS.",
-        fix="Start the broker, or correct the address. With `--no-probe` no broker is asked.",
+        fix=(
+            "Start the broker, or correct the address. To skip this check, pass `--no-probe`. To accept "
+            "unknown results, pass `--allow-unknown`."
+        ),
     ),
 )

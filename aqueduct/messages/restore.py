@@ -8,9 +8,10 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="A topic of the target contains records, and a restore writes only to empty topics.",
         fix=(
-            "Restore under another name (`--topics orders:orders-restored`). `--append` adds to the topic; "
-            "mirrors may then get restored records twice. Deleting the topic destroys its records. To resume "
-            "an interrupted restore, run its own command again."
+            "Restore under another name (`--topics orders:orders-restored`). With `--append` the "
+            "restore adds to the topic; let mirrors catch up first, or they copy restored records twice. "
+            "Deleting the topic destroys its records. To resume an interrupted restore, run its own command "
+            "again."
         ),
     ),
     DeclaredMessage(

@@ -244,10 +244,13 @@ STORE = (
         id="records-not-opened",
         area=Area.STORE,
         meaning=(
-            "`verify` compared the digests of encrypted objects, but no private key opens them, so it is "
-            "unknown whether their records are whole."
+            "`verify` compared only the digests of encrypted objects, because no given private key decrypts "
+            "them. The records were not checked."
         ),
-        fix="Pass `--private-key`, or `--digests-only` where no key may be.",
+        fix=(
+            "Pass a recipient's key with `--private-key`. If this host must not have that key, pass "
+            "`--digests-only`."
+        ),
     ),
     DeclaredMessage(
         id="snapshot-not-leased",
