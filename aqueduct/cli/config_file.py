@@ -5,18 +5,22 @@ the file.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aqueduct.errors import Refused
+from aqueduct.wording import shown
 
 if TYPE_CHECKING:
     from yaml import Node
 
 OPTION = "--config"
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+PLAIN = {f"tag:yaml.org,2002:{each}" for each in ("str", "int", "float", "bool", "timestamp", "value", "seq")}
+CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # no command line has them, but for a tab
 
 
 class _Expanded(argparse.Action):
@@ -42,15 +46,21 @@ def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[
     `parser`: of all verbs. Its checks then hold for the file's options, too.
     """
     verb, own = _verb(parser, arguments)
+    if _commands(verb) and own and own[0].partition("=")[0] == OPTION:
+        raise Refused(
+            "usage-error", f"{OPTION} stands after the verb and its command; see {verb.prog} --help."
+        )
     if not isinstance(verb._option_string_actions.get(OPTION), _Expanded):
         return [*arguments]
     finder = argparse.ArgumentParser(prog=verb.prog, add_help=False, allow_abbrev=False)
     finder.error = verb.error  # type: ignore[method-assign] # refuses as the verb does
-    finder.add_argument(OPTION, type=Path)
-    file = finder.parse_known_args(own)[0].config
-    if file is None:
+    finder.add_argument(OPTION, type=Path, action="append", default=[])
+    files = finder.parse_known_args(own)[0].config
+    if not files or {"-h", "--help"} & {*own}:
         return [*arguments]
-    options = list(_options(file, verb, given={word.partition("=")[0] for word in own}))
+    if len(files) > 1:
+        raise Refused("usage-error", f"{OPTION} is given twice; leave one.")
+    options = list(_options(files[0], verb, given={word.partition("=")[0] for word in own}))
     end = len(arguments) - (len(own) - own.index("--") if "--" in own else 0)
     return [*arguments[:end], *options, *arguments[end:]]
 
@@ -65,21 +75,21 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
     for group in verb._mutually_exclusive_groups:
         if any(action in group._group_actions for action in replaced):
             replaced += group._group_actions
-    lines: dict[str, int] = {}
+    lines: dict[argparse.Action, int] = {}
     for key, value in _entries(file):
-        name, place = str(key.value), f"{file}, line {key.start_mark.line + 1}"
+        name, place = shown(key.value), f"{file}, line {key.start_mark.line + 1}"
         if name not in actions:
             close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
             raise Refused("config-option-unknown", f"{place}: there is no option {name}; {remedy}")
-        if name in lines:
+        action = actions[name]
+        if action in lines:
             raise Refused(
-                "config-option-repeated", f"{place}: {name} stands in line {lines[name]}, too; leave one."
+                "config-option-repeated", f"{place}: {name} stands in line {lines[action]}, too; leave one."
             )
-        lines[name] = key.start_mark.line + 1
-        words = _words(name, actions[name], value, place)
-        if actions[name] not in replaced:
-            yield from words
+        lines[action] = key.start_mark.line + 1
+        if action not in replaced:
+            yield from _words(name, action, value, place)
 
 
 def _long_options(verb: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
@@ -100,10 +110,17 @@ def _entries(file: Path) -> "list[tuple[Node, Node]]":
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise Refused("config-file-invalid", f"{file}{line} is not YAML: {problem or error}.") from None
+        reason = problem or str(error).splitlines()[0]
+        raise Refused("config-file-invalid", f"{file}{line} is not YAML: {reason}.") from None
+    except RecursionError:
+        raise Refused(
+            "config-file-invalid", f"{file} is nested too deeply; write lines `option: value`."
+        ) from None
     if root is None:
         return []
-    if not isinstance(root, yaml.MappingNode):
+    if not isinstance(root, yaml.MappingNode) or not all(
+        isinstance(key, yaml.ScalarNode) for key, _ in root.value
+    ):
         raise Refused("config-file-invalid", f"{file} must be a mapping; write lines `option: value`.")
     return list(root.value)
 
@@ -115,12 +132,21 @@ def _words(name: str, action: argparse.Action, node: "Node", place: str) -> list
     if action.nargs == 0:
         if (on := FLAGS.get(str(node.value).lower())) is None:
             raise Refused("config-value-invalid", f"{place}: {name} is a switch; write true or false.")
+        if isinstance(action, argparse.BooleanOptionalAction):  # its default may be true
+            return [action.option_strings[on == name.startswith("no-")]]
         return [f"--{name}"] if on else []
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
-    if any(not isinstance(each, yaml.ScalarNode) or each.tag.endswith(":null") for each in nodes):
+    if not nodes or any(
+        not isinstance(each, yaml.ScalarNode) or each.tag.endswith(":null") for each in nodes
+    ):
         raise Refused("config-value-invalid", f"{place}: {name} needs a value, or a list of values.")
+    if foreign := {each.tag for each in (node, *nodes)} - PLAIN:
+        tag = shown(min(foreign))
+        raise Refused("config-value-invalid", f"{place}: {name} has the tag {tag}, which is not known here.")
     values = [str(each.value) for each in nodes]
     if not isinstance(action, argparse._AppendAction):
+        if isinstance(node, yaml.SequenceNode) and "," not in str(action.metavar):
+            raise Refused("config-value-invalid", f"{place}: {name} takes one value, and no list.")
         if len(values) > 1 and any("," in value for value in values):
             raise Refused("config-value-invalid", f"{place}: a value of the list {name} has a comma.")
         values = [",".join(values)]
@@ -131,7 +157,9 @@ def _words(name: str, action: argparse.Action, node: "Node", place: str) -> list
 
 
 def _problem(action: argparse.Action, text: str) -> str:
-    """Say why argparse would not take a value, while the line of the file is known."""
+    """Say why a command line would not take a value, while the line of the file is known."""
+    if CONTROL.search(text):
+        return "its value has a line break or a control character"
     convert: Callable[[str], Any] = action.type if callable(action.type) else str
     try:
         value = convert(text)

@@ -1,6 +1,7 @@
 """What the doctors of several hosts said, as one list. A host that said nothing is in it, too."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from aqueduct.errors import ExitCode
@@ -12,23 +13,30 @@ CONNECTED = "Listener "  # begins the lines that tell who is connected
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each finding, and for the hosts of a site that gave no answer.
 
-    `hosts`: of each its variables `group_names` and `__kafka_doctor`, if it was asked.
+    A finding has the names of its hosts, unless all hosts of the site that answered have it.
+    `hosts`: of each its variables `group_names`, and `__kafka_doctor` and `__kafka_refused`, the results of
+    Ansible's commands, if it was asked.
     """
-    found: list[str] = []
+    answered = Counter[str]()
+    said: dict[tuple[str, str], list[str]] = {}
     silent: dict[tuple[str, str], list[str]] = {}
     for host, variables in hosts.items():
         site = site_name(variables["group_names"])
-        result = variables.get("__kafka_doctor") or {}
-        if result.get("rc") == ExitCode.INCOMPLETE:
-            found += [f"{site}: {line}" for line in _lines(result)]
-        elif result.get("rc") != ExitCode.DONE:
+        result = variables.get("__kafka_doctor") or variables.get("__kafka_refused") or {}
+        if "__kafka_doctor" not in variables or result.get("rc") not in (ExitCode.DONE, ExitCode.INCOMPLETE):
             silent.setdefault((site, _reason(result)), []).append(host)
+            continue
+        answered[site] += 1
+        lines = result["stdout_lines"] if result["rc"] == ExitCode.INCOMPLETE else ()
+        for line in dict.fromkeys(lines):
+            if not line.startswith(CONNECTED):
+                said.setdefault((site, line), []).append(host)
+    found = [
+        f"{site}: {line}" + ("" if len(names) == answered[site] else f" ({', '.join(names)})")
+        for (site, line), names in said.items()
+    ]
     unknown = [f"{site}: {', '.join(names)} did not answer{why}" for (site, why), names in silent.items()]
-    return [*dict.fromkeys(found), *unknown]
-
-
-def _lines(result: Mapping[str, Any]) -> Iterator[str]:
-    return (line for line in result["stdout_lines"] if not line.startswith(CONNECTED))
+    return found + unknown
 
 
 def _reason(result: Mapping[str, Any]) -> str:

@@ -71,7 +71,9 @@ def test_an_option_of_the_file_is_as_one_of_the_command_line(words: tuple[str, .
     for name, action in options(words).items():
         if action.nargs == 0:
             assert expanded(words, {name: True}, file) == [f"--{name}"]
-            assert expanded(words, {name: False}, file) == []
+            off = [f"--no-{name}"] if isinstance(action, argparse.BooleanOptionalAction) else []
+            if not name.startswith("no-") or not isinstance(action, argparse.BooleanOptionalAction):
+                assert expanded(words, {name: False}, file) == off
             continue
         for text in ("1", "a", "a:9092", "2026-01-31", "90s", *map(str, action.choices or ())):
             if not config_file._problem(action, text):
@@ -140,10 +142,49 @@ def test_positions_and_what_follows_two_dashes_stay(tmp_path: Path) -> None:
         ("store", "config-file-invalid"),
         ("store: [a", "config-file-invalid"),
         ("store: \x00", "config-file-invalid"),
+        ("store: " + "[" * 3000, "config-file-invalid"),
+        ("? [a]\n: b", "config-file-invalid"),
+        ('store: "a\\0b"', "config-value-invalid"),
+        ('store: "a\\ud800"', "config-value-invalid"),
+        ("store: |\n  file:///s\n", "config-value-invalid"),
+        ("store: !ENV a", "config-value-invalid"),
+        ("store: !!binary aGk=", "config-value-invalid"),
+        ("store: [a]", "config-value-invalid"),
+        ("trusted-key: []", "config-value-invalid"),
+        ("settings: true\nno-settings: true", "config-option-repeated"),
+        ('"st\\nore": a', "config-option-unknown"),
     ],
 )
 def test_what_cannot_be_an_option_is_refused(content: str, id_: str, tmp_path: Path) -> None:
     assert identifier(("restore",), content, tmp_path / "options.yml") == id_
+
+
+def test_a_setting_that_is_on_by_default_can_be_off(tmp_path: Path) -> None:
+    for content, word in (
+        ("settings: false", "--no-settings"),
+        ("no-settings: true", "--no-settings"),
+        ("no-settings: false", "--settings"),
+        ("settings: true", "--settings"),
+    ):
+        assert expanded(("restore",), content, tmp_path / "options.yml") == [word]
+
+
+def test_where_the_option_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "options.yml"
+    file.write_text("stor: x\n")
+    for argv in (
+        ["--config", str(file), "verify"],
+        ["doctor", "--config", str(file), "connect"],
+        ["verify", "--config", str(file), "--config", str(file)],
+    ):
+        assert cli.main(argv) == 2
+        assert capsys.readouterr().err.startswith("aqueduct: [usage-error] --config ")
+    with pytest.raises(SystemExit, match="0"):
+        cli.main(["verify", "--config", str(file), "--help"])
+
+
+def test_a_value_that_is_replaced_need_not_fit(tmp_path: Path) -> None:
+    assert expanded(("restore",), "snapshot: newest", tmp_path / "options.yml", "--snapshot=3") == []
 
 
 def test_a_near_option_is_proposed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
         "b": host("east", rc=3, stdout_lines=[*said, "own"]),
         "c": host("west", rc=0, stdout_lines=said),
     }
-    assert findings(hosts) == ["east: Broker 3 is registered but fenced.", "east: own"]
+    assert findings(hosts) == ["east: Broker 3 is registered but fenced.", "east: own (b)"]
 
 
 def test_hosts_without_an_answer_are_one_finding_for_each_site_and_reason() -> None:
@@ -33,3 +33,8 @@ def test_hosts_without_an_answer_are_one_finding_for_each_site_and_reason() -> N
         "west: c did not answer: to the host",
         "north: d did not answer, and why is not known.",
     ]
+
+
+def test_the_reason_of_a_host_that_was_never_asked_is_that_of_the_first_command() -> None:
+    lost = {"group_names": ["site_east"], "__kafka_refused": {"unreachable": True, "msg": "ssh: refused"}}
+    assert findings({"a": lost}) == ["east: a did not answer: ssh: refused"]
