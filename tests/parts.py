@@ -108,6 +108,9 @@ def main() -> int:
         print(problem)
     for case in (case for part in parts for case in part.cases if case.outcome == "failed" and case.said):
         print(f"{case.name} failed after {case.seconds:,.0f} s: {case.said[:SAID_CHARACTERS]}")
+    left_out = Path(sys.argv[1], "left_out")
+    if left_out.exists():
+        print(f"NOT RUN, for it would not have ended in time: {', '.join(left_out.read_text().split())}")
     failed = sum(part.count("failed") for part in parts) + len(problems)
     skipped = sum(part.count("skipped") for part in parts)
     passed = sum(part.count("passed") for part in parts)
