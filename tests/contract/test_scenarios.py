@@ -183,7 +183,11 @@ NOTHING = "<testsuites><testsuite/></testsuites>"
 
 
 def run_copy(
-    tmp_path: Path, *arguments: str, fails: str = "none", reports: dict[str, str] | None = None
+    tmp_path: Path,
+    *arguments: str,
+    fails: str = "none",
+    reports: dict[str, str] | None = None,
+    minutes: str = "",
 ) -> tuple[int, list[str], list[str]]:
     """Return the real .ci/run and script/test, with scripts that only write down that they were called.
 
@@ -227,7 +231,8 @@ test "$call" != "{fails}"
         f"PATH={tmp_path}/bin:$PATH\n"
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    environment = os.environ | ({"AQUEDUCT_TEST_MINUTES": minutes} if minutes else {})
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
     return run.returncode, (tmp_path / "calls").read_text().splitlines(), run.stdout.splitlines()
 
 
@@ -277,6 +282,14 @@ def test_ci_runs_everything(tmp_path: Path) -> None:
 def test_fast_runs_what_needs_few_servers(tmp_path: Path) -> None:
     code, calls, said = run_copy(tmp_path, "--fast")
     assert (code, sorted(calls), said[-1]) == (0, [FAST, "script/lint"], "3 passed, 0 failed")
+
+
+def test_labs_that_would_not_end_in_time_are_listed(tmp_path: Path) -> None:
+    code, calls, said = run_copy(tmp_path, minutes="10")
+    assert code == 0
+    assert not [call for call in calls if "scenario" in call or "demo" in call]
+    listed = [line for line in said if line.startswith("NOT RUN")]
+    assert [sorted(line.partition(": ")[2].split(", ")) for line in listed] == [["demo", "one", "other"]]
 
 
 @pytest.mark.parametrize(
