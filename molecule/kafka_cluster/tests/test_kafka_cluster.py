@@ -318,7 +318,7 @@ while not select.select([sys.stdin], [], [], 0.2)[0]:
 
 
 def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
-    """And a client that never gets in, by the journal; and the host that did not answer."""
+    """And a client that never gets in, by the broker's journal."""
     wait_until("all replicas in sync", lambda: in_sync(lab))
     wait_until("all votes", lambda: voters(lab) == {1, 2, 3})
     well = lab.play("doctor")
@@ -326,12 +326,10 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     said = re.sub(r"\s+", " ", well.stdout)
     assert re.search(r"Listener CLIENT \(SSL, port 9092\): [1-9]\d* connections? from ", said)
     lab.run("east-kafka-3", "systemctl", "stop", "kafka")
-    subprocess.run(["docker", "pause", lab.container(WEST)], check=True)
     plaintext = lab.start(EAST[1], "python3", "-c", PLAINTEXT, EAST[0])
     try:
         ill = lab.play("doctor", consumer_groups="anyone")
     finally:
-        subprocess.run(["docker", "unpause", lab.container(WEST)], check=True)
         plaintext.communicate(timeout=60)
         lab.run("east-kafka-3", "systemctl", "start", "kafka")
     assert ill.returncode != 0
@@ -342,7 +340,7 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     assert "east: /var/lib/kafka/log has logs of " in told
     come = "east: Clients come to the listener CLIENT (SSL, port 9092) again and again, and TLS fails"
     assert come in re.sub(r"\s+", " ", told)
-    assert f"west: {WEST} did not answer" in told
+    assert "west: " not in told
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
