@@ -81,7 +81,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
         if name not in actions:
             close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
-            raise Refused("config-option-unknown", f"{place}: there is no option {name}; {remedy}")
+            raise Refused("config-option-unknown", f"{place}: {name} is not an option; {remedy}")
         action = actions[name]
         if action in lines:
             raise Refused(
@@ -166,7 +166,7 @@ def _problem(action: argparse.Action, text: str) -> str:
     except argparse.ArgumentTypeError as error:
         return str(error).rstrip(".")
     except (TypeError, ValueError):
-        return f"{text!r} is no possible value"
+        return f"{text!r} is not a valid value"
     if action.choices is None or value in action.choices:
         return ""
     return f"{text!r} is none of {', '.join(map(str, action.choices))}"

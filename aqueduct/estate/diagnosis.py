@@ -40,7 +40,7 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _reason(result: Mapping[str, Any]) -> str:
-    """Return why there is no answer: the command's last line, or what Ansible said of the host."""
+    """Return the reason: the last line of the command's errors, or Ansible's message about the host."""
     said = str(result.get("stderr") or result.get("module_stderr") or result.get("msg") or "")
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return f": {lines[-1]}" if lines else ", and why is not known."

@@ -52,7 +52,7 @@ class LandedPartition:
     why: str = ""  # not
 
 
-NO_LEADER = "it has no leader"
+LEADERLESS = "it has no leader"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.land.outcome import (
-    NO_LEADER,
+    LEADERLESS,
     CompactedTable,
     LandedTable,
     Placed,
@@ -83,7 +83,7 @@ def status_code(found: Sequence[TableStatus]) -> ExitCode:
     unknown = any(
         table.left_out
         or table.catalogue
-        or any(each.end is None and each.why == NO_LEADER for each in table.partitions.values())
+        or any(each.end is None and each.why == LEADERLESS for each in table.partitions.values())
         for table in found
     )
     return ExitCode.INCOMPLETE if unknown else ExitCode.DONE

@@ -9,7 +9,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import FILTERED, LATE, AddedFile, State, definition
 from aqueduct.land.order import LandOrder
-from aqueduct.land.outcome import NO_LEADER, LandedPartition, TableStatus, placed
+from aqueduct.land.outcome import LEADERLESS, LandedPartition, TableStatus, placed
 from aqueduct.land.plan import absent
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT
@@ -52,7 +52,7 @@ def status(order: LandOrder) -> list[TableStatus]:
             state.compacted,
             {
                 (at := TopicPartition(name, int(number))): LandedPartition(
-                    landed, ends.get(at), whys.get((name, state.topic_ids[name]), NO_LEADER)
+                    landed, ends.get(at), whys.get((name, state.topic_ids[name]), LEADERLESS)
                 )
                 for name, positions in state.positions.items()
                 for number, landed in positions.items()

@@ -159,7 +159,7 @@ class Application:
         finally:
             watched.end()
         if updates.take_invalid():
-            raise self._invalid("its progress is no number")
+            raise self._invalid("its progress update is not a number")
         return found
 
     def _wait(

@@ -261,7 +261,7 @@ def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake
     finally:
         lake.metastore.process.start()
     status = lake.arguments("status", "--metastore", lake.metastore.url)
-    assert main(status) == 3, "Hive does not have the files"
+    assert main(status) == 3, "Hive does not have the new files yet"
     assert lake.land() == 0
     assert main(status) == 0
     assert rows(table(lake)) == expected(lake)

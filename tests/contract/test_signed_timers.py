@@ -117,7 +117,7 @@ class Applied:
         self._run(variables)
 
     def _make_role(self) -> None:
-        """Make the role anew, with the tasks of backup and restore that need no systemd."""
+        """Copy the role, with the tasks of its backup and restore that run without systemd."""
         role, own = self.folder / "roles" / self.timer.role, ROOT / "roles" / self.timer.role
         (role / "tasks").mkdir(parents=True, exist_ok=True)
         for part in ("defaults", "meta", "templates", "vars"):

@@ -1,4 +1,4 @@
-"""Executors that send pickles as results and as updates of accumulators, to have the driver's key."""
+"""Executors that send pickles as results and accumulator updates, to steal the driver's key."""
 
 import json
 import subprocess

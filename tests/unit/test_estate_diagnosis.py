@@ -1,4 +1,4 @@
-"""A doctor that gave no answer is no healthy one."""
+"""A host that does not answer the doctor is not reported as healthy."""
 
 from typing import Any
 

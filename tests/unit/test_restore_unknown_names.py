@@ -68,7 +68,7 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
 
 
 def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
-    """Where nobody knows the position in the topic of the backup, the mirror reads all restored records."""
+    """If the position in the topic of the backup is unknown, the mirror reads all restored records."""
     log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
     lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
     found = mirrors.judged(3, Binding(topic_id="new", next=3), log, Evidence(), "old")

@@ -200,7 +200,7 @@ def numbers(lab: Lab) -> list[int]:
 
 
 def plant(lab: Lab, like: int, *free: int) -> None:
-    """Write what everybody may who writes into the store: whole snapshots that nobody signed."""
+    """Write unsigned copies of a snapshot, as anyone with write access to the store can."""
     packed = base64.b64decode(lab.run(ENSEMBLE, "base64", stored(like)).stdout)
     snapshot = snapshots.decode(signing.split(packed).manifest)
     znodes = {**snapshot.znodes, PLANTED.path: PLANTED}
