@@ -1,8 +1,6 @@
 """The key of one site's broker is in wrong hands: it rules that site's cluster, and no other."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +11,7 @@ import yaml
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+import playbooks
 from servers import broker
 from servers.broker import Broker
 
@@ -46,17 +45,10 @@ def settings_of_role(folder: Path) -> dict[str, dict[str, str]]:
     }
     (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("ansible-playbook")), str(folder / "play.yml")),
-            *(f"--inventory={folder}/hosts.yml", "--connection=local"),
-            f"--extra-vars=ansible_python_interpreter={sys.executable}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = playbooks.play(
+        folder / "play.yml",
+        *(f"--inventory={folder}/hosts.yml", "--connection=local"),
+        f"--extra-vars=ansible_python_interpreter={sys.executable}",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return {site: json.loads((folder / f"{site}.json").read_text()) for site in SITES}

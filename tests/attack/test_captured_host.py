@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import os
 import ssl
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
+import playbooks
 from aqueduct.controller import certificates
 from aqueduct.controller.certificates import PEM, Wanted
 
@@ -80,22 +80,11 @@ class Captured:
         }
         book = self.folder / "play.yml"
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-        return subprocess.run(
-            [
-                *(str(Path(sys.executable).with_name("ansible-playbook")), str(book)),
-                *(f"--inventory={HOST},", "--connection=local"),
-                f"--extra-vars=ansible_python_interpreter={sys.executable}",
-            ],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "ANSIBLE_NOCOLOR": "1",
-                "ANSIBLE_LIBRARY": str(library),
-            },
-            capture_output=True,
-            text=True,
-            check=False,
+        return playbooks.play(
+            book,
+            *(f"--inventory={HOST},", "--connection=local"),
+            f"--extra-vars=ansible_python_interpreter={sys.executable}",
+            ANSIBLE_LIBRARY=str(library),
         )
 
     def brought(self) -> list[x509.Certificate]:

@@ -6,7 +6,6 @@ Run as root, as Ansible runs these modules on a host. The service's user is one 
 import json
 import os
 import pwd
-import subprocess
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from typing import Any
 import plugin_modules
 import pytest
 
+import playbooks
 from aqueduct.controller import certificates
 
 SERVICE = "daemon"
@@ -187,17 +187,10 @@ def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
         {"service_content": {"src": str(src), "dest": str(tmp_path / "reports/hostile.json")}},
     ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("ansible-playbook")), str(tmp_path / "play.yml")),
-            *("--inventory=localhost,", "--connection=local"),
-            f"--extra-vars=ansible_python_interpreter={sys.executable}",
-        ],
-        cwd=plugin_modules.ROOT,
-        env={**os.environ, "PYTHONPATH": str(plugin_modules.ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = playbooks.play(
+        tmp_path / "play.yml",
+        *("--inventory=localhost,", "--connection=local"),
+        f"--extra-vars=ansible_python_interpreter={sys.executable}",
     )
     assert done.returncode == 2
     assert f"{own / linked} is a symbolic link" in " ".join(done.stdout.split())

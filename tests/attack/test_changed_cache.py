@@ -3,8 +3,6 @@
 import hashlib
 import io
 import json
-import os
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -15,6 +13,7 @@ from typing import Any
 import plugin_modules
 import pytest
 
+import playbooks
 from aqueduct.controller import artifacts, names
 from aqueduct.errors import Failed
 
@@ -339,17 +338,10 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
     }
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("ansible-playbook")), str(play)),
-            *("--inventory=localhost,", "--connection=local"),
-            f"--extra-vars=ansible_python_interpreter={sys.executable}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = playbooks.play(
+        play,
+        *("--inventory=localhost,", "--connection=local"),
+        f"--extra-vars=ansible_python_interpreter={sys.executable}",
     )
     assert done.returncode == 2
     said = " ".join(done.stdout.split())

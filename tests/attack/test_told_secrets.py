@@ -1,9 +1,7 @@
 """A secret that is written wrongly into an inventory: what a play says of it is not the secret."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+import playbooks
 
 ROOT = Path(__file__).parents[2]
 # Variables whose values are secrets, by their names; what stands in units, for everybody to read, says so.
@@ -35,17 +35,10 @@ def test_a_secret_variable_is_never_logged(name: str, spec: dict[str, Any]) -> N
 
 def played(folder: Path, book: Path, **environment: str) -> str:
     """Play a book that is refused with an inventory, on this machine; return all that is said of it."""
-    done = subprocess.run(
-        [
-            *(str(Path(sys.executable).with_name("ansible-playbook")), str(book), "-vvv"),
-            *(f"--inventory={folder}/hosts.json", "--connection=local", "--check", "--diff"),
-            f"--extra-vars=ansible_python_interpreter={sys.executable}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1", **environment},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = playbooks.play(
+        *(book, "-vvv", f"--inventory={folder}/hosts.json", "--connection=local", "--check", "--diff"),
+        f"--extra-vars=ansible_python_interpreter={sys.executable}",
+        **environment,
     )
     assert done.returncode != 0
     return done.stdout + done.stderr

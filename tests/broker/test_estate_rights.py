@@ -1,8 +1,6 @@
 """What leaves the inventory loses its rights: by the role's own task, as a cluster tells another client."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +17,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+import playbooks
 from servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -79,11 +78,7 @@ def have_entities(
         "ansible_python_interpreter": sys.executable,
         "ansible_connection": "local",
     }
-    ansible = Path(sys.executable).parent / "ansible-playbook"
-    done = subprocess.run(
-        [ansible, "-i", folder / "hosts.yml", folder / "play.yml", "--extra-vars", json.dumps(extra)],
-        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    done = playbooks.play("-i", folder / "hosts.yml", folder / "play.yml", "--extra-vars", json.dumps(extra))
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -1,7 +1,6 @@
 """The role's way with a schema of another version, on a real PostgreSQL, by the metastore's real tool."""
 
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pytest
 import yaml
 from lakes import client
 
+import playbooks
 from servers import hive_metastore
 from servers.hadoop import NODE, configure, run
 from servers.hive_metastore import USER, schema_tool
@@ -81,11 +81,7 @@ class Schema:
             "_hive_metastore_own": {"javax.jdo.option.ConnectionURL": "jdbc:postgresql://db/hive"},
             **more,
         }
-        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
-        done = subprocess.run(
-            [playbook, str(play), f"--extra-vars={json.dumps(given)}"],
-            cwd=ROOT, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = playbooks.play(play, f"--extra-vars={json.dumps(given)}")
         return done.returncode, done.stdout + done.stderr
 
     def restored(self, dump: Path, statement: str) -> str:

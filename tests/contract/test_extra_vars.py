@@ -1,6 +1,5 @@
 """Checks of --extra-vars, before a playbook touches a host."""
 
-import os
 import re
 import subprocess
 import sys
@@ -8,6 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 # Playbook, and the command whose options its variables are.
@@ -33,24 +34,12 @@ def declared(playbook: str) -> dict[str, str]:
     return variables
 
 
-def run_playbook(path: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run a playbook of this checkout, without colours."""
-    return subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", path, *options],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def said(
     playbook: str = "restore", inventory: str = "inventories/lab", *options: str, **variables: str
 ) -> str:
     given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
     path = ROOT / "playbooks" / f"{playbook}.yml"
-    done = run_playbook(path, f"--inventory={inventory}", *options, *given)
+    done = playbooks.play(path, f"--inventory={inventory}", *options, *given)
     assert done.returncode == 2
     return " ".join(done.stdout.split())
 
@@ -238,7 +227,7 @@ def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playb
 
 
 def test_the_whole_checks_the_inventory_once() -> None:
-    done = run_playbook(ROOT / "playbooks/site.yml", "--inventory=inventories/lab", "--list-hosts")
+    done = playbooks.play(ROOT / "playbooks/site.yml", "--inventory=inventories/lab", "--list-hosts")
     assert done.returncode == 0, done.stderr
     hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
     assert len(hosts) > len(PARTS)
@@ -251,5 +240,5 @@ def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) ->
     given = tmp_path / "given.yml"
     given.write_text(yaml.safe_dump({"land_tables": tables}))
     options = ("--inventory=inventories/lab", f"--extra-vars=@{given}")
-    done = run_playbook(ROOT / "playbooks/check.yml", *options)
+    done = playbooks.play(ROOT / "playbooks/check.yml", *options)
     assert done.returncode == 0, done.stdout

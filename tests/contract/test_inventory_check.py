@@ -5,7 +5,6 @@ A playbook takes two seconds, so most are read by Ansible's own classes and judg
 
 import getpass
 import importlib.util
-import os
 import re
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from ansible.plugins.loader import init_plugin_loader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
+import playbooks
 from aqueduct.estate.check import check
 from aqueduct.estate.check.inventory import Finding
 from servers.pki import Authority
@@ -187,9 +187,7 @@ Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def playbook() -> Playbook:
     def run(*arguments: str, book: Path = Path("playbooks/check.yml")) -> "subprocess.CompletedProcess[str]":
-        command = [Path(sys.executable).parent / "ansible-playbook", book, *arguments]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"}
-        return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return playbooks.play(book, *arguments)
 
     return run
 

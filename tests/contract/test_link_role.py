@@ -1,7 +1,5 @@
 """The options that the sending end's role writes, as the sending end reads them."""
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+import playbooks
 from aqueduct.link import options
 from aqueduct.link.options import Target, Upstream
 
@@ -58,11 +57,7 @@ def written(tmp_path: Path) -> Write:
         folder.mkdir()
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
         (folder / "play.yml").write_text(PLAY)
-        ansible = Path(sys.executable).parent / "ansible-playbook"
-        done = subprocess.run(
-            [ansible, "-i", folder / "hosts.yml", folder / "play.yml"],
-            cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        done = playbooks.play("-i", folder / "hosts.yml", folder / "play.yml")
         assert done.returncode == 0, done.stdout + done.stderr
         return folder
 

@@ -1,11 +1,10 @@
 """What a playbook prints: no retries of a task that waits, and a refusal of tags that no task has."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = ["doctor", "drill", "kafka", "restore", "site"]
@@ -26,22 +25,6 @@ WAITING = """
 """
 
 
-def played(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "PYTHONPATH": str(ROOT),
-            "ANSIBLE_NOCOLOR": "1",
-        },
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 @pytest.fixture
 def waiting(tmp_path: Path) -> str:
     book = tmp_path / "waiting.yml"
@@ -51,7 +34,7 @@ def waiting(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_retries_are_shown_only_with_v(verbose: bool, waiting: str) -> None:
-    done = played("--inventory=localhost,", waiting, *(["-v"] if verbose else []))
+    done = playbooks.play("--inventory=localhost,", waiting, *(["-v"] if verbose else []))
     assert done.returncode == 0, done.stdout
     assert (Path(waiting).parent / "attempts").read_text().count("\n") == 3
     assert done.stdout.count("FAILED - RETRYING") == (2 if verbose else 0), done.stdout
@@ -59,7 +42,7 @@ def test_retries_are_shown_only_with_v(verbose: bool, waiting: str) -> None:
 
 
 def test_a_tag_of_a_task_is_accepted(waiting: str) -> None:
-    done = played("--inventory=localhost,", waiting, "--tags=later")
+    done = playbooks.play("--inventory=localhost,", waiting, "--tags=later")
     assert done.returncode == 0, done.stderr
     assert "it is there" in done.stdout
     assert "Wait for the file" not in done.stdout
@@ -67,7 +50,7 @@ def test_a_tag_of_a_task_is_accepted(waiting: str) -> None:
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_unknown_tag_is_refused(playbook: str) -> None:
-    done = played("--inventory=inventories/lab", f"playbooks/{playbook}.yml", "--tags=topics")
+    done = playbooks.play("--inventory=inventories/lab", f"playbooks/{playbook}.yml", "--tags=topics")
     assert done.returncode == 2, done.stdout
     assert "No task has the tag topics. Nothing was done." in done.stderr
     assert "TASK" not in done.stdout

@@ -6,7 +6,6 @@ Three hosts of one inventory are folders here. No server runs, so the others are
 import getpass
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+import playbooks
 from aqueduct.zookeeper.quorum_keys import Certificates, QuorumKeys, split
 from servers.pki import Authority
 from servers.process import free_ports
@@ -77,19 +77,11 @@ class Estate:
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
         }
-        done = subprocess.run(
-            [
-                Path(sys.executable).parent / "ansible-playbook",
-                f"--inventory={self.folder}/hosts.yml",
-                f"--extra-vars={json.dumps(given)}",
-                *options,
-                self.folder / "play.yml",
-            ],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-            capture_output=True,
-            text=True,
-            check=False,
+        done = playbooks.play(
+            f"--inventory={self.folder}/hosts.yml",
+            f"--extra-vars={json.dumps(given)}",
+            *options,
+            self.folder / "play.yml",
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout

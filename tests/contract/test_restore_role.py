@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Any
 
 import pytest
 import yaml
+
+import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 Task = dict[str, Any]
@@ -134,14 +135,7 @@ def test_a_run_notes_what_it_is_to_start(
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
-    done = subprocess.run(
-        [Path(sys.executable).parent / "ansible-playbook", "-i", "inventories/lab", tmp_path / "play.yml"],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = playbooks.play("-i", "inventories/lab", tmp_path / "play.yml")
     assert done.returncode == 0, done.stdout
     found = [each["unit"] for each in json.loads((tmp_path / "stopped.json").read_text())]
     assert found == stopped

@@ -4,9 +4,7 @@ The roles' own tasks run on this machine, in folders of a test; what asks system
 """
 
 import json
-import os
 import stat
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from test_units import arguments_of
 
+import playbooks
 from aqueduct.cli import build_parser
 from aqueduct.store import signing
 
@@ -142,24 +141,8 @@ class Applied:
         (role / "tasks/main.yml").write_text(text)
 
     def _run(self, variables: Task) -> None:
-        done = subprocess.run(
-            [
-                Path(sys.executable).parent / "ansible-playbook",
-                f"--inventory={self.folder}/hosts.yml",
-                f"--extra-vars={json.dumps(variables)}",
-                self.folder / "play.yml",
-            ],
-            cwd=ROOT,
-            env={
-                **os.environ,
-                "PYTHONPATH": str(ROOT),
-                "ANSIBLE_NOCOLOR": "1",
-                "ANSIBLE_ROLES_PATH": f"{self.folder}/roles:{ROOT}/roles",
-            },
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        hosts, book = self.folder / "hosts.yml", self.folder / "play.yml"  # beside its roles
+        done = playbooks.play(f"--inventory={hosts}", f"--extra-vars={json.dumps(variables)}", book)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "PRIVATE KEY" not in done.stdout
 

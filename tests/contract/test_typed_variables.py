@@ -1,9 +1,7 @@
 """Variables of `-e name=value` are texts: what decides or calculates by one gives it its type first."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +12,7 @@ import pytest
 import yaml
 from jinja2 import nodes
 
+import playbooks
 from aqueduct.estate.check.variables import faults
 from servers.broker import Broker
 
@@ -170,20 +169,11 @@ def test_a_restart_of_all_nodes_is_taken_as_it_is_typed(
         "__kafka_unit": {"stale": [], "started": []},
         "ansible_python_interpreter": sys.executable,
     }
-    done = subprocess.run(
-        [
-            Path(sys.executable).parent / "ansible-playbook",
-            tmp_path / "play.yml",
-            "--inventory=localhost,",
-            f"--extra-vars={json.dumps(variables)}",
-            "-e",
-            f"kafka_restart_all={given}",
-        ],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "ANSIBLE_NOCOLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
+    done = playbooks.play(
+        tmp_path / "play.yml",
+        "--inventory=localhost,",
+        f"--extra-vars={json.dumps(variables)}",
+        f"--extra-vars=kafka_restart_all={given}",
     )
     assert done.returncode == 0, done.stdout
     assert f"order={restarted}." in done.stdout

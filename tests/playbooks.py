@@ -1,0 +1,89 @@
+"""Playbooks of this checkout, run as `ansible-playbook` runs them, without importing Ansible anew for each.
+
+A process that has imported it forks for every run. The import is most of what a short playbook costs.
+"""
+
+import atexit
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from pkgutil import iter_modules
+from subprocess import CompletedProcess
+
+ROOT = Path(__file__).resolve().parents[1]
+PLAIN = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1", "PYTHONPATH": str(ROOT)}
+
+
+def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
+    """Run `ansible-playbook` with these arguments, in the repository's root and without colours.
+
+    Ansible reads its settings when it is imported, so with an environment of its own it starts anew.
+    """
+    argv = [str(Path(sys.executable).parent / "ansible-playbook"), *map(str, arguments)]
+    given = {**os.environ, **PLAIN, **environment}
+    if environment:
+        return subprocess.run(argv, cwd=ROOT, env=given, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory(prefix="play") as folder:
+        out, err = (Path(folder, name) for name in ("out", "err"))
+        asked = {"argv": argv, "environment": given, "out": str(out), "err": str(err)}
+        ansible = _ansible()
+        print(json.dumps(asked), file=ansible.stdin, flush=True)
+        assert ansible.stdout is not None
+        code = int(ansible.stdout.readline())
+        return CompletedProcess(argv, code, out.read_text(), err.read_text())
+
+
+@cache
+def _ansible() -> "subprocess.Popen[str]":
+    command = [sys.executable, __file__]
+    pipe, environment = subprocess.PIPE, os.environ | PLAIN
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, text=True)
+    atexit.register(process.kill)
+    return process
+
+
+def _serve() -> None:
+    """Run what is asked for, one after the other; answer with the exit code."""
+    from ansible import constants
+    from ansible.cli.playbook import PlaybookCLI
+
+    _import_plugins()
+    gc.freeze()  # or each fork would copy what it only reads
+    for request in sys.stdin:
+        child = os.fork()
+        if not child:
+            asked = json.loads(request)
+            os.environ.clear()
+            os.environ.update(asked["environment"])
+            os.setsid()
+            for number, path in ((0, os.devnull), (1, asked["out"]), (2, asked["err"])):
+                os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), number)
+            Path(constants.DEFAULT_LOCAL_TMP).mkdir(mode=0o700, exist_ok=True)  # the run before has removed it
+            PlaybookCLI.cli_executor(asked["argv"])  # which exits
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _import_plugins() -> None:
+    """Import what each run would import: Ansible's own plugins, and what ours need."""
+    kinds = ("action", "callback", "connection", "filter", "inventory", "strategy", "test", "vars")
+    for kind in kinds:
+        package = import_module(f"ansible.plugins.{kind}")
+        for found in iter_modules(package.__path__, f"{package.__name__}."):
+            import_module(found.name)
+    for path in (path for kind in kinds for path in ROOT.glob(f"plugins/{kind}/*.py")):
+        spec = spec_from_file_location(f"ours_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        spec.loader.exec_module(module_from_spec(spec))
+
+
+if __name__ == "__main__":
+    _serve()
