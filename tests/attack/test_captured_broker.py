@@ -5,13 +5,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import ansible_process
 import clients
 import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
-import playbooks
 from servers import broker
 from servers.broker import Broker
 
@@ -45,7 +45,7 @@ def settings_of_role(folder: Path) -> dict[str, dict[str, str]]:
     }
     (folder / "hosts.yml").write_text(yaml.safe_dump(inventory))
     (folder / "play.yml").write_text(yaml.safe_dump([play]))
-    done = playbooks.play(
+    done = ansible_process.play(
         folder / "play.yml",
         *(f"--inventory={folder}/hosts.yml", "--connection=local"),
         f"--extra-vars=ansible_python_interpreter={sys.executable}",

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-import playbooks
 from aqueduct.controller import certificates
 from aqueduct.controller.certificates import PEM, Wanted
 
@@ -80,7 +80,7 @@ class Captured:
         }
         book = self.folder / "play.yml"
         book.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
-        return playbooks.play(
+        return ansible_process.play(
             book,
             *(f"--inventory={HOST},", "--connection=local"),
             f"--extra-vars=ansible_python_interpreter={sys.executable}",

@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import plugin_modules
 import pytest
 
-import playbooks
 from aqueduct.controller import certificates
 
 SERVICE = "daemon"
@@ -187,7 +187,7 @@ def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
         {"service_content": {"src": str(src), "dest": str(tmp_path / "reports/hostile.json")}},
     ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
-    done = playbooks.play(
+    done = ansible_process.play(
         tmp_path / "play.yml",
         *("--inventory=localhost,", "--connection=local"),
         f"--extra-vars=ansible_python_interpreter={sys.executable}",

@@ -10,10 +10,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ansible_process
 import plugin_modules
 import pytest
 
-import playbooks
 from aqueduct.controller import artifacts, names
 from aqueduct.errors import Failed
 
@@ -338,7 +338,7 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
     }
     play = tmp_path / "play.yml"
     play.write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))
-    done = playbooks.play(
+    done = ansible_process.play(
         play,
         *("--inventory=localhost,", "--connection=local"),
         f"--extra-vars=ansible_python_interpreter={sys.executable}",

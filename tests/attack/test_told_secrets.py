@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
-
-import playbooks
 
 ROOT = Path(__file__).parents[2]
 # Variables whose values are secrets, by their names; what stands in units, for everybody to read, says so.
@@ -35,7 +34,7 @@ def test_a_secret_variable_is_never_logged(name: str, spec: dict[str, Any]) -> N
 
 def played(folder: Path, book: Path, **environment: str) -> str:
     """Play a book that is refused with an inventory, on this machine; return all that is said of it."""
-    done = playbooks.play(
+    done = ansible_process.play(
         *(book, "-vvv", f"--inventory={folder}/hosts.json", "--connection=local", "--check", "--diff"),
         f"--extra-vars=ansible_python_interpreter={sys.executable}",
         **environment,

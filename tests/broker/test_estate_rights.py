@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import clients
 import yaml
 from confluent_kafka.admin import (
@@ -17,7 +18,6 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-import playbooks
 from servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -78,7 +78,9 @@ def have_entities(
         "ansible_python_interpreter": sys.executable,
         "ansible_connection": "local",
     }
-    done = playbooks.play("-i", folder / "hosts.yml", folder / "play.yml", "--extra-vars", json.dumps(extra))
+    done = ansible_process.play(
+        "-i", folder / "hosts.yml", folder / "play.yml", "--extra-vars", json.dumps(extra)
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

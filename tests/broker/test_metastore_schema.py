@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import ansible_process
 import pytest
 import yaml
 from lakes import client
 
-import playbooks
 from servers import hive_metastore
 from servers.hadoop import NODE, configure, run
 from servers.hive_metastore import USER, schema_tool
@@ -81,7 +81,7 @@ class Schema:
             "_hive_metastore_own": {"javax.jdo.option.ConnectionURL": "jdbc:postgresql://db/hive"},
             **more,
         }
-        done = playbooks.play(play, f"--extra-vars={json.dumps(given)}")
+        done = ansible_process.play(play, f"--extra-vars={json.dumps(given)}")
         return done.returncode, done.stdout + done.stderr
 
     def restored(self, dump: Path, statement: str) -> str:

@@ -5,10 +5,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import ansible_process
 import pytest
 import yaml
-
-import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 # Playbook, and the command whose options its variables are.
@@ -39,7 +38,7 @@ def said(
 ) -> str:
     given = [f"--extra-vars={name}={value}" for name, value in variables.items()]
     path = ROOT / "playbooks" / f"{playbook}.yml"
-    done = playbooks.play(path, f"--inventory={inventory}", *options, *given)
+    done = ansible_process.play(path, f"--inventory={inventory}", *options, *given)
     assert done.returncode == 2
     return " ".join(done.stdout.split())
 
@@ -227,7 +226,7 @@ def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playb
 
 
 def test_the_whole_checks_the_inventory_once() -> None:
-    done = playbooks.play(ROOT / "playbooks/site.yml", "--inventory=inventories/lab", "--list-hosts")
+    done = ansible_process.play(ROOT / "playbooks/site.yml", "--inventory=inventories/lab", "--list-hosts")
     assert done.returncode == 0, done.stderr
     hosts = re.findall(r"\(\S+\): Check the inventory.*\n.*\n\s+hosts \((\d+)\)", done.stdout)
     assert len(hosts) > len(PARTS)
@@ -240,5 +239,5 @@ def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) ->
     given = tmp_path / "given.yml"
     given.write_text(yaml.safe_dump({"land_tables": tables}))
     options = ("--inventory=inventories/lab", f"--extra-vars=@{given}")
-    done = playbooks.play(ROOT / "playbooks/check.yml", *options)
+    done = ansible_process.play(ROOT / "playbooks/check.yml", *options)
     assert done.returncode == 0, done.stdout

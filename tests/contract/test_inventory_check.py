@@ -13,6 +13,7 @@ from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 
+import ansible_process
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -21,7 +22,6 @@ from ansible.plugins.loader import init_plugin_loader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
-import playbooks
 from aqueduct.estate.check import check
 from aqueduct.estate.check.inventory import Finding
 from servers.pki import Authority
@@ -187,7 +187,7 @@ Playbook = Callable[..., "subprocess.CompletedProcess[str]"]
 @pytest.fixture
 def playbook() -> Playbook:
     def run(*arguments: str, book: Path = Path("playbooks/check.yml")) -> "subprocess.CompletedProcess[str]":
-        return playbooks.play(book, *arguments)
+        return ansible_process.play(book, *arguments)
 
     return run
 

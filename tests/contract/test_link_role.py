@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
 
-import playbooks
 from aqueduct.link import options
 from aqueduct.link.options import Target, Upstream
 
@@ -57,7 +57,7 @@ def written(tmp_path: Path) -> Write:
         folder.mkdir()
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
         (folder / "play.yml").write_text(PLAY)
-        done = playbooks.play("-i", folder / "hosts.yml", folder / "play.yml")
+        done = ansible_process.play("-i", folder / "hosts.yml", folder / "play.yml")
         assert done.returncode == 0, done.stdout + done.stderr
         return folder
 

@@ -1,11 +1,13 @@
 """Hosts' needs, as roles declare them: read for every host of every inventory, and what the estate wants."""
 
 import json
-import os
-import subprocess
+import sys
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import ansible_process
 import pytest
 
 from aqueduct.estate.check.secrets import WITH_CERTIFICATE
@@ -23,44 +25,36 @@ PLAY = """
     - host_needs:
         roles: {root}/roles
       register: needed
-    - ansible.builtin.debug:
-        msg: "{{{{ {{'needs': needed.needs, 'groups': group_names}} }}}}"
+    - ansible.builtin.copy:
+        content: "{{{{ dict(ansible_play_hosts | zip(needs | zip(memberships))) | to_json }}}}"
+        dest: "{folder}/needs.json"
+        mode: "0600"
+      vars:
+        needs: "{{{{ ansible_play_hosts | map('extract', hostvars, ['needed', 'needs']) }}}}"
+        memberships: "{{{{ ansible_play_hosts | map('extract', hostvars, 'group_names') }}}}"
+        ansible_python_interpreter: {python}
+      delegate_to: localhost
+      run_once: true
 """
 
 
-def needs(inventory: Path, folder: Path) -> dict[str, Any]:
+@cache
+def needs(inventory: Path) -> dict[str, Any]:
     """Ask for all hosts of an inventory; none is touched."""
-    playbook = folder / "needs.yml"
-    playbook.write_text(PLAY.format(root=ROOT))
-    done = subprocess.run(
-        [
-            "ansible-playbook",
-            "--inventory",
-            inventory,
-            playbook,
-            "--extra-vars",
-            f"certificates_directory={folder}",
-        ],
-        env={
-            **os.environ,
-            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
-            "ANSIBLE_STDOUT_CALLBACK": "ansible.posix.json",
-        },
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:]
-    told = json.loads(done.stdout[done.stdout.index("{") :])
-    [play] = told["plays"]
-    return {host: answer["msg"] for host, answer in play["tasks"][-1]["hosts"].items()}
+    with TemporaryDirectory() as folder:
+        playbook = Path(folder, "needs.yml")
+        playbook.write_text(PLAY.format(root=ROOT, folder=folder, python=sys.executable))
+        extra = f"--extra-vars=certificates_directory={folder}"
+        done = ansible_process.play(f"--inventory={inventory}", playbook, extra)
+        assert done.returncode == 0, done.stdout[-3000:]
+        written = json.loads(Path(folder, "needs.json").read_text())
+        return {host: {"needs": needs, "groups": groups} for host, (needs, groups) in written.items()}
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES[:2], ids=lambda path: str(path.relative_to(ROOT)))
-def test_folders_of_configuration_are_root_s(inventory: Path, tmp_path: Path) -> None:
+def test_folders_of_configuration_are_root_s(inventory: Path) -> None:
     """A service that could write there could put a link in the place of a file that root writes."""
-    found = [folder for told in needs(inventory, tmp_path).values() for folder in told["needs"]["folders"]]
+    found = [folder for told in needs(inventory).values() for folder in told["needs"]["folders"]]
     configuration = [folder for folder in found if folder["path"].startswith("/etc/")]
     assert len(configuration) > 5
     assert {folder["owner"] for folder in configuration} == {"root"}
@@ -68,9 +62,9 @@ def test_folders_of_configuration_are_root_s(inventory: Path, tmp_path: Path) ->
     assert {folder["owner"] for folder in found if folder["path"].startswith("/var/lib/")} != {"root"}
 
 
-def test_who_is_only_a_client_gets_a_client_s_certificate(tmp_path: Path) -> None:
+def test_who_is_only_a_client_gets_a_client_s_certificate() -> None:
     """The lab has a cluster of Spark at one site alone, where applications have pages."""
-    told = needs(ROOT / "inventories/lab", tmp_path)
+    told = needs(ROOT / "inventories/lab")
     serves = {key["principal"]: key["serves"] for each in told.values() for key in each["needs"]["keys"]}
     clients = {name for name in serves if not serves[name]}
     assert {name for name in serves if name.startswith("diode-")} <= clients
@@ -88,10 +82,8 @@ def test_all_services_that_speak_tls_have_a_certificate() -> None:
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(
-    inventory: Path, tmp_path: Path
-) -> None:
-    for host, told in needs(inventory, tmp_path).items():
+def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(inventory: Path) -> None:
+    for host, told in needs(inventory).items():
         groups, said = told["groups"], told["needs"]
         services = SERVICES & set(groups) & {*WITH_CERTIFICATE}
         wanted = {principal(service, site_name(groups)) for service in services}
@@ -106,9 +98,9 @@ def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(
         assert "{{" not in json.dumps(said)
 
 
-def test_the_user_of_executors_shares_no_event_logs(tmp_path: Path) -> None:
+def test_the_user_of_executors_shares_no_event_logs() -> None:
     """Executors run as `spark`, and the history server as another user, wherever both are on one host."""
-    found = needs(ROOT / "molecule/restore/inventory", tmp_path)
+    found = needs(ROOT / "molecule/restore/inventory")
     groups = {
         (host, user["name"]): {
             each

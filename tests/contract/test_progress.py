@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+import ansible_process
 import pytest
-
-import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = ["doctor", "drill", "kafka", "restore", "site"]
@@ -34,7 +33,7 @@ def waiting(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_retries_are_shown_only_with_v(verbose: bool, waiting: str) -> None:
-    done = playbooks.play("--inventory=localhost,", waiting, *(["-v"] if verbose else []))
+    done = ansible_process.play("--inventory=localhost,", waiting, *(["-v"] if verbose else []))
     assert done.returncode == 0, done.stdout
     assert (Path(waiting).parent / "attempts").read_text().count("\n") == 3
     assert done.stdout.count("FAILED - RETRYING") == (2 if verbose else 0), done.stdout
@@ -42,7 +41,7 @@ def test_retries_are_shown_only_with_v(verbose: bool, waiting: str) -> None:
 
 
 def test_a_tag_of_a_task_is_accepted(waiting: str) -> None:
-    done = playbooks.play("--inventory=localhost,", waiting, "--tags=later")
+    done = ansible_process.play("--inventory=localhost,", waiting, "--tags=later")
     assert done.returncode == 0, done.stderr
     assert "it is there" in done.stdout
     assert "Wait for the file" not in done.stdout
@@ -50,7 +49,7 @@ def test_a_tag_of_a_task_is_accepted(waiting: str) -> None:
 
 @pytest.mark.parametrize("playbook", PLAYBOOKS)
 def test_an_unknown_tag_is_refused(playbook: str) -> None:
-    done = playbooks.play("--inventory=inventories/lab", f"playbooks/{playbook}.yml", "--tags=topics")
+    done = ansible_process.play("--inventory=inventories/lab", f"playbooks/{playbook}.yml", "--tags=topics")
     assert done.returncode == 2, done.stdout
     assert "No task has the tag topics. Nothing was done." in done.stderr
     assert "TASK" not in done.stdout

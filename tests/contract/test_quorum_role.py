@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
 
-import playbooks
 from aqueduct.zookeeper.quorum_keys import Certificates, QuorumKeys, split
 from servers.pki import Authority
 from servers.process import free_ports
@@ -77,7 +77,7 @@ class Estate:
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
         }
-        done = playbooks.play(
+        done = ansible_process.play(
             f"--inventory={self.folder}/hosts.yml",
             f"--extra-vars={json.dumps(given)}",
             *options,

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
-
-import playbooks
 
 ROOT = Path(__file__).resolve().parents[2]
 Task = dict[str, Any]
@@ -135,7 +134,7 @@ def test_a_run_notes_what_it_is_to_start(
         ],
     }
     (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
-    done = playbooks.play("-i", "inventories/lab", tmp_path / "play.yml")
+    done = ansible_process.play("-i", "inventories/lab", tmp_path / "play.yml")
     assert done.returncode == 0, done.stdout
     found = [each["unit"] for each in json.loads((tmp_path / "stopped.json").read_text())]
     assert found == stopped

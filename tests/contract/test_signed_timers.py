@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from test_units import arguments_of
 
-import playbooks
 from aqueduct.cli import build_parser
 from aqueduct.store import signing
 
@@ -142,7 +142,7 @@ class Applied:
 
     def _run(self, variables: Task) -> None:
         hosts, book = self.folder / "hosts.yml", self.folder / "play.yml"  # beside its roles
-        done = playbooks.play(f"--inventory={hosts}", f"--extra-vars={json.dumps(variables)}", book)
+        done = ansible_process.play(f"--inventory={hosts}", f"--extra-vars={json.dumps(variables)}", book)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "PRIVATE KEY" not in done.stdout
 

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import jinja2
 import pytest
 import yaml
 from jinja2 import nodes
 
-import playbooks
 from aqueduct.estate.check.variables import faults
 from servers.broker import Broker
 
@@ -169,7 +169,7 @@ def test_a_restart_of_all_nodes_is_taken_as_it_is_typed(
         "__kafka_unit": {"stale": [], "started": []},
         "ansible_python_interpreter": sys.executable,
     }
-    done = playbooks.play(
+    done = ansible_process.play(
         tmp_path / "play.yml",
         "--inventory=localhost,",
         f"--extra-vars={json.dumps(variables)}",

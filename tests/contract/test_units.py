@@ -14,10 +14,10 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
+import ansible_process
 import pytest
 import yaml
 
-import playbooks
 from aqueduct.cli import build_parser
 from aqueduct.errors import Refused
 from aqueduct.link.options import Common, Downstream, Upstream, build
@@ -80,7 +80,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
         "diode_end_keys_directory": str(folder),
     }
     shutil.copy(PLAYBOOK, folder)  # beside the roles that it is to find
-    done = playbooks.play(
+    done = ansible_process.play(
         folder / PLAYBOOK.name, "--inventory=inventories/lab", f"--extra-vars={json.dumps(given)}"
     )
     assert done.returncode == 0, done.stdout

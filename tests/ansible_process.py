@@ -65,7 +65,9 @@ def _serve() -> None:
             os.setsid()
             for number, path in ((0, os.devnull), (1, asked["out"]), (2, asked["err"])):
                 os.dup2(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), number)
-            Path(constants.DEFAULT_LOCAL_TMP).mkdir(mode=0o700, exist_ok=True)  # the run before has removed it
+            Path(constants.DEFAULT_LOCAL_TMP).mkdir(
+                mode=0o700, exist_ok=True
+            )  # the run before has removed it
             PlaybookCLI.cli_executor(asked["argv"])  # which exits
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
