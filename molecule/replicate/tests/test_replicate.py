@@ -200,3 +200,20 @@ def test_a_mirror_has_no_right_to_change_its_source(lab: Lab, flow: str) -> None
     assert found, "the mirror has no rights at all there, which is not what is tested"
     allowed = {acl.operation for acl in found}
     assert allowed <= {AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS}
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+def test_positions_are_bound_while_a_flow_runs(lab: Lab, flow: str) -> None:
+    """Without anyone who runs `aqueduct mirror`, and no longer than the flow runs."""
+    host, unit = MIRRORS[0], f"mirror_positions@{flow}"
+
+    def looked() -> bool:
+        return "of them behind by" in lab.journal(host, f"--unit={unit}")
+
+    wait_until("a look at the positions", looked)
+    assert lab.run(host, "systemctl", "is-active", f"{unit}.timer").stdout == "active\n"
+    lab.run(host, "systemctl", "stop", f"mirror_maker@{flow}")
+    try:
+        assert lab.run(host, "systemctl", "is-active", f"{unit}.timer", check=False).stdout == "inactive\n"
+    finally:
+        lab.run(host, "systemctl", "start", f"mirror_maker@{flow}")
