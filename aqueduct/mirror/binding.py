@@ -8,7 +8,7 @@ topic `mm2-offsets.SOURCE.internal`, under the name of a connector that does not
 
 import json
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +42,25 @@ class RestoredCopy:
     end: int
 
 
+@dataclass(frozen=True)
+class RestoreRange:
+    """Offsets of a partition that do not arrive once at a flow's target because of a restore."""
+
+    kind: str  # "doubled"; "ahead": the target has them, and what was restored does not
+    start: int
+    stop: int  # not inside
+    log: str  # whose offsets: the "topic", the "backup", or an "earlier" topic of that name, now deleted
+    at_most: bool = False  # an upper bound
+
+
+@dataclass(frozen=True)
+class RestoreRanges:
+    """The ranges that a restore found when it moved the position. A repeated run reports them again."""
+
+    restore_id: str
+    ranges: tuple[RestoreRange, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Binding:
     """The position of one source partition as it was when it was last checked.
@@ -57,6 +76,7 @@ class Binding:
     earlier: tuple[EarlierPosition, ...] = ()
     doubled: tuple[OffsetSpan, ...] = ()  # source offsets that the target has twice, until they are accepted
     copy: RestoredCopy | None = None
+    restored: RestoreRanges | None = None
 
     def position_in(self, topic_id: str) -> int | None:
         """Return the position in a topic that had the name before; None: the mirror never read it."""
@@ -87,7 +107,7 @@ def parse_key(record_key: bytes) -> tuple[str, TopicPartition] | None:
 
 
 def dumps(binding: Binding) -> bytes:
-    content = {
+    content: dict[str, Any] = {
         "topic_id": binding.topic_id,
         "next": binding.next,
         "epoch": binding.epoch,
@@ -96,6 +116,8 @@ def dumps(binding: Binding) -> bytes:
         "doubled": binding.doubled,
         "copy": list(astuple(binding.copy)) if binding.copy else None,
     }
+    if binding.restored:
+        content["restored"] = asdict(binding.restored)
     return json.dumps(content).encode()
 
 
@@ -118,7 +140,14 @@ def _loads(content: Mapping[str, Any]) -> Binding:
         earlier=tuple(EarlierPosition(*each) for each in content["earlier"]),
         doubled=tuple((start, stop) for start, stop in content["doubled"]),
         copy=RestoredCopy(*content["copy"]) if content["copy"] else None,
+        restored=_restored(content.get("restored")),
     )
+
+
+def _restored(content: Mapping[str, Any] | None) -> RestoreRanges | None:
+    if content is None:
+        return None
+    return RestoreRanges(content["restore_id"], tuple(RestoreRange(**each) for each in content["ranges"]))
 
 
 class PositionFit(StrEnum):
@@ -270,7 +299,7 @@ def renewed(
         return unknown.followed_by(new, verdict.next) if verdict.fit is PositionFit.UNBOUND else new
     if bound.topic_id != log.topic_id:
         return bound.followed_by(new, verdict.reached)
-    return replace(new, earlier=bound.earlier, copy=bound.copy)
+    return replace(new, earlier=bound.earlier, copy=bound.copy, restored=bound.restored)
 
 
 def _span(start: int, stop: int) -> OffsetSpan | None:

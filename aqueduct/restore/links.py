@@ -6,9 +6,10 @@ from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import SenderPosition
+from aqueduct.mirror.binding import RestoreRange
 from aqueduct.names import TopicPartition
 from aqueduct.restore.job import Job, connected
-from aqueduct.restore.outcome import Written
+from aqueduct.restore.outcome import AHEAD, DOUBLED, IN_BACKUP, FlowRange, Written, listed
 from aqueduct.restore.positions import Unsure, translate
 from aqueduct.wording import some
 from aqueduct.work.workers import Workers
@@ -22,23 +23,29 @@ AS_NEW = "would arrive as new, so the link stays stopped; if that is intended, s
 
 def move(
     job: Job, written: Mapping[TopicPartition, Written], workers: Workers
-) -> tuple[tuple[str, ...], LeftOut]:
+) -> tuple[tuple[str, ...], LeftOut, tuple[FlowRange, ...]]:
     """Make one-way links that read the restored topics continue at the same records, once.
 
-    Return the groups of the links that must not be started, and the skipped items.
+    Return the groups of the links that must not be started, the skipped items, and their ranges.
     """
     stopped: list[str] = []
     left_out: list[Skipped] = []
+    ranges: list[FlowRange] = []
     for name in job.order.links:
         try:
-            left_out += _moved(job, name, written, workers)
+            found = _moved(job, name, written, workers)
         except Failed as error:
             stopped.append(name)
             left_out.append(Skipped.because_of(f"link {name}", error))
-    return tuple(stopped), tuple(left_out)
+        else:
+            left_out += skipped(name, found)
+            ranges += found
+    return tuple(stopped), tuple(left_out), tuple(ranges)
 
 
-def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers) -> list[Skipped]:
+def _moved(
+    job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers
+) -> list[FlowRange]:
     """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     saved = _link_positions(
@@ -87,17 +94,34 @@ def _moved(job: Job, name: str, written: Mapping[TopicPartition, Written], worke
                 if not isinstance(at, Unsure)
             },
         )
-    stops = {partition: (offset, lanes[partition].stop) for partition, offset in old.items()}
-    behind = [f"{partition} from {at} to {stop - 1}" for partition, (at, stop) in stops.items() if at < stop]
-    ahead = [f"{partition} up to {at - 1}" for partition, (at, stop) in stops.items() if at > stop]
-    skipped = []
-    if behind:
-        why = f"it sends {some(behind)} again (offsets in the backup), as far as they had crossed"
-        skipped.append(Skipped(f"link {name}", why, "link-records-repeated"))
-    if ahead:
-        why = f"it has sent {some(ahead)}, which the snapshot does not contain"
-        skipped.append(Skipped(f"link {name}", why, "link-ahead"))
-    return skipped
+    return [
+        FlowRange(
+            f"link {name}",
+            partition,
+            RestoreRange(DOUBLED, at, lanes[partition].stop, IN_BACKUP, at_most=True)
+            if at < lanes[partition].stop
+            else RestoreRange(AHEAD, lanes[partition].stop, at, IN_BACKUP),
+        )
+        for partition, at in old.items()
+        if at != lanes[partition].stop
+    ]
+
+
+def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
+    """Return what a link repeats, and what it has sent of records that are not in the snapshot."""
+    of: dict[str, list[FlowRange]] = {DOUBLED: [], AHEAD: []}
+    for each in ranges:
+        of[each.range.kind].append(each)
+    found = []
+    if repeated := of[DOUBLED]:
+        said = [f"{each.partition} from {each.range.start} to {each.range.stop - 1}" for each in repeated]
+        why = f"it sends {listed(said)} again (offsets in the backup), as far as they had crossed"
+        found.append(Skipped(f"link {name}", why, "link-records-repeated"))
+    if ahead := of[AHEAD]:
+        said = [f"{each.partition} up to {each.range.stop - 1}" for each in ahead]
+        why = f"it has sent {listed(said)}, which the snapshot does not contain"
+        found.append(Skipped(f"link {name}", why, "link-ahead"))
+    return found
 
 
 def _link_positions(

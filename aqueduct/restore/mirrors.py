@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, replace
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from aqueduct.errors import Failed, Refused, Skipped
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import fetch, groups, offsets
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
@@ -33,6 +33,8 @@ from aqueduct.mirror.binding import (
     OffsetSpan,
     PositionFit,
     RestoredCopy,
+    RestoreRange,
+    RestoreRanges,
     SourceLog,
     judge,
 )
@@ -42,7 +44,17 @@ from aqueduct.ranges import Range
 from aqueduct.restore import topics
 from aqueduct.restore.job import CLIENT, Job, connected
 from aqueduct.restore.order import FollowingMirror
-from aqueduct.restore.outcome import Written
+from aqueduct.restore.outcome import (
+    AHEAD,
+    DOUBLED,
+    IN_BACKUP,
+    IN_EARLIER,
+    IN_TOPIC,
+    NAMED,
+    FlowRange,
+    Written,
+    listed,
+)
 from aqueduct.restore.plan import RestoreLane
 from aqueduct.restore.positions import Unsure, translate
 from aqueduct.restore.progress import group
@@ -129,7 +141,7 @@ class MirrorNotes:
     def of(cls, moved: Mapping[TopicPartition, _MirrorMoved]) -> "MirrorNotes":
         ahead = [f"{partition}: {note}" for partition, each in moved.items() for note in each.notes]
         unbound = [f"{partition}: {each.unbound}" for partition, each in moved.items() if each.unbound]
-        return cls(some(ahead)[: METADATA_BYTES // 4], some(unbound)[: METADATA_BYTES // 4])
+        return cls(_kept(ahead), _kept(unbound))
 
     @classmethod
     def parse(cls, said: str) -> "MirrorNotes":
@@ -172,27 +184,52 @@ def check(job: Job) -> None:
                 )
 
 
-def move(job: Job, written: Mapping[TopicPartition, Written], workers: Workers) -> Iterator[Skipped]:
-    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't."""
+def move(
+    job: Job, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[LeftOut, tuple[FlowRange, ...]]:
+    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't.
+
+    Return the skipped items, and the ranges that are doubled at a mirror's target or exist only there.
+    """
+    left_out: list[Skipped] = []
+    ranges: list[FlowRange] = []
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as at:
             if not at.positions.exists:
-                yield _unknown(mirror.name, at.positions)
+                left_out.append(_unknown(mirror.name, at.positions))
                 continue
             said = at.moved()
             if said is None:
                 moved = _moved(job, at, written, workers)
                 said = MirrorNotes.of(moved).dumps()
-                at.move(
-                    {partition: each.next for partition, each in moved.items()},
-                    {partition: each.binding for partition, each in moved.items()},
-                    said,
-                )
+                bindings = {partition: each.binding for partition, each in moved.items()}
+                at.move({partition: each.next for partition, each in moved.items()}, bindings, said)
+            else:
+                at.positions.refresh()
+                bindings = at.positions.bindings
+            ranges += ranges_of(mirror.name, job.id, bindings)
             notes = MirrorNotes.parse(said)
             if notes.ahead:
-                yield Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead")
+                left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
             if notes.unbound:
-                yield Skipped(f"mirror {mirror.name}", notes.unbound, "mirror-position-unbound")
+                left_out.append(Skipped(f"mirror {mirror.name}", notes.unbound, "mirror-position-unbound"))
+    return tuple(left_out), tuple(ranges)
+
+
+def ranges_of(name: str, restore_id: str, bindings: Mapping[TopicPartition, Binding]) -> Iterator[FlowRange]:
+    """Yield the ranges of a mirror that a restore wrote into its bindings."""
+    for partition, bound in sorted(bindings.items()):
+        if bound.restored and bound.restored.restore_id == restore_id:
+            for each in bound.restored.ranges:
+                yield FlowRange(f"mirror {name}", partition, each)
+
+
+def _kept(notes: Sequence[str]) -> str:
+    """List as many notes as the metadata of a group hold. The bindings hold all ranges."""
+    for limit in range(NAMED, 0, -1):
+        if len(said := listed(notes, limit)) <= METADATA_BYTES // 4:
+            return said
+    return said[: METADATA_BYTES // 4]
 
 
 def _unknown(name: str, positions: FlowPositions) -> Skipped:
@@ -309,7 +346,7 @@ def _moved(
                 others = _first_of_others(source, Range(*partition, each.began_at, new), producers)
             lane = lanes[partition]
             copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
-            moved[partition] = continued(each, lane, new, others, copy, syncs)
+            moved[partition] = continued(each, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
         return moved
 
 
@@ -318,11 +355,13 @@ def continued(
     lane: RestoreLane,
     new: int | None,
     others: int | None,
+    *,
     copy: RestoredCopy,
     syncs: int,
+    restore_id: str,
 ) -> _MirrorMoved:
     """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
-    notes, unbound = list[str](), ""
+    notes, unbound, ranges = list[str](), "", list[RestoreRange]()
     doubled: tuple[OffsetSpan, ...] = ()
     at = found.began_at if new is None else max(found.began_at, new)
     if new is None:
@@ -332,8 +371,10 @@ def continued(
             "backup; those that had arrived before arrive twice"
         )
         doubled = ((at, copy.end),) if at < copy.end else ()  # at most; until somebody accepts it
+        ranges += [RestoreRange(DOUBLED, *each, IN_TOPIC, at_most=True) for each in doubled]
     elif others is not None:
         at, doubled = others, ((others, new),)
+        ranges.append(RestoreRange(DOUBLED, others, new, IN_TOPIC))
         notes.append(
             f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
             "twice"
@@ -345,16 +386,19 @@ def continued(
         )
     if found.in_backup is not None and found.in_backup > lane.stop:
         notes.append(f"it has read up to {found.in_backup}, and the snapshot ends at {lane.stop}")
+        ranges.append(RestoreRange(AHEAD, lane.stop, found.in_backup, IN_BACKUP))
     if found.between:
         notes.append(
             f"only the target of the mirror has the {found.between} offsets that it read of a topic of that "
             "name which was deleted since the backup"
         )
+        ranges.append(RestoreRange(AHEAD, 0, found.between, IN_EARLIER, at_most=True))
     if found.partly is not None:
         notes.append(
             f"it had read a part of an earlier restore of these records, up to offset {found.partly} there; "
             "at most that part arrives twice"
         )
+        ranges.append(RestoreRange(DOUBLED, 0, found.partly, IN_EARLIER, at_most=True))
     binding = Binding(
         topic_id=found.log.topic_id,
         next=at,
@@ -362,6 +406,7 @@ def continued(
         syncs=syncs,
         doubled=doubled,
         copy=copy,
+        restored=RestoreRanges(restore_id, tuple(ranges)) if ranges else None,
     )
     before = found.bound
     if before is None:

@@ -1,13 +1,26 @@
 """The outcome of a restore."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from typing import Any
 
 from aqueduct.errors import LeftOut
+from aqueduct.mirror.binding import RestoreRange
 from aqueduct.names import TopicPartition
 from aqueduct.restore.plan import RestorePlan
 from aqueduct.restore.progress import RestoreProgress
 from aqueduct.strict_json import ADDED
+from aqueduct.wording import some
+
+DOUBLED, AHEAD = "doubled", "ahead"  # kinds of ranges: see RestoreRange
+IN_TOPIC, IN_BACKUP, IN_EARLIER = "topic", "backup", "earlier"  # whose offsets they are
+NAMED = 5  # of many parts, those that a sentence lists
+
+
+def listed(names: Sequence[str], limit: int = NAMED) -> str:
+    """List the first names; beyond `limit` say how many more there are, and where all are listed."""
+    more = " (all: ranges of --report)" if len(names) > limit else ""
+    return some(names, limit) + more
 
 
 @dataclass(frozen=True)
@@ -74,6 +87,28 @@ class Warned:
 
 
 @dataclass(frozen=True)
+class FlowRange:
+    """Offsets that do not arrive once at the target of a mirror or a one-way link."""
+
+    flow: str  # such as "mirror pro1" or "link diode"
+    partition: TopicPartition
+    range: RestoreRange
+
+    def entry(self) -> dict[str, Any]:
+        """Return the range as JSON reports have it."""
+        return {
+            "flow": self.flow,
+            "topic": self.partition.topic,
+            "partition": self.partition.partition,
+            "kind": self.range.kind,
+            "from": self.range.start,
+            "to": self.range.stop,
+            "log": self.range.log,
+            "at_most": self.range.at_most,
+        }
+
+
+@dataclass(frozen=True)
 class RestoreOutcome:
     restore_id: str
     plan: RestorePlan
@@ -85,6 +120,7 @@ class RestoreOutcome:
     held: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # topic: settings it shall get
     warnings: tuple[Warned, ...] = ()
     left_out: LeftOut = ()
+    ranges: tuple[FlowRange, ...] = ()  # all that are lost or doubled at the targets of mirrors and links
     dropped: tuple[DroppedSetting, ...] = ()
     stopped: tuple[str, ...] = ()  # one-way links that must not be started, by their groups
     seconds: Mapping[str, float] = field(default_factory=dict)  # by phase

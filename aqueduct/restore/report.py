@@ -185,6 +185,7 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
         "warnings": [asdict(each) for each in outcome.warnings],
         "without_instance": list(outcome.plan.skipped),
         "left_out": left_out_entries(outcome.left_out),
+        "ranges": [each.entry() for each in outcome.ranges],
         "seconds": dict(outcome.seconds),
     }
 

@@ -25,7 +25,7 @@ from aqueduct.restore import (
 )
 from aqueduct.restore.job import Job, connected
 from aqueduct.restore.order import RestoreOrder
-from aqueduct.restore.outcome import RestoreOutcome, Rights, Warned, Written
+from aqueduct.restore.outcome import FlowRange, RestoreOutcome, Rights, Warned, Written
 from aqueduct.restore.progress import TopicState
 from aqueduct.store.backends import open_store
 from aqueduct.store.leases import leased
@@ -69,6 +69,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
             states, warnings = prepare(job)
     written = dict(job.written)
     stopped: tuple[str, ...] = ()
+    ranges: tuple[FlowRange, ...] = ()
     recounted = None
     with task_rights.granted(job) as rights_left:
         if not job.done:
@@ -81,11 +82,13 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
             left_out += more
         if order.mirrors:
             with clock.phase("mirrors"):
-                left_out += mirrors.move(job, written, workers)
+                more, ranges = mirrors.move(job, written, workers)
+            left_out += more
         if order.links:
             with clock.phase("links"):
-                stopped, more = links.move(job, written, workers)
+                stopped, more, of_links = links.move(job, written, workers)
             left_out += more
+            ranges += of_links
         if not job.done:  # the last moment before retention and compaction may delete again
             with clock.phase("recount"):
                 recounted = recount.check(job, states, written, workers)
@@ -104,6 +107,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
         held={name: state.held for name, state in states.items() if state.held},
         warnings=warnings + rights.warnings(granted),
         left_out=tuple(left_out),
+        ranges=ranges,
         dropped=job.dropped,
         stopped=stopped,
         seconds=clock.seconds,

@@ -22,7 +22,6 @@ from aqueduct.store import signing
 from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.times import Clock
-from aqueduct.wording import some
 
 MOST_BYTES = 512 << 20  # stored, and unpacked: who keeps such metadata has all of it in memory
 LEAST_UNPACKED = 64 << 20  # that any snapshot may unpack to; a larger one
@@ -391,10 +390,12 @@ def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[
         (doubtful if doubt else sound).append(number)
     if unusable:
         why = "they are damaged, or no trusted key signed them, and they count for nothing"
-        stay.append(str(Skipped(f"snapshots {some(map(str, unusable))}", why, "snapshot-unusable")))
+        stay.append(str(Skipped(f"snapshots {', '.join(map(str, unusable))}", why, "snapshot-unusable")))
     if doubtful:
         why = "they say that they are over a day older than the store says, and they count for nothing"
-        stay.append(str(Skipped(f"snapshots {some(map(str, doubtful))}", why, "snapshot-times-disagree")))
+        stay.append(
+            str(Skipped(f"snapshots {', '.join(map(str, doubtful))}", why, "snapshot-times-disagree"))
+        )
     if clock.backwards:
         number, created, earlier = clock.backwards[0]
         why = (

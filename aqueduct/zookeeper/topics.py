@@ -15,7 +15,6 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.mend.fit import ANOTHER, PRODUCER_IDS, Fit, KnownPartition, KnownTopic, fit
 from aqueduct.mend.logs import Folder
 from aqueduct.names import TopicPartition
-from aqueduct.wording import some
 from aqueduct.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.zookeeper.znodes import Znode
 
@@ -70,8 +69,8 @@ def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
     if not kept:
         return ""
     return (
-        f"NOT deleted: {some(kept)}, as was begun in the snapshot: the logs of newer topics of these names "
-        "would go. Delete them again when those are safe."
+        f"NOT deleted: {', '.join(kept)}, as was begun in the snapshot: the logs of newer topics of these "
+        "names would go. Delete them again when those are safe."
     )
 
 

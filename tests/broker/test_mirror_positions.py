@@ -310,6 +310,11 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
     [left_out] = report["left_out"]
     assert left_out["what"] == f"mirror {flow}"
     assert "10 offsets" in left_out["why"]
+    # The target alone has the records of the topic that is gone; a repeated run reports them again.
+    [entry] = report["ranges"]
+    assert (entry["flow"], entry["topic"], entry["kind"]) == (f"mirror {flow}", topic, "ahead")
+    assert (entry["from"], entry["to"], entry["log"]) == (0, 10, "earlier")
+    assert rebuild("restore", "--mirror", f"{flow}={target.plaintext}")[1]["ranges"] == [entry]
     later = write(source, topic, "later", 5)
     assert ask("--before-start")[1]["moved"] == []
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):

@@ -1121,6 +1121,9 @@ def test_what_a_link_may_have_sent_since_its_backup_is_named(
     report = restore("--topics", name, "--link", group, code=ExitCode.INCOMPLETE)
     assert skipped(report) == [("link-records-repeated", f"link {group}")]
     assert f"{name}-0 from 4 to 9" in report["left_out"][0]["why"]
+    [entry] = report["ranges"]
+    assert (entry["flow"], entry["topic"], entry["partition"]) == (f"link {group}", name, 0)
+    assert (entry["kind"], entry["from"], entry["to"], entry["log"]) == ("doubled", 4, 10, "backup")
     assert report["links_stopped"] == []
     offset, _ = link_position(target, group, name)
     assert [value for _, value, _, _ in read(target, name, start=offset)] == [b"%d" % n for n in range(4, 10)]

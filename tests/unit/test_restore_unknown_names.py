@@ -7,12 +7,16 @@ from types import SimpleNamespace
 import pytest
 
 from aqueduct.kafka.acls import Acl
+from aqueduct.kafka.batches.cut import Window
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import METADATA_BYTES
-from aqueduct.mirror.binding import Binding, Evidence, RestoredCopy, SourceLog
-from aqueduct.restore import mirrors, rights
+from aqueduct.mirror import binding
+from aqueduct.mirror.binding import Binding, Evidence, RestoredCopy, RestoreRange, SourceLog
+from aqueduct.names import TopicPartition
+from aqueduct.restore import links, mirrors, report, rights
 from aqueduct.restore.order import FollowingMirror, RestoreOrder
-from aqueduct.restore.plan import RestoreLane
+from aqueduct.restore.outcome import FlowRange, RestoreOutcome
+from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.request import Request
 from aqueduct.store.manifest import StoredPartition
 
@@ -36,7 +40,8 @@ def test_a_mirror_without_positions_is_reported(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(mirrors, "connect", connect)
     order = RestoreOrder(END, "file:///s", Request(), mirrors=(FollowingMirror("misspelt", END),))
     job = SimpleNamespace(order=order, id="r")
-    [skipped] = mirrors.move(job, {}, None)  # type: ignore[arg-type]
+    [skipped], ranges = mirrors.move(job, {}, None)  # type: ignore[arg-type]
+    assert ranges == ()
     assert (skipped.id, skipped.what) == ("mirror-unknown", "mirror misspelt")
     assert "mm2-offsets.misspelt.internal" in skipped.why
 
@@ -59,7 +64,8 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
 
     def notes(bound: Binding | None) -> mirrors.MirrorNotes:
         found = mirrors.judged(7, bound, log, Evidence(), "old")
-        return mirrors.MirrorNotes.of({lane.target: mirrors.continued(found, lane, 7, None, copy, 0)})
+        moved = mirrors.continued(found, lane, 7, None, copy=copy, syncs=0, restore_id="r")
+        return mirrors.MirrorNotes.of({lane.target: moved})
 
     assert notes(Binding(topic_id="old", next=7)) == mirrors.MirrorNotes()
     unbound = notes(None)
@@ -72,9 +78,75 @@ def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
     log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
     lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
     found = mirrors.judged(3, Binding(topic_id="new", next=3), log, Evidence(), "old")
-    moved = mirrors.continued(found, lane, None, None, RestoredCopy("old", 10, 13), 0)
-    assert (moved.next, moved.binding.doubled) == (3, ((3, 13),))
-    assert mirrors.continued(found, lane, None, None, RestoredCopy("old", 10, 3), 0).binding.doubled == ()
+
+    def moved(end: int) -> Binding:
+        copy = RestoredCopy("old", 10, end)
+        return mirrors.continued(found, lane, None, None, copy=copy, syncs=0, restore_id="r").binding
+
+    assert (moved(13).next, moved(13).doubled) == (3, ((3, 13),))
+    assert moved(3).doubled == ()
+
+
+def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> None:
+    """The sentence lists five partitions; bindings keep the ranges of all."""
+    lanes = [RestoreLane(StoredPartition("t", 1, each), "t", 10, (), ()) for each in range(9)]
+    moved = {}
+    for lane in lanes:
+        log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
+        found = mirrors.judged(12, Binding(topic_id="old", next=12), log, Evidence(), "old")
+        copy = RestoredCopy("old", 10, 13)
+        moved[lane.target] = mirrors.continued(found, lane, 13, 5, copy=copy, syncs=0, restore_id="r")
+    said = mirrors.MirrorNotes.of(moved).ahead
+    assert "t-1" in said
+    assert "t-8" not in said
+    assert "more" in said
+    assert "--report" in said
+
+    kept = {binding.key(each): binding.dumps(of.binding) for each, of in moved.items()}
+    listed = list(mirrors.ranges_of("m", "r", binding.parse_bindings(kept)))
+    plan = RestorePlan(1, Window(), {}, (), (), ())
+    entries = report.report(RestoreOutcome("r", plan, ranges=tuple(listed)))["ranges"]
+    assert [
+        (each["flow"], each["topic"], each["partition"], each["kind"], each["from"], each["to"], each["log"])
+        for each in entries
+    ] == [
+        ("mirror m", "t", number, *span)
+        for number in range(9)
+        for span in (("doubled", 5, 13, "topic"), ("ahead", 10, 12, "backup"))
+    ]
+    assert list(mirrors.ranges_of("m", "another", binding.parse_bindings(kept))) == []
+
+
+def test_notes_are_cut_between_partitions() -> None:
+    """The metadata of a group hold few long names; the rest is counted."""
+    lane = RestoreLane(StoredPartition("t" * 240, 1, 0), "t" * 240, 10, (), ())
+    log = SourceLog(topic_id="new", start=0, end=0, stable_end=0, epoch=0)
+    found = mirrors.judged(12, Binding(topic_id="old", next=12), log, Evidence(), "old")
+    copy = RestoredCopy("old", 10, 10)
+    moved = mirrors.continued(found, lane, 10, None, copy=copy, syncs=0, restore_id="r")
+    partitions = [TopicPartition("t" * 240, number) for number in range(6)]
+    notes = mirrors.MirrorNotes.of(dict.fromkeys(partitions, moved))
+    assert len(notes.dumps().encode()) < METADATA_BYTES
+    assert "more" in notes.ahead
+    assert notes.ahead.endswith("--report)")
+
+
+def test_every_range_of_a_link_is_in_the_report() -> None:
+    ranges = [
+        FlowRange(
+            "link g", TopicPartition("t", number), RestoreRange("doubled", 3, 10, "backup", at_most=True)
+        )
+        for number in range(8)
+    ]
+    [skipped] = links.skipped("g", ranges)
+    assert (skipped.id, "--report" in skipped.why, "t-7" in skipped.why) == (
+        "link-records-repeated",
+        True,
+        False,
+    )
+    plan = RestorePlan(1, Window(), {}, (), (), ())
+    entries = report.report(RestoreOutcome("r", plan, ranges=tuple(ranges)))["ranges"]
+    assert [each["partition"] for each in entries] == list(range(8))
 
 
 def test_principals_without_acls_in_the_snapshot_are_reported() -> None:
