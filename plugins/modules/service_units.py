@@ -54,10 +54,18 @@ options:
     description:
       - How long a service must run before it counts as running; 0 does not ask. One that runs for longer is
         not waited for, nor one whose metrics at C(rounds_port) count a round.
-      - One that has failed, and that systemd does not start again, fails the task. One that systemd starts
-        again and again is in C(unsteady), with a warning.
+      - One that has failed, and that systemd does not start again, fails the task, and so does one that
+        systemd starts again and again. I(waits_for) has the exception.
     type: int
     default: 0
+  waits_for:
+    description:
+      - Identifiers of errors with which a service ends while it waits for what others will create, such as
+        C(topic-unknown). If its last error has one of these, a service that systemd starts again and again
+        does not fail the task. It is in C(waiting), with a warning.
+    type: list
+    elements: str
+    default: []
   retire:
     description: Units of a template that are not declared any more are stopped, disabled and removed.
     type: dict
@@ -73,11 +81,15 @@ started: {description: Units that were not running., type: list, returned: succe
 restarted: {description: Units that ran with older files., type: list, returned: success}
 retired: {description: Instances that went., type: list, returned: success}
 stale: {description: Units that still run with older files., type: list, returned: success}
-unsteady: {description: Units that systemd starts again and again., type: list, returned: success}
+waiting:
+  description: Units that systemd starts again until others create what they need.
+  type: list
+  returned: success
 """
 
 UNITS = Path("/etc/systemd/system")
 JOURNAL_LINES = 10
+ERROR_LINES = 100  # in which the last error of a service is: systemd and Spark write lines after it
 
 
 class Systemd:
@@ -90,7 +102,7 @@ class Systemd:
         self.stopped: list[str] = []
         self.retired: list[str] = []
         self.stale: list[str] = []
-        self.unsteady: list[str] = []
+        self.waiting: list[str] = []
 
     def retire(self, template: str, folder: str | None, keep: list[str], declared: list[str]) -> None:
         """Remove instances that are not declared, with their folders and what was added to their units."""
@@ -153,8 +165,11 @@ class Systemd:
                     self._fail(unit["name"], f"{unit['name']} is not ready after {seconds} s.")
                 time.sleep(0.2)
 
-    def await_steady(self, units: list[dict[str, Any]], seconds: int) -> None:
-        """Wait until each runs for so long; fail where one has failed for good."""
+    def await_steady(self, units: list[dict[str, Any]], seconds: int, waits_for: list[str]) -> None:
+        """Wait until each runs for so long; fail where one does not stay.
+
+        One whose last error is in `waits_for` is noted in `waiting`.
+        """
         deadline = time.monotonic() + seconds
         for unit in units if seconds and not self.check else ():
             name, port = unit["name"], unit["rounds_port"]
@@ -168,17 +183,22 @@ class Systemd:
                     break
                 # A second more, because systemd starts it a moment after it was asked.
                 if time.monotonic() > deadline + 1:
-                    self._warn_of(name, seconds)
+                    self._judge_unsteady(name, int(shown.get("NRestarts") or 0), waits_for)
                     break
                 time.sleep(0.2)
 
-    def _warn_of(self, name: str, seconds: int) -> None:
-        self.unsteady.append(name)
-        why = f"{name} does not run: it ended within {seconds} s of its start, and systemd starts it again."
-        self.module.warn("\n".join([f"{why} The last lines of its journal:", *self._journal(name)]))
+    def _judge_unsteady(self, name: str, restarts: int, waits_for: list[str]) -> None:
+        """Fail because a service does not stay, unless it waits for what others create."""
+        times = "once" if restarts == 1 else f"{restarts} times"
+        why = f"{name} does not run: it ends, and systemd has restarted it {times}; see journalctl -u {name}."
+        if waits_for and last_error(self._journal(name, ERROR_LINES)) in waits_for:
+            self.waiting.append(name)
+            self.module.warn("\n".join([f"{why} The last lines of its journal:", *self._journal(name)]))
+        else:
+            self._fail(name, why)
 
     def _show(self, names: list[str]) -> list[dict[str, str]]:
-        asked = "ActiveState,Result,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
+        asked = "ActiveState,Result,NRestarts,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
         properties = f"--property={asked}"
         said = self._run(["systemctl", "show", properties, "--", *names]).stdout
         return [dict(line.split("=", 1) for line in each.splitlines()) for each in said.split("\n\n")]
@@ -199,15 +219,29 @@ class Systemd:
             msg="\n".join([f"{why} The last lines of its journal:", *lines] if lines else [why])
         )
 
-    def _journal(self, unit: str) -> list[str]:
+    def _journal(self, unit: str, lines: int = JOURNAL_LINES) -> list[str]:
         self._run(["journalctl", "--sync"])  # else it may lack the last lines
-        show = ["journalctl", f"--unit={unit}", f"--lines={JOURNAL_LINES}", "--no-pager", "--output=cat"]
+        show = ["journalctl", f"--unit={unit}", f"--lines={lines}", "--no-pager", "--output=cat"]
         return self._run(show).stdout.splitlines()
 
 
 def has_failed(shown: dict[str, str]) -> bool:
     """Return whether a service ended and systemd does not start it again."""
     return shown.get("ActiveState") in ("failed", "inactive")
+
+
+def last_error(journal: list[str]) -> str:
+    """Return the identifier of the last error that a verb of Aqueduct has ended with; empty if there is none.
+
+    A traceback or an error without an identifier counts as the last one.
+    """
+    found = ""
+    for line in journal:
+        if error := re.match(r"aqueduct: (?:\[([a-z0-9-]+)\])?", line):
+            found = error[1] or ""
+        elif line.startswith("Traceback "):
+            found = ""
+    return found
 
 
 def runs_for(shown: dict[str, str]) -> float:
@@ -292,6 +326,7 @@ def main() -> None:
             "restart": {"type": "bool", "default": True},
             "ready_seconds": {"type": "int", "default": 0},
             "steady_seconds": {"type": "int", "default": 0},
+            "waits_for": {"type": "list", "elements": "str", "default": []},
             "retire": {
                 "type": "dict",
                 "options": {
@@ -312,7 +347,7 @@ def main() -> None:
         module.fail_json(msg=str(error))
     systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
-    systemd.await_steady(given["units"], given["steady_seconds"])
+    systemd.await_steady(given["units"], given["steady_seconds"], given["waits_for"])
     changed = systemd.started + systemd.restarted + systemd.stopped + systemd.retired
     module.exit_json(
         changed=bool(changed),
@@ -321,7 +356,7 @@ def main() -> None:
         stopped=systemd.stopped,
         retired=systemd.retired,
         stale=systemd.stale,
-        unsteady=systemd.unsteady,
+        waiting=systemd.waiting,
     )
 
 

@@ -102,33 +102,43 @@ class Module:
 
 
 @pytest.mark.parametrize(
-    ("states", "fails", "unsteady"),
+    ("states", "journal", "fails", "waiting"),
     [
-        ([shown("active", seconds=-3600), shown("failed")], True, []),
-        ([shown("active", seconds=60)], False, []),
-        ([shown("activating")], False, ["backup"]),
+        ([shown("active", seconds=-3600), shown("failed")], [], "backup was started and has failed", []),
+        ([shown("active", seconds=60)], [], "", []),
+        # systemd starts it for ever: a task that is done would say that it runs.
+        ([{**shown("activating"), "NRestarts": "3"}], ["aqueduct: no"], "3 times.*journalctl -u backup", []),
+        ([{**shown("activating"), "NRestarts": "1"}], ["aqueduct: [store-gone] no"], "once", []),
+        ([{**shown("activating"), "NRestarts": "1"}], ["aqueduct: [topic-unknown] no"], "", ["backup"]),
+        (
+            [{**shown("activating"), "NRestarts": "2"}],
+            ["aqueduct: [topic-unknown] no", "Traceback (most recent call last):", "KeyError: 1"],
+            "2 times",
+            [],
+        ),
     ],
 )
 def test_one_that_does_not_stay_is_noticed(
     plugin: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     states: list[dict[str, str]],
-    fails: bool,
-    unsteady: list[str],
+    journal: list[str],
+    fails: str,
+    waiting: list[str],
 ) -> None:
     module = Module()
     systemd = plugin.Systemd(module)
     looks = iter(states)
     last = states[-1]
     monkeypatch.setattr(systemd, "_show", lambda _: [next(looks, last)])
-    monkeypatch.setattr(systemd, "_journal", lambda _: ["[store-of-other-cluster] no"])
+    monkeypatch.setattr(systemd, "_journal", lambda *_: journal)
     unit = {"name": "backup", "state": "started", "rounds_port": None}
     stopped = [{**unit, "name": "other", "state": "stopped"}, {**unit, "name": "prune.timer"}]
     if fails:
-        with pytest.raises(Said, match=r"(?s)backup was started and has failed.*no$"):
-            systemd.await_steady([*stopped, unit], 1)
+        with pytest.raises(Said, match=f"(?s){fails}"):
+            systemd.await_steady([*stopped, unit], 1, ["topic-unknown"])
     else:
-        systemd.await_steady([*stopped, unit], 1)
-    assert systemd.unsteady == unsteady
-    assert len(module.warnings) == len(unsteady)
-    systemd.await_steady([unit], 0)  # not asked
+        systemd.await_steady([*stopped, unit], 1, ["topic-unknown"])
+    assert systemd.waiting == waiting
+    assert len(module.warnings) == len(waiting)
+    systemd.await_steady([unit], 0, [])  # not asked
