@@ -1,0 +1,227 @@
+"""Each documented `-e` of a playbook, as it is typed, against that playbook.
+
+Ansible's own classes read playbook, roles, inventory and command line in this process, because a run of
+`ansible-playbook` takes seconds. What the playbook asserts before it needs a host must hold, and no condition
+that depends on the typed variables may be of the wrong type. Of a condition that also needs what a host says,
+the variables that decide by themselves are evaluated. `test_typed_variables` reads all conditions as texts.
+"""
+
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible import context
+from ansible.errors import AnsibleBrokenConditionalError, AnsibleError, AnsibleUndefinedVariable
+from ansible.inventory.manager import InventoryManager
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook import Playbook
+from ansible.playbook.block import Block
+from ansible.playbook.helpers import load_list_of_blocks
+from ansible.playbook.play import Play
+from ansible.playbook.role_include import IncludeRole
+from ansible.playbook.task import Task
+from ansible.playbook.task_include import TaskInclude
+from ansible.plugins.loader import init_plugin_loader
+from ansible.template import Templar, trust_as_template
+from ansible.utils import vars as ansible_vars
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+from ansible.utils.context_objects import CLIArgs
+from ansible.vars.manager import VariableManager
+from test_typed_variables import PARSER, bare, decided
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("playbooks/*.yml")]
+# A command line, or `-e` alone, which belongs to the playbook before it.
+LINE = re.compile(
+    r"playbooks/(\w+)\.yml((?: +(?:-e|--limit|-i) +[\w=:,./!-]*\w)*)|((?:-e +\w+=[\w:,./-]*\w *)+)"
+)
+OLD = re.compile(r"\b(?:site=old|site_old|confirm=old)\b")
+
+
+def lines() -> dict[tuple[str, tuple[str, ...]], bool]:
+    """Return each documented playbook with its options `-e`; whether these are the whole command line."""
+    found: dict[tuple[str, tuple[str, ...]], bool] = {}
+    own = {path.stem: path.read_text() for path in ROOT.glob("playbooks/*.yml")}
+    for path in PAGES:
+        last = ""  # the playbook that the page named last
+        for line in path.read_text().splitlines():
+            playbook = path.stem if path.suffix == ".yml" and line.startswith("#") else ""
+            for named, options, alone in LINE.findall(line):
+                playbook, last = named or playbook, named or last
+                words = shlex.split(options or alone)
+                given = tuple(words[at + 1] for at, word in enumerate(words) if word == "-e")
+                names = {each.partition("=")[0] for each in given}
+                if not playbook and last and all(re.search(rf"\b{name}\b", own[last]) for name in names):
+                    playbook = last
+                if playbook and given:
+                    found[playbook, given] = bool(named) or found.get((playbook, given), False)
+    return found
+
+
+LINES = lines()
+
+
+def test_documented_lines_are_found() -> None:
+    assert LINES["migrate_to_kraft", ("site=old", "to=kraft", "confirm=old")]
+    assert ("rolling_restart", ("kafka_restart_all=true",)) in LINES
+    assert len(LINES) > 30
+
+
+class CommandLine:
+    """Variables of an inventory, and those that a command line gives."""
+
+    def __init__(self, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+        init_plugin_loader([])
+        monkeypatch.setattr(context, "CLIARGS", CLIArgs({**_DEFAULTS, "extra_vars": given}))
+        # It reads the command line once, and keeps it.
+        monkeypatch.setattr(ansible_vars.load_extra_vars, "extra_vars", None, raising=False)
+        where = "molecule/old_estate/inventory" if OLD.search(" ".join(given)) else "inventories/lab"
+        self.loader, self.inventory = inventory(where)
+        self.variables = VariableManager(self.loader, self.inventory)
+        self.names = dependent({each.partition("=")[0] for each in given})
+
+    def evaluate(self, play: Play, task: Task, conditions: Iterable[Any]) -> Iterator[bool]:
+        """Evaluate conditions; nothing for one that needs what only a host knows."""
+        hosts = self.inventory.get_hosts(str(play.hosts[0])) or self.inventory.get_hosts("kafka")
+        variables = self.variables.get_vars(play=play, host=hosts[0], task=task)
+        templar = Templar(self.loader, variables)
+        for each in conditions:
+            self._check_operands(templar, task, each)
+            try:
+                yield templar._engine.evaluate_conditional(each)
+            except AnsibleBrokenConditionalError as error:
+                raise AssertionError(f"{task}: {each}: {error}") from None
+            except AnsibleError:
+                continue
+
+    def _check_operands(self, templar: Templar, task: Task, condition: object) -> None:
+        """Check each variable that decides by itself: the rest of a condition may need a host."""
+        if not isinstance(condition, str):
+            return
+        for name in {bare(each) for each in decided(PARSER.parse(f"{{{{ {condition} }}}}"), condition=True)}:
+            if name and self.names.fullmatch(name):
+                with suppress(AnsibleUndefinedVariable):
+                    value = templar.evaluate_expression(trust_as_template(name))
+                    assert not isinstance(value, str), f"{task}: {condition}: {name} is the text {value}"
+
+
+class PlaybookTasks:
+    """All tasks of a playbook, with those of the roles and files that it includes by name."""
+
+    def __init__(self, playbook: str, line: CommandLine) -> None:
+        self.loader, self.variables = line.loader, line.variables
+        AnsibleCollectionConfig.playbook_paths = [str(ROOT / "playbooks")]
+        path = ROOT / f"playbooks/{playbook}.yml"
+        plays = Playbook.load(str(path), self.variables, self.loader).get_plays()
+        self.plays = [(play, list(self._tasks(play))) for play in plays]
+
+    def _tasks(self, play: Play) -> Iterator[Task]:
+        for of_role in play.get_roles():
+            for block in of_role.compile(play):
+                yield from self._of(play, block)
+        for block in play.tasks:
+            yield from self._of(play, block)
+
+    def _of(self, play: Play, block: Block) -> Iterator[Task]:
+        for each in (*block.block, *block.rescue, *block.always):
+            if isinstance(each, Block):
+                yield from self._of(play, each)
+                continue
+            yield each
+            blocks: list[Block] = []
+            if isinstance(each, IncludeRole):
+                if "{{" not in each._role_name:
+                    blocks, _ = each.get_block_list(play, self.variables, self.loader)
+            elif isinstance(each, TaskInclude) and "{{" not in (file := each.args.get("_raw_params", "")):
+                folder = f"{each._role._role_path}/tasks" if each._role else str(ROOT / "playbooks")
+                blocks = load_list_of_blocks(
+                    self.loader.load_from_file(f"{folder}/{file}", trusted_as_template=True) or [],
+                    play=play,
+                    parent_block=each.build_parent_block() if not each._role else None,
+                    role=each._role,
+                    task_include=each,
+                    variable_manager=self.variables,
+                    loader=self.loader,
+                )
+            for more in blocks:
+                yield from self._of(play, more)
+
+
+_PLAYBOOKS: dict[str, PlaybookTasks] = {}
+
+
+def tasks_of(playbook: str, line: CommandLine) -> PlaybookTasks:
+    """Return a playbook's tasks, which are the same for all command lines."""
+    if playbook not in _PLAYBOOKS:
+        _PLAYBOOKS[playbook] = PlaybookTasks(playbook, line)
+    return _PLAYBOOKS[playbook]
+
+
+_DEFAULTS: dict[str, Any] = {
+    "subset": None,
+    "tags": ("all",),
+    "skip_tags": (),
+    "check": False,
+    "diff": False,
+    "start_at_task": None,
+    "verbosity": 0,
+    "forks": 1,
+    "basedir": str(ROOT / "playbooks"),
+}
+
+
+@cache
+def inventory(path: str) -> tuple[DataLoader, InventoryManager]:
+    loader = DataLoader()
+    loader.set_basedir(str(ROOT / "playbooks"))
+    return loader, InventoryManager(loader, [str(ROOT / path)])
+
+
+@cache
+def texts() -> dict[str, str]:
+    """Return the variables of roles and plays, each with its text."""
+    found: dict[str, str] = {}
+    for path in [*ROOT.glob("roles/*/defaults/main.yml"), *ROOT.glob("roles/*/vars/main.yml")]:
+        found |= {name: str(value) for name, value in (yaml.safe_load(path.read_text()) or {}).items()}
+    for path in ROOT.glob("playbooks/*.yml"):
+        for name, value in re.findall(r"^\s+(_\w+): (.*\{\{.*)$", path.read_text(), re.MULTILINE):
+            found[name] = f"{found.get(name, '')} {value}"
+    return found
+
+
+def dependent(names: set[str]) -> re.Pattern[str]:
+    """Return a pattern of these variables, and of all that are made of them."""
+    while True:
+        pattern = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
+        more = names | {name for name, text in texts().items() if pattern.search(text)}
+        if more == names:
+            return pattern
+        names = more
+
+
+def conditions(task: Task) -> list[Any]:
+    said = task.args.get("that", [])
+    every = [*task.when, *task.until, *task.changed_when, *task.failed_when]
+    return [*every, *(said if isinstance(said, list) else [said])]
+
+
+@pytest.mark.parametrize(("playbook", "given"), LINES, ids=str)
+def test_a_documented_line_is_accepted_as_it_is_typed(
+    playbook: str, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line, needs_hosts = CommandLine(given, monkeypatch), not LINES[playbook, given]
+    for play, tasks in tasks_of(playbook, line).plays:
+        for task in tasks:
+            # What follows a group that the playbook makes needs its hosts.
+            needs_hosts |= task.action.rpartition(".")[2] == "group_by"
+            mine = [each for each in conditions(task) if line.names.search(str(each))]
+            if mine:
+                list(line.evaluate(play, task, mine))
+            if not needs_hosts and task.action.rpartition(".")[2] == "assert":
+                assert all(line.evaluate(play, task, conditions(task))), f"{task}: {conditions(task)}"
