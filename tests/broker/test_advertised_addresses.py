@@ -1,9 +1,11 @@
 """A broker that cannot be reached at its advertised address: every verb identifies both."""
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import clients
@@ -16,7 +18,10 @@ from servers import broker
 from servers.broker import Broker
 from servers.process import free_ports
 
+ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "nobody.invalid:9092"
+SOURCE_AND_TARGET = ("--source-bootstrap-servers", "{at}", "--target-bootstrap-servers", "{at}")
+# A verb, with an option that makes another one of it.
 VERBS = {
     "backup": ("--store", "file://{tmp}/store", "--topics", "t"),
     "doctor cluster": (),
@@ -25,15 +30,53 @@ VERBS = {
     "land": ("--declarations", "{tables}", "--location", "file://{tmp}/lake", "--until-caught-up"),
     "dlq replay": ("--dlq", "dlq"),
     "transactions find-hanging": (),
+    "transactions finish": (),
+    "restore": ("--store", "file://{kept}/store", "--topics", "t:u"),
+    "restore --groups-only": ("--store", "file://{kept}/store"),
+    "restore --mirror": ("--store", "file://{kept}/store", "--topics", "t", "--mirror", "m={at}"),
+    "drill": ("--store", "file://{kept}/store"),
+    "dedup": ("--raw-topics", "t", "--gap-topic", "gaps", "--until-caught-up"),
+    "diode create": ("--topic", "gaps"),
+    "mirror": ("--source", "m", *SOURCE_AND_TARGET),
+    "mirror --before-start": ("--source", "m", *SOURCE_AND_TARGET),
+    "mirror --group": ("--source", "m", *SOURCE_AND_TARGET, "--group", "g", "--topics-pattern", "t"),
+    "mend plan": ("--look", "{kept}/look"),
+    "mend assign": ("--look", "{kept}/look"),
+    "mend elect": ("--look", "{kept}/look"),
+    "quorum check": ("--look", "{kept}/look", "--seed", "{kept}/seed"),
+}
+SERVICES = {
+    "upstream": {"topic": "t", "targetIP": "127.0.0.1", "publicKeyFile": "down.pub"}
+    | {"signingKeyFile": "up.key", "groupID": "up"},
+    "downstream": {"rawTopic": "t", "targetIP": "127.0.0.1", "privateKeyFiles": "down.key"}
+    | {"senderPublicKeyFile": "up.pub", "stateDir": "."},
 }
 
 
+def keep(started: Broker, directory: Path) -> None:
+    """Keep in files what verbs need that begin with something which was made before."""
+    clients.set_position(started, "readers", "t", 0)
+    store = ("--store", f"file://{directory}/store")
+    assert main(["backup", "--bootstrap-servers", started.plaintext, *store, "--topics", "t"]) == 0
+    for name, verb in {"look": "mend look", "copy": "quorum copy"}.items():
+        with (directory / name).open("w") as file, redirect_stdout(file):
+            assert main([*verb.split(), "--data-folder", str(directory / "data")]) == 0
+    made = ["--copy", str(directory / "copy"), "--look", str(directory / "look"), "--seed"]
+    assert main(["quorum", "plan", *made, str(directory / "seed")]) in (0, 3)
+
+
 @pytest.fixture(scope="module")
-def unresolvable(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of the broker, and of what is kept of it."""
+    return tmp_path_factory.mktemp("unresolvable")
+
+
+@pytest.fixture(scope="module")
+def unresolvable(directory: Path) -> Iterator[Broker]:
     """Yield a broker with a topic, restarted with a wrong address."""
-    directory = tmp_path_factory.mktemp("unresolvable")
     with broker.running(directory) as started:
         clients.create(started, "t", 1)
+        keep(started, directory)
         started.process.kill()
         with (directory / "server.properties").open("a") as properties:
             properties.write(f"advertised.listeners=PLAINTEXT://{UNKNOWN}\n")
@@ -50,18 +93,47 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_verbs_identify_the_address(
-    unresolvable: Broker, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    unresolvable: Broker, directory: Path, verb: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tables = tmp_path / "tables.yml"
     tables.write_text("- {table: lake.t, topics: [t], columns: [{name: n, type: int}]}\n")
-    options = (each.format(tables=tables, tmp=tmp_path) for each in VERBS[verb])
-    code = main([*verb.split(), "--bootstrap-servers", unresolvable.plaintext, *options])
+    at = unresolvable.plaintext
+    places = {"tables": tables, "tmp": tmp_path, "kept": directory, "at": at}
+    options = [each.format(**places) for each in VERBS[verb]]
+    if "--source-bootstrap-servers" not in options:
+        options += ["--bootstrap-servers", at]
+    name, mode = verb.partition(" --")[::2]
+    options += [f"--{mode}"] if mode and f"--{mode}" not in options else []
+    code = main([*name.split(), *options])
     said = capsys.readouterr()
     assert code in (1, 3), said
-    warning, *_ = said.err.splitlines()
+    warning, *_ = (line for line in said.err.splitlines() if printed(line))
     assert printed(warning) == ["broker-address-unreachable"]
     assert f"Broker 1 cannot be reached at its advertised address {UNKNOWN}: the host name" in warning
     assert UNKNOWN in (said.out + said.err).replace(warning, "", 1)
+
+
+@pytest.mark.parametrize("end", SERVICES)
+def test_both_ends_of_a_link_identify_the_address(unresolvable: Broker, end: str, tmp_path: Path) -> None:
+    for kind, name in (("receiver", "down"), ("sender", "up")):
+        assert main(["diode", "keygen", "--kind", kind, "--out", str(tmp_path), "--name", name]) == 0
+    (port,) = free_ports(1, socket.SOCK_DGRAM)
+    given = SERVICES[end] | {"link": "7", "targetPort": str(port), "mtu": "1500"}
+    given["bootstrapServers"] = unresolvable.plaintext
+    options = [f"--{name}={value}" for name, value in given.items()]
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "aqueduct.cli", "diode", end, *options],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        clients.wait_for("the address", lambda: UNKNOWN in (tmp_path / "log").read_text())
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_reconcile_identifies_the_address(unresolvable: Broker, capsys: pytest.CaptureFixture[str]) -> None:
