@@ -138,3 +138,44 @@ def test_a_timer_removes_what_no_snapshot_names_and_nothing_else(estate: Estate,
     file = "/etc/aqueduct/backup/prune.environment"
     assert run(SITE, "test", "-f", file).returncode == 0
     assert run(SITE, "runuser", "-u", "aqueduct-backup", "--", "cat", file, check=False).returncode != 0
+
+
+@pytest.mark.parametrize("host", [SITE, LAKE])
+def test_a_timer_ends_transactions_that_kafka_left_without_a_marker(
+    estate: Estate, outcome: Outcome, host: str
+) -> None:
+    """Each broker looks every two minutes, by itself; mirrors would wait for ever otherwise."""
+    assert outcome.restore_said  # the rebuilt site, too
+
+    def shown(unit: str, *names: str) -> list[str]:
+        show = ("systemctl", "show", f"--property={','.join(names)}", unit)
+        found = dict(line.split("=", 1) for line in estate.lab.run(host, *show).stdout.splitlines())
+        return [found[name] for name in names]
+
+    states = shown("kafka_transactions.timer", "UnitFileState", "ActiveState")
+    assert states == ["enabled", "active"]
+
+    def has_run() -> bool:
+        ended, code = shown("kafka_transactions.service", "ExecMainExitTimestampMonotonic", "ExecMainStatus")
+        return ended != "0" and code == "0"
+
+    wait_until("a run of its own that found nothing, or ended what it found", has_run, every=2)
+
+
+def test_a_misspelt_topic_stops_no_service(estate: Estate, outcome: Outcome) -> None:
+    """The restore is checked before what reads the site is stopped: each unit is the same start of it."""
+    assert outcome.restore_said
+    units = [(LAKE, "mirror_maker@pro1"), (SITE, "kafka"), (SITE, "backup_prune.timer")]
+
+    def starts() -> list[str]:
+        show = ("systemctl", "show", "--value", "--property=InvocationID")
+        return [estate.lab.run(host, *show, unit).stdout.strip() for host, unit in units]
+
+    before = starts()
+    assert all(before)
+    done = estate.lab.play("restore", site="pro1", topics="flihgts")
+    assert done.returncode != 0
+    assert "snapshot-topic-unknown" in done.stdout, done.stdout
+    assert starts() == before
+    active = estate.lab.run(LAKE, "systemctl", "is-active", "mirror_maker@pro1", check=False)
+    assert active.stdout.strip() == "active"
