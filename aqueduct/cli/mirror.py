@@ -96,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
                 positions, unmatched, ranges = flow.position_findings(), [], []
+                unknown = flow.unknown()
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
                 mirror = reading.MirrorReader(args.source, source, target)
@@ -106,6 +107,7 @@ def run(args: argparse.Namespace) -> int:
                     mirror.renew(accept=True)
                     findings, progress, lost = _look(mirror, args)
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
+                unknown = mirror.unknown()
                 try:
                     mirror.renew()
                 except Failed as error:  # such as a client that may only read
@@ -118,11 +120,12 @@ def run(args: argparse.Namespace) -> int:
         findings += unmatched
     for finding in findings:
         print(finding)
-    for warning in warnings:
+    for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        report_file.write(args.report, "mirror", code, started, _report(findings, progress, lost, ranges))
+        content = _report(findings, progress, lost, ranges) | {"unknown": unknown}
+        report_file.write(args.report, "mirror", code, started, content)
     return code
 
 

@@ -4,7 +4,7 @@ Its positions are the group's offsets there, and the target holds nothing of it.
 begins at its start. It makes no topics: where the target lacks one, or a partition of it, it stands still.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from aqueduct.errors import labelled
 from aqueduct.mirror.status import Log, MirrorProgress
@@ -31,6 +31,24 @@ def group_findings(source: str, group: str, state: str) -> list[str]:
     if state != "Stable":
         return [f"The processes of the mirror from {source} are dividing its partitions ({state})."]
     return []
+
+
+def unknown(source: str, partitions: Collection[TopicPartition]) -> list[str]:
+    """Return what the position of a classic mirror cannot show, at most one sentence.
+
+    Its process writes the position and keeps nothing beside it. If a topic is re-created, or its log is cut,
+    and grows past the position before the process asks for records again, it continues in the middle.
+    """
+    if not partitions:
+        return []
+    return [
+        labelled(
+            "classic-positions-unchecked",
+            f"It is not known whether topics of {source} were re-created or lost the end of their log and "
+            "have grown past the mirror's position since: a classic mirror stores no topic id. Compare both "
+            "ends with aqueduct reconcile.",
+        )
+    ]
 
 
 def topic_findings(

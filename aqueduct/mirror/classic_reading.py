@@ -67,6 +67,10 @@ class ClassicReader:
         """Return which positions do not fit their topics, as the last look found them."""
         return status.recreated_findings(self.source, self._progress)
 
+    def unknown(self) -> list[str]:
+        """Return what the last look could not find out."""
+        return classic.unknown(self.source, [each.partition for each in self._progress])
+
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""
         with answering(self._clients.end.bootstrap_servers):

@@ -81,6 +81,10 @@ class MirrorReader:
         """Return which positions do not fit their topics, as the last look found them."""
         return status.position_findings(self.source, self.ranges())
 
+    def unknown(self) -> list[str]:
+        """Return what the last look could not find out."""
+        return status.unknown_groups(self.source, self.ranges())
+
     def unmatched(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
         """Return the flow's patterns that match no topic of the source, as the last look found them.
 

@@ -291,6 +291,25 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
     ]
 
 
+def unknown_groups(source: str, ranges: Collection[AffectedRange]) -> list[str]:
+    """Return that the offsets of synchronised groups were not checked, where positions did not fit.
+
+    MirrorMaker commits them at the target by the offset syncs of a topic name, which may be of the earlier
+    topic.
+    """
+    topics = sorted({each.partition.topic for each in ranges if each.kind != DOUBLED})
+    if not topics:
+        return []
+    return [
+        labelled(
+            "synchronised-groups-unchecked",
+            f"The offsets that the mirror from {source} has committed at the target for consumer groups of "
+            f"{some(topics)} were not checked, and may be of an earlier topic. Before a group continues at "
+            "the target, compare its offsets with those at the source.",
+        )
+    ]
+
+
 def workers_in_the_way(source: str, group: WorkersGroup, partitions: Iterable[TopicPartition]) -> str:
     alive = f"on {some(sorted(group.workers))}" if group.workers else f"({group.state})"
     return (

@@ -15,6 +15,7 @@ import clients
 import pytest
 from classic import Mirror
 from confluent_kafka import KafkaException
+from identifiers import printed
 
 from aqueduct.cli import main
 from servers.broker import Broker
@@ -239,6 +240,8 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
         assert (code, text) == (0, "2 partitions, 0 of them behind by 0 records.\n")
         on_a_host = subprocess.run([*clients.BASE_ONLY, *ask], capture_output=True, text=True)
         assert (on_a_host.returncode, on_a_host.stdout) == (0, text), on_a_host.stderr
+        # "Caught up" is by offsets alone, and the command says so.
+        assert printed(on_a_host.stderr) == ["classic-positions-unchecked"]
         clients.create(source, late)
         clients.transaction(source, late, range(5), "commit")
         code, text = said()

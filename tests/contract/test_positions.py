@@ -36,7 +36,12 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "mirror (classic)": (
         BROKERS_DELETE,
         ("unit/test_mirror_status.py", "test_how_far_a_partition_is"),
-        "left",
+        ("unit/test_mirror_classic.py", "test_what_a_position_can_not_show_is_unknown"),
+    ),
+    "groups that a mirror synchronises": (
+        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
+        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
+        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
     ),
     "sending end of a link": (
         ("broker/test_restore.py", "test_a_link_goes_on_at_the_same_record_in_the_new_topic"),

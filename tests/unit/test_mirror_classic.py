@@ -1,6 +1,7 @@
 """The status of a classic mirror, judged from its group and the topics at both ends."""
 
 import pytest
+from identifiers import printed
 
 from aqueduct.mirror import classic
 from aqueduct.mirror.status import Log
@@ -38,3 +39,12 @@ def test_what_the_target_lacks_is_named() -> None:
     assert sentence.startswith("The target lacks old1.a (2 partitions, has 1), old1.c (1 partition, has 0);")
     [nothing] = classic.topic_findings("old1", "", {}, {})
     assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
+
+
+def test_what_a_position_can_not_show_is_unknown() -> None:
+    """A log that has grown past the position looks like any other: 'all is well' was not asked."""
+    [fits] = classic.progress({A0: 7}, {A0: Log(0, 10)})
+    assert not fits.recreated
+    [sentence] = classic.unknown("old1", [A0])
+    assert printed(f"aqueduct: {sentence}") == ["classic-positions-unchecked"]
+    assert classic.unknown("old1", []) == []

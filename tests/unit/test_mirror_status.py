@@ -3,13 +3,15 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import printed
 
 from aqueduct.mirror import status
-from aqueduct.mirror.status import Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
+from aqueduct.mirror.status import AffectedRange, Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
 SOURCE = status.SOURCE_CONNECTOR
+KINDS = status.LOST, status.TARGET_ONLY, status.MISFIT
 
 # As Kafka 4.3.1's MirrorMaker wrote them, with secrets and dull properties left out.
 STATUSES = {
@@ -172,3 +174,12 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
     assert status.recreated_findings("pro1", caught_up) == []
     assert status.loss_findings("pro1", caught_up) == []
     assert status.lag_findings(caught_up) == []
+
+
+def test_groups_of_topics_that_do_not_fit_are_unknown() -> None:
+    """MirrorMaker translates their offsets by a topic's name, and keeps no id beside them."""
+    misfits = [AffectedRange(A0, kind, 0, 9, at_most=True) for kind in KINDS]
+    [sentence] = status.unknown_groups("pro1", misfits)
+    assert printed(f"aqueduct: {sentence}") == ["synchronised-groups-unchecked"]
+    assert status.unknown_groups("pro1", [AffectedRange(A0, status.DOUBLED, 0, 9, at_most=False)]) == []
+    assert status.unknown_groups("pro1", []) == []
