@@ -46,7 +46,9 @@ class RestoredCopy:
 class RestoreRange:
     """Offsets of a partition that do not arrive once at a flow's target because of a restore."""
 
-    kind: str  # "doubled"; "ahead": the target has them, and what was restored does not
+    # "doubled"; "ahead": the target has them, and what was restored does not; "unbound": none, but the
+    # position `start` was not bound to a topic id
+    kind: str
     start: int
     stop: int  # not inside
     log: str  # whose offsets: the "topic", the "backup", or an "earlier" topic of that name, now deleted

@@ -51,6 +51,7 @@ from aqueduct.restore.outcome import (
     IN_EARLIER,
     IN_TOPIC,
     NAMED,
+    UNBOUND,
     FlowRange,
     Written,
     listed,
@@ -295,6 +296,9 @@ def judged(
             in_backup = max(in_backup, copy.stop)
         else:
             partly = reached
+    # The log was cut below the position: what comes into it now was not mirrored.
+    was_cut = is_same and verdict.fit is PositionFit.CUT
+    began = at if verdict.resume is None or not was_cut else verdict.resume
     between = 0
     if not is_same and at > log.end and reached != at:
         between = at
@@ -304,7 +308,7 @@ def judged(
         at=at,
         bound=bound,
         log=log,
-        began_at=max(at, log.start) if mirrored else log.start,
+        began_at=max(began, log.start) if mirrored else log.start,
         in_backup=in_backup,
         is_guess=is_guess,
         reached=reached,
@@ -384,6 +388,8 @@ def continued(
             f"its position {found.in_backup} was not bound to a topic id, and was taken for one in the topic "
             "that was backed up"
         )
+        if found.in_backup is not None:
+            ranges.append(RestoreRange(UNBOUND, found.in_backup, found.in_backup, IN_BACKUP))
     if found.in_backup is not None and found.in_backup > lane.stop:
         notes.append(f"it has read up to {found.in_backup}, and the snapshot ends at {lane.stop}")
         ranges.append(RestoreRange(AHEAD, lane.stop, found.in_backup, IN_BACKUP))

@@ -12,7 +12,7 @@ from aqueduct.restore.progress import RestoreProgress
 from aqueduct.strict_json import ADDED
 from aqueduct.wording import some
 
-DOUBLED, AHEAD = "doubled", "ahead"  # kinds of ranges: see RestoreRange
+DOUBLED, AHEAD, UNBOUND = "doubled", "ahead", "unbound"  # kinds of ranges: see RestoreRange
 IN_TOPIC, IN_BACKUP, IN_EARLIER = "topic", "backup", "earlier"  # whose offsets they are
 NAMED = 5  # of many parts, those that a sentence lists
 

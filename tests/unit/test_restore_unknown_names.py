@@ -68,6 +68,10 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
         return mirrors.MirrorNotes.of({lane.target: moved})
 
     assert notes(Binding(topic_id="old", next=7)) == mirrors.MirrorNotes()
+    unknown = mirrors.judged(7, None, log, Evidence(), "old")
+    kept = mirrors.continued(unknown, lane, 7, None, copy=copy, syncs=0, restore_id="r").binding.restored
+    assert kept is not None
+    assert [(each.kind, each.start, each.stop) for each in kept.ranges] == [("unbound", 7, 7)]
     unbound = notes(None)
     assert unbound.ahead == ""
     assert "its position 7 was not bound to a topic id" in unbound.unbound
@@ -85,6 +89,16 @@ def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
 
     assert (moved(13).next, moved(13).doubled) == (3, ((3, 13),))
     assert moved(3).doubled == ()
+
+
+def test_a_mirror_reads_what_is_restored_into_a_log_that_was_cut_below_its_position() -> None:
+    log = SourceLog(topic_id="t", start=0, end=20, stable_end=20, epoch=0)
+    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 50, (), ())
+    found = mirrors.judged(40, Binding(topic_id="t", next=40), log, Evidence(), "t")
+    assert (found.began_at, found.in_backup) == (20, 40)
+    # The record that the backup has at 40 is at 30 now; from there on the mirror has read none.
+    moved = mirrors.continued(found, lane, 30, None, copy=RestoredCopy("t", 50, 40), syncs=0, restore_id="r")
+    assert (moved.next, moved.notes) == (30, [])
 
 
 def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> None:
