@@ -1,7 +1,7 @@
 """Filters for units of systemd: what every service of ours may not do, stands here alone."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from aqueduct.file_backup.plan import restriction
@@ -69,6 +69,34 @@ def command_line(arguments: Iterable[Any]) -> str:
     return " ".join(json.dumps(str(each)).replace("%", "%%").replace("$", "$$") for each in arguments)
 
 
+def option_words(options: Mapping[str, Any]) -> list[str]:
+    """`options | option_words`: options of our command as words of its command line; see `option_file`."""
+    return [
+        f"--{name}" if value is True else f"--{name}={','.join(value) if isinstance(value, list) else value}"
+        for name, value in _given(options)
+    ]
+
+
+def option_file(options: Mapping[str, Any]) -> str:
+    """`options | option_file`: the content of a file for `aqueduct VERB --config`.
+
+    An option whose value is an empty text, an empty list or false is left out.
+    """
+    # JSON is YAML, and leaves no value to guess at.
+    return "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in _given(options))
+
+
+def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | list[str] | bool]]:
+    """Yield options that have a value, without Ansible's own kinds of texts and lists."""
+    for name, value in options.items():
+        if isinstance(value, list) and value:
+            yield name, [str(each) for each in value]
+        elif value is True:
+            yield name, True
+        elif value is not False and value != [] and str(value):
+            yield name, str(value)
+
+
 def unit_environment(variables: Mapping[str, Any]) -> str:
     """`variables | unit_environment`: the value of `Environment=`."""
     return " ".join(json.dumps(f"{name}={value}").replace("%", "%%") for name, value in variables.items())
@@ -95,6 +123,8 @@ class FilterModule:
             sandboxed,
             unit_lines,
             command_line,
+            option_words,
+            option_file,
             unit_environment,
             environment_file,
             read_only_key,

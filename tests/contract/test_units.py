@@ -18,7 +18,7 @@ import ansible_process
 import pytest
 import yaml
 
-from aqueduct.cli import build_parser
+from aqueduct.cli import build_parser, config_file
 from aqueduct.errors import Refused
 from aqueduct.link.options import Common, Downstream, Upstream, build
 
@@ -100,6 +100,23 @@ def arguments_of(unit: str) -> list[str]:
     return [each.replace("%%", "%").replace("$$", "$") for each in arguments]
 
 
+def with_file(
+    arguments: Sequence[str], role: str, rendered: Mapping[tuple[str, str], str], folder: Path
+) -> list[str]:
+    """Return the arguments with the options of the file that `--config` names, as its template renders it."""
+    here = []
+    for word in arguments:
+        file = folder / Path(word).name
+        if (
+            word.startswith("--config=") and (role, f"{file.name}.j2") in rendered
+        ):  # an end of a link has its own
+            file.write_text(rendered[role, f"{file.name}.j2"])
+            here.append(f"--config={file}")
+        else:
+            here.append(word)
+    return config_file.expanded(build_parser(), here)
+
+
 def parsers(
     parser: argparse.ArgumentParser, *path: str
 ) -> Iterator[tuple[tuple[str, ...], argparse.ArgumentParser]]:
@@ -127,7 +144,9 @@ def other_defaults(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, str], str]) -> None:
+def test_a_unit_s_command_line_is_taken(
+    role: str, rendered: Mapping[tuple[str, str], str], tmp_path: Path
+) -> None:
     """A unit has an option's default, too, where its role has one."""
     units = [
         text
@@ -136,7 +155,7 @@ def test_a_unit_s_command_line_is_taken(role: str, rendered: Mapping[tuple[str, 
     ]
     assert len(units) == (2 if role in ("backup", "kafka") else 1)
     for unit in units:
-        assert other_defaults(arguments_of(unit)) == {}
+        assert other_defaults(with_file(arguments_of(unit), role, rendered, tmp_path)) == {}
 
 
 def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
@@ -183,6 +202,29 @@ def faults(code: str) -> Iterator[str]:
                 yield f"{option} takes no value"
         elif option not in OTHERS:
             yield f"{option} is none of {', '.join(sorted(map(' '.join, paths)))}"
+
+
+# Options of a role that are a mapping, and the command that takes them.
+MAPPINGS = {
+    "_backup_store_options": "backup",
+    "_backup_options": "backup",
+    "_backup_prune_options": "prune",
+    "_backup_restore_own_options": "restore",
+}
+
+
+def test_each_key_of_a_mapping_of_options_is_one() -> None:
+    """Those without a value in the lab, too."""
+    found = {
+        name: value
+        for path in ROOT.glob("roles/*/vars/main.yml")
+        for name, value in yaml.safe_load(path.read_text()).items()
+        if name.endswith("_options") and isinstance(value, dict)
+    }
+    assert {*found} == {*MAPPINGS}
+    for name, verb in MAPPINGS.items():
+        taken = {word for action in COMMANDS[verb,]._actions for word in action.option_strings}
+        assert {f"--{key}" for key in found[name]} <= taken, name
 
 
 def code_of(role: Path) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import yaml
 
 PLUGIN = Path(__file__).resolve().parents[2] / "plugins/filter/units.py"
 
@@ -39,3 +40,13 @@ def test_a_command_that_writes_nothing_may_write_nowhere(plugin: ModuleType) -> 
     command = plugin.sandboxed(["/bin/x"], "kafka")
     assert "--property=ProtectSystem=strict" in command
     assert not [each for each in command if "ReadWritePaths" in each]
+
+
+def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> None:
+    given = {"topics": ["a", "b"], "store": 's3://x/"y"', "keep-last": 0, "execute": True}
+    left_out = {"recipient": "", "exclude-groups": [], "no-acls": False}
+    text = plugin.option_file(given | left_out)
+    assert yaml.safe_load(text) == given | {"keep-last": "0"}
+    assert plugin.option_words(given | left_out) == [
+        "--topics=a,b", '--store=s3://x/"y"', "--keep-last=0", "--execute",
+    ]  # fmt: skip
