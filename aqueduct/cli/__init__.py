@@ -42,6 +42,7 @@ VERBS = {
     "restore": "write a snapshot of a store back to a cluster",
     "rewrap": "let others open an encrypted backup, without writing it again",
     "snapshots": "list what a store holds",
+    "status": "show the state of the whole estate, worst first",
     "transactions": "find transactions that hang, and end them",
     "verify": "read a snapshot and say what is damaged",
     "zookeeper": "back up, compare and write back what a ZooKeeper ensemble keeps",

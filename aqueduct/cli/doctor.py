@@ -21,12 +21,13 @@ answers.
 """
 
 import argparse
+import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
 
@@ -42,8 +43,8 @@ from aqueduct.kafka.cluster import Cluster, absent_brokers, unexpected_brokers
 from aqueduct.wording import count
 
 if TYPE_CHECKING:
+    from aqueduct.connect.connectors import RunningConnector
     from aqueduct.connect.findings import WorkerFinding
-    from aqueduct.connect.worker import ConnectorConfig
 
 REST_SECONDS = 10
 CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))  # the second only where the host has IPv6
@@ -217,6 +218,7 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
     add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
     add("--strict", action="store_true", help="warnings are faults, too")
     add("--allow-unknown", action="store_true", help="what can't be looked at does not make the exit code 3")
+    add("--json", action="store_true", help="print JSON, with the state of each connector that --rest has")
     report_file.add_arguments(parser)
     parser.set_defaults(run=_connect)
 
@@ -224,7 +226,11 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
 def _connect(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
-        found, left_out = _connect_findings(args)
+        found, left_out, running = _connect_findings(args)
+    if args.json:
+        listed = None if running is None else [_connector(each) for each in running]
+        print(json.dumps({**_connect_document(found, left_out), "connectors": listed}, indent=2))
+        return _connect_code(args, found, left_out)
     for finding in found:
         print(finding)
     for skipped in left_out:
@@ -234,39 +240,64 @@ def _connect(args: argparse.Namespace) -> ExitCode:
         print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")
     else:
         print(f"{count(len(faults), 'fault')}, {count(len(found) - len(faults), 'warning')}.")
-    code = ExitCode.DONE if not left_out or args.allow_unknown else ExitCode.INCOMPLETE
-    if faults:
-        code = ExitCode.FAILED
+    code = _connect_code(args, found, left_out)
     if args.report:
-        told = {
-            "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
-            "left_out": left_out_entries(left_out),
-        }
-        report_file.write(args.report, "doctor connect", code, started, told)
+        report_file.write(args.report, "doctor connect", code, started, _connect_document(found, left_out))
     return code
 
 
-def _connect_findings(args: argparse.Namespace) -> "tuple[list[WorkerFinding], list[Skipped]]":
-    """Find faults, and what could not be looked at, each with the reason."""
+def _connect_code(
+    args: argparse.Namespace, found: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]
+) -> ExitCode:
+    if any(args.strict or each.severity == "fault" for each in found):
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if any(left_out) and not args.allow_unknown else ExitCode.DONE
+
+
+def _connect_document(found: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]) -> dict[str, Any]:
+    return {
+        "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
+        "left_out": left_out_entries(left_out),
+    }
+
+
+def _connector(running: "RunningConnector") -> dict[str, Any]:
+    from aqueduct.connect.connectors import first_line
+
+    return {
+        "name": running.name,
+        "state": running.state,
+        "tasks": [
+            {"task": each.task, "state": each.state, "worker": each.worker, "reason": first_line(each.trace)}
+            for each in running.statuses
+            if each.task is not None
+        ],
+    }
+
+
+def _connect_findings(
+    args: argparse.Namespace,
+) -> "tuple[list[WorkerFinding], list[Skipped], list[RunningConnector] | None]":
+    """Find faults, what could not be looked at, with the reason, and the connectors, None if not known."""
     from aqueduct.connect import inspection, preflight
-    from aqueduct.connect.worker import parse_connector
+    from aqueduct.connect.worker import ConnectorConfig, parse_connector
 
     worker = inspection.read_worker(args.worker_config)
     connectors = [parse_connector(inspection.read(each), str(each)) for each in args.connector]
     rest: list[WorkerFinding] = []
+    running = None
     if args.rest:
-        asked, rest = _rest(args.rest, args.client_config)
-        connectors += asked
+        running, rest = _rest(args.rest, args.client_config)
+        connectors += [ConnectorConfig(args.rest[0], each.name, each.config) for each in running or ()]
     facts, left_out = inspection.look(worker, connectors, probe=not args.no_probe)
-    return preflight.findings(worker, connectors, facts) + rest, left_out
+    return preflight.findings(worker, connectors, facts) + rest, left_out, running
 
 
-def _rest(urls: list[str], config: str | None) -> "tuple[list[ConnectorConfig], list[WorkerFinding]]":
+def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] | None, list[WorkerFinding]]":
     """Return the connectors that run, and what is wrong with them; or why REST tells nothing."""
     from aqueduct.connect.connectors import first_line
     from aqueduct.connect.findings import WorkerFinding
     from aqueduct.connect.rest import Connect
-    from aqueduct.connect.worker import ConnectorConfig
 
     connect = Connect(urls, client_config.load(config))
     connect.within(REST_SECONDS)
@@ -275,7 +306,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[ConnectorConfig], 
     except Refused:
         raise
     except AqueductError as error:
-        return [], [WorkerFinding("fault", str(error))]
+        return None, [WorkerFinding("fault", str(error))]
     found = []
     for each in actual.values():
         for part in each.failed:
@@ -287,4 +318,4 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[ConnectorConfig], 
                     "the cause and restart it.",
                 )
             )
-    return [ConnectorConfig(urls[0], each.name, each.config) for each in actual.values()], found
+    return list(actual.values()), found

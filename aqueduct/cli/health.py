@@ -1,15 +1,18 @@
 """Say what is wrong with a Kafka cluster, or with one of its brokers, a line each.
 
-Ends within 10 seconds: with 0 if nothing is wrong, with 1 if something is or no broker answers.
+Ends within 10 seconds: with 0 if nothing is wrong, with 1 if something is or no broker answers. With --json,
+it prints the state of the whole cluster, too: brokers, controllers, and the problems with their identifiers.
 """
 
 import argparse
+import json
 import signal
 from collections.abc import Sequence
 from types import FrameType
+from typing import Any
 
 from aqueduct.cli import common, selection
-from aqueduct.errors import ExitCode, Failed
+from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import addresses, client_config, cluster
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
@@ -22,24 +25,48 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     parser.add_argument("--node-id", metavar="N", type=NODE_ID, help="only what concerns this broker")
     selection.add_expected_brokers(parser)
+    parser.add_argument("--json", action="store_true", help="print the cluster's state as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.json and args.node_id is not None:
+        raise Refused("option-conflict", "--json is of the whole cluster: remove --node-id.")
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
     try:
         with connect(end, "aqueduct-health", timeout_seconds=LIMIT_SECONDS / 2) as client:
-            problems = _problems(client, args.node_id, args.expected_brokers)
+            state = describe_cluster(client)
+            problems = _problems(client, state, args.node_id, args.expected_brokers)
     finally:
         signal.alarm(0)
+    if args.json:
+        print(json.dumps(_document(state, args.expected_brokers), indent=2))
+        return ExitCode.FAILED if problems else ExitCode.DONE
     for problem in problems:
         print(problem)
     return ExitCode.FAILED if problems else ExitCode.DONE
 
 
-def _problems(client: Client, node_id: int | None, expected: Sequence[int] | None) -> list[str]:
-    state = describe_cluster(client)
+def _document(state: cluster.Cluster, expected: Sequence[int] | None) -> dict[str, Any]:
+    unexpected = [] if expected is None else cluster.unexpected_brokers(state, expected)
+    problems = [vars(each) for each in cluster.identified_problems(state)]
+    problems += [{"id": "cluster-node-unhealthy", "sentence": each} for each in unexpected]
+    return {
+        "cluster_id": state.cluster_id,
+        "brokers": sorted(state.brokers),
+        "fenced": sorted(state.fenced),
+        "controllers": {"leader": state.quorum.leader, "behind": dict(state.quorum.voters)},
+        "partitions": len(state.partitions),
+        "offline": len(state.offline()),
+        "under_replicated": len(state.under_replicated()),
+        "problems": problems,
+    }
+
+
+def _problems(
+    client: Client, state: cluster.Cluster, node_id: int | None, expected: Sequence[int] | None
+) -> list[str]:
     unexpected = [] if expected is None else cluster.unexpected_brokers(state, expected)
     if node_id is None:
         return cluster.cluster_problems(state) + unexpected

@@ -28,6 +28,7 @@ bad table has not, or can't become what is declared.
 """
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -110,6 +111,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--bad", action="store_true", help="replay: the records of bad tables, by what is declared now")
     add("--execute", action="store_true", help="reset, replay: do it; else what would be done is told")
     add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
+    add("--json", action="store_true", help="status: print what --report writes as JSON")
     common.add_metrics(parser)
     common.add_run(parser)
 
@@ -148,11 +150,14 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("aqueduct land replay, and nothing else, takes --bad.")
     if args.execute and args.what not in ("reset", "replay"):
         raise Refused("--execute is for aqueduct land reset and replay.")
+    if args.json and args.what != "status":
+        raise Refused("option-conflict", "--json is for aqueduct land status.")
     started = datetime.now(UTC)
     if args.what == "status":
         found = status.status(order)
-        code = report.status_code(found)
-        return _told(args, started, code, report.status_text(found), report.status_report(found))
+        code, content = report.status_code(found), report.status_report(found)
+        told = json.dumps(content, indent=2) if args.json else report.status_text(found)
+        return _told(args, started, code, told, content)
     with Workers("aqueduct land", common.spark(args)) as workers:
         if args.what is None:
             return _land(args, order, workers)

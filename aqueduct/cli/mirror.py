@@ -8,10 +8,12 @@ What the source deleted before it was mirrored shows until the mirror has passed
 tells of it any more, so look often, or compare with `aqueduct reconcile`.
 
 Ends with 0 if all is well, 3 if something is not, such as a pattern that matches no topic, 1 if a cluster
-does not answer. With --wait it looks again until all is well or the time is up.
+does not answer. With --json it prints what --report writes, and binds no position: it changes nothing.
+With --wait it looks again until all is well or the time is up.
 """
 
 import argparse
+import json
 import re
 import sys
 import time
@@ -79,6 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
+    add("--json", action="store_true", help="print the findings and the lag of each partition as JSON")
     report_file.add_arguments(parser)
 
 
@@ -109,16 +112,20 @@ def run(args: argparse.Namespace) -> int:
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 unknown = mirror.unknown()
                 try:
-                    mirror.renew()
+                    if not args.json:
+                        mirror.renew()
                 except Failed as error:  # such as a client that may only read
                     findings += [f"The positions were checked, and not bound to their topics: {error}"]
-    print(_table(progress))
+    if not args.json:
+        print(_table(progress))
     warnings = []
     if args.started:
         warnings = status.loss_findings(args.source, lost) + positions + unmatched
     else:
         findings += unmatched
-    for finding in findings:
+    if args.json:
+        print(json.dumps(_report(findings, progress, lost, ranges), indent=2))
+    for finding in [] if args.json else findings:
         print(finding)
     for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
@@ -160,6 +167,11 @@ def _refuse(args: argparse.Namespace) -> None:
             "option-conflict",
             "--started checks whether the tasks run: leave --before-start, --accept-ranges and "
             "--begin-at-ends out.",
+        )
+    if args.json and (args.before_start or args.accept_ranges or args.begin_at_ends):
+        raise Refused(
+            "option-conflict",
+            "--json changes nothing: remove --before-start, --accept-ranges and --begin-at-ends.",
         )
     if not args.group and (args.begin_at_ends or args.target_prefix):
         raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")

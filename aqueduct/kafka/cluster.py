@@ -59,6 +59,9 @@ class Cluster:
     quorum: Quorum
     addresses: Mapping[int, str] = field(default_factory=dict)  # that registered brokers advertise
 
+    def offline(self) -> list[Partition]:
+        return [p for p in self.partitions if p.leader is None]
+
     def under_replicated(self) -> list[Partition]:
         return [p for p in self.partitions if len(p.in_sync) < len(p.replicas)]
 
@@ -141,10 +144,28 @@ def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[s
     return _about(lagging, f"not in sync on broker {node_id}")
 
 
+@dataclass(frozen=True)
+class ClusterProblem:
+    """A problem of a cluster. `id` is declared in `aqueduct.messages`."""
+
+    id: str
+    sentence: str
+
+
+def identified_problems(cluster: Cluster) -> list[ClusterProblem]:
+    """Return the problems of the cluster as a whole."""
+    offline = _about(cluster.offline(), "without a leader")
+    lagging, nodes = replication_problems(cluster), node_problems(cluster)
+    return [
+        *(ClusterProblem(id="partitions-offline", sentence=each) for each in offline),
+        *(ClusterProblem(id="partitions-under-replicated", sentence=each) for each in lagging),
+        *(ClusterProblem(id="cluster-node-unhealthy", sentence=each) for each in nodes),
+    ]
+
+
 def cluster_problems(cluster: Cluster) -> list[str]:
     """Say what is wrong with the cluster as a whole, a sentence each."""
-    problems = _about([p for p in cluster.partitions if p.leader is None], "without a leader")
-    return problems + replication_problems(cluster) + node_problems(cluster)
+    return [each.sentence for each in identified_problems(cluster)]
 
 
 def node_problems(cluster: Cluster) -> list[str]:

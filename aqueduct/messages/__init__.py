@@ -19,6 +19,7 @@ from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
 from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
+from aqueduct.messages.status import STATUS
 from aqueduct.messages.store import STORE
 from aqueduct.messages.transactions import TRANSACTIONS
 from aqueduct.messages.zookeeper import ZOOKEEPER
@@ -40,5 +41,6 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         QUORUM,
         ZOOKEEPER,
         BROKER_IDS,
+        STATUS,
     )
 )

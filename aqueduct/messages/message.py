@@ -26,6 +26,7 @@ class Area(Enum):
     QUORUM = "Lost quorums", "`quorum`"
     ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
     BROKER_IDS = "Changed broker ids", "`mend`"
+    STATUS = "State of the estate", "`status`, `playbooks/status.yml`"
 
     @property
     def title(self) -> str:

@@ -11,6 +11,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
+from aqueduct.estate.role_variables import RoleVariables
+
 KEY_PACKAGES = ["python3-cryptography"]  # the module host_keys makes keys and stores with it
 CONFIGURATION = "/etc/"
 TEXTS = {"type": "list", "elements": "str", "default": []}
@@ -72,18 +74,16 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         _, given = self.validate_argument_spec({"roles": {"type": "path", "required": True}})
         variables, roles = task_vars or {}, Path(given["roles"])
+        known = RoleVariables(roles, self._load)
         needs: dict[str, list[Any]] = {
             name: []
             for name in ("users", "folders", "packages", "kafka", "hadoop", "environments", "versitygw")
         } | {"files": [], "keys": []}
         for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
-            own = self._variables(roles / role, "vars")
+            own = known.internal(role)
             if f"_{role}_needs" not in own:
                 continue
-            defaults, internal = self._of_dependencies(roles, role)
-            defaults |= self._variables(roles / role, "defaults")
-            known = {**defaults, **variables, **internal, **own}
-            templar = self._templar.copy_with_new_env(available_variables=known)
+            templar = self._templar.copy_with_new_env(available_variables=known.known(role, variables))
             said = templar.template(own[f"_{role}_needs"])
             checked = ArgumentSpecValidator(NEEDS).validate(said)
             if checked.error_messages:
@@ -96,24 +96,8 @@ class ActionModule(ActionBase):
             "_ansible_no_log": True,
         }
 
-    def _of_dependencies(self, roles: Path, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return defaults and internal variables of the roles that a role depends on."""
-        defaults: dict[str, Any] = {}
-        internal: dict[str, Any] = {}
-        for each in self._variables(roles / role, "meta").get("dependencies", ()):
-            name = each["role"]
-            theirs, its = self._of_dependencies(roles, name)
-            defaults |= theirs | self._variables(roles / name, "defaults")
-            internal |= its | self._variables(roles / name, "vars")
-        return defaults, internal
-
-    def _variables(self, role: Path, part: str) -> dict[str, Any]:
-        file = role / part / "main.yml"
-        return (
-            dict(self._loader.load_from_file(str(file), trusted_as_template=True) or {})
-            if file.exists()
-            else {}
-        )
+    def _load(self, file: Path) -> dict[str, Any]:
+        return self._loader.load_from_file(str(file), trusted_as_template=True) or {}
 
     @staticmethod
     def _add(needs: dict[str, list[Any]], service: dict[str, Any]) -> None:

@@ -42,6 +42,7 @@ ROOMS = (
     ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend"),
     ("restore", "file_backup", "quorum", "zookeeper"),
     ("estate", "export", "drill"),
+    ("status",),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.

@@ -1,0 +1,53 @@
+"""Show the state of the whole estate, worst first, with a remedy for each finding.
+
+`playbooks/status.yml` asks all hosts and shows the state. It also writes the answers into a file of facts.
+This verb evaluates such a file: it contacts no host, so it works anywhere and changes nothing.
+
+An object that was not asked, or did not answer, is unknown, and never well.
+
+Exit code: 0 all is well; 3 an object wants a hand, or its state is unknown; 1 no host answered; 2 the
+arguments or the file cannot be used.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+from aqueduct import moments
+from aqueduct.cli.extra import connect_packages
+from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.wording import printable
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--facts", metavar="FILE", type=Path, required=True, help="the file that playbooks/status.yml wrote")
+    add("--site", metavar="SITE", default="", help="only the objects of this site")
+    add("--verbose", action="store_true", help="also a table of all objects for each section")
+    add("--json", action="store_true", help="print JSON for programs")
+
+
+def run(args: argparse.Namespace) -> int:
+    with connect_packages():
+        from aqueduct.status import report
+        from aqueduct.status.evaluation import evaluate
+
+    try:
+        source = json.loads(args.facts.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or "it is not JSON"
+        raise Refused("facts-file-invalid", f"Cannot read {args.facts}: {why}.") from None
+    declared, facts, unreachable = report.read_facts(source)
+    sites = sorted({each.site for each in declared if each.site})
+    if args.site and args.site not in sites:
+        raise Refused(
+            "facts-file-invalid", f"The estate has no site {args.site}. Its sites: {', '.join(sites)}."
+        )
+    found = evaluate(declared, facts, unreachable=unreachable, site=args.site)
+    if args.json:
+        print(json.dumps(report.document(found), indent=2, ensure_ascii=False))
+    else:
+        print(f"As of {moments.text(found.asked)}. {printable(report.text(found, verbose=args.verbose))}")
+    if found.exit_code == ExitCode.FAILED and not args.json:
+        raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
+    return found.exit_code

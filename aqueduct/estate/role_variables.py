@@ -1,0 +1,43 @@
+"""The variables of roles, for what is evaluated for a host outside of the role itself."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True)
+class RoleVariables:
+    """The variables of the roles in a folder. `load` reads a YAML file."""
+
+    roles: Path
+    load: Callable[[Path], Mapping[str, Any]]
+
+    def internal(self, role: str) -> dict[str, Any]:
+        """Return a role's own internal variables (vars/main.yml)."""
+        return self._read(role, "vars")
+
+    def known(self, role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all variables that the role has on a host with these variables."""
+        defaults, internal = self._of_dependencies(role)
+        return {
+            **defaults,
+            **self._read(role, "defaults"),
+            **variables,
+            **internal,
+            **self._read(role, "vars"),
+        }
+
+    def _of_dependencies(self, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return defaults and internal variables of the roles that a role depends on."""
+        defaults: dict[str, Any] = {}
+        internal: dict[str, Any] = {}
+        for each in self._read(role, "meta").get("dependencies", ()):
+            theirs, its = self._of_dependencies(each["role"])
+            defaults |= theirs | self._read(each["role"], "defaults")
+            internal |= its | self._read(each["role"], "vars")
+        return defaults, internal
+
+    def _read(self, role: str, part: str) -> dict[str, Any]:
+        file = self.roles / role / part / "main.yml"
+        return dict(self.load(file)) if file.exists() else {}

@@ -1,0 +1,139 @@
+"""Messages of the state of an estate."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+
+def _message(id_: str, meaning: str, fix: str) -> DeclaredMessage:
+    return DeclaredMessage(id=id_, area=Area.STATUS, meaning=meaning, fix=fix)
+
+
+STATUS = (
+    _message(
+        "host-not-answering",
+        "A host did not answer, so the state of all objects that only it knows is unknown.",
+        "Check that the host runs and that the control node reaches it by SSH.",
+    ),
+    _message(
+        "object-not-answered",
+        "The hosts of an object answered, but not about this object.",
+        "Run the command in the message on the host, and read its error.",
+    ),
+    _message(
+        "unit-not-active",
+        "A systemd unit that the inventory declares is not active.",
+        "Read its journal, correct the cause and start the unit.",
+    ),
+    _message(
+        "unit-failed",
+        "A systemd unit of the host failed.",
+        "Read its journal. `systemctl reset-failed UNIT` clears a failure that is repaired.",
+    ),
+    _message("unit-run-failed", "The last run of a periodic unit failed.", "Read the journal of the unit."),
+    _message("disk-filling", "A file system is fuller than the limit.", "Free space, or enlarge the disk."),
+    _message(
+        "clock-skewed",
+        "The clock of a host differs from the clock of the control node by more than the limit.",
+        "Synchronise the clocks with NTP.",
+    ),
+    _message(
+        "certificate-expiring",
+        "A certificate has expired, or expires within the limit.",
+        "Run `playbooks/site.yml`, or provide a new file if you sign certificates.",
+    ),
+    _message(
+        "authority-expiring",
+        "The certificate of the certificate authority has expired, or expires within the limit.",
+        "Replace the authority with `playbooks/authority.yml`, or provide another one.",
+    ),
+    _message(
+        "partitions-offline",
+        "Partitions have no leader, so nothing can be read from them or written to them.",
+        "Start the brokers that have their replicas.",
+    ),
+    _message(
+        "partitions-under-replicated",
+        "Partitions have fewer in-sync replicas than replicas.",
+        "Start the broker that is missing, or wait until it has caught up.",
+    ),
+    _message(
+        "cluster-node-unhealthy",
+        "A broker is fenced or not expected, or a controller does not follow the quorum.",
+        "Read the journal of the node.",
+    ),
+    _message(
+        "node-not-in-cluster",
+        "The cluster does not count on a declared broker or controller.",
+        "Read the journal of the node, and start it.",
+    ),
+    _message(
+        "mirror-not-well",
+        "A mirror does not run as declared, or lost records.",
+        "Follow the remedy in the message.",
+    ),
+    _message(
+        "link-records-missing",
+        "Records of a one-way link did not arrive.",
+        "Send them again with `playbooks/resend.yml`.",
+    ),
+    _message(
+        "link-not-current",
+        "What the ledger of a link knows is old, or incomplete, so later losses are unknown.",
+        "Check that both ends of the link and dedup run.",
+    ),
+    _message(
+        "rounds-standing-still",
+        "A service has ended no round for longer than the limit.",
+        "Read the journal of the service.",
+    ),
+    _message(
+        "connector-not-running",
+        "A connector, or one of its tasks, is missing or not in the declared state.",
+        "Correct the cause in the message, and run `playbooks/connectors.yml`.",
+    ),
+    _message(
+        "landing-skips",
+        "A landing skips a topic or a partition, or the lag of a partition cannot be measured.",
+        "Follow the reason in the message.",
+    ),
+    _message(
+        "landing-catalogue-behind",
+        "The Hive metastore lacks what has landed, or does not answer.",
+        "Check the metastore. The landing service updates it in its next round.",
+    ),
+    _message(
+        "no-snapshot-yet",
+        "The store has no snapshot, or the periodic backup has never run.",
+        "Run `playbooks/backup.yml`.",
+    ),
+    _message(
+        "backup-old",
+        "The newest snapshot is older than the limit.",
+        "Read the journal of the backup, and run `playbooks/backup.yml`.",
+    ),
+    _message(
+        "snapshots-damaged",
+        "Snapshots of the store cannot be used.",
+        "Restore lost or damaged objects from a copy of the store.",
+    ),
+    _message("drill-missing", "No drill has run, or none was successful.", "Run `playbooks/drill.yml`."),
+    _message(
+        "drill-failed",
+        "The last drill failed, or found a difference.",
+        "Read the report of the drill and the journal of the unit `drill`.",
+    ),
+    _message(
+        "drill-old",
+        "The last successful drill is older than the limit.",
+        "Read the journal of the unit `drill`, and run `playbooks/drill.yml`.",
+    ),
+    _message(
+        "facts-file-invalid",
+        "The file of `--facts` cannot be read, or is not a file of facts.",
+        "Pass the file that `playbooks/status.yml` wrote.",
+    ),
+    _message(
+        "estate-not-asked",
+        "No host answered, so nothing is known about the estate.",
+        "Check that the control node reaches the hosts.",
+    ),
+)

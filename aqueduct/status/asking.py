@@ -1,0 +1,3 @@
+"""What each host is asked beside what its roles declare."""
+
+CERTIFICATES = ("/etc/aqueduct/*/tls/*.pem", "/etc/aqueduct/*/*/tls/*.pem")

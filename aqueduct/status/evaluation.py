@@ -1,0 +1,70 @@
+"""Evaluation of the facts of all hosts: the state of each declared object."""
+
+from collections.abc import Collection, Iterable
+
+from aqueduct.status.backups import judge_backup, judge_drill
+from aqueduct.status.certificates import judge_certificate
+from aqueduct.status.clusters import judge_cluster, judge_node
+from aqueduct.status.connectors import judge_connector
+from aqueduct.status.flows import judge_flow
+from aqueduct.status.hosts import judge_host
+from aqueduct.status.judging import EstateFacts
+from aqueduct.status.landings import judge_landing
+from aqueduct.status.links import judge_link
+from aqueduct.status.model import DeclaredObject, EstateStatus, ObjectKind, ObjectStatus
+
+JUDGES = {
+    ObjectKind.CLUSTER: judge_cluster,
+    ObjectKind.FLOW: judge_flow,
+    ObjectKind.CONNECTOR: judge_connector,
+    ObjectKind.LANDING: judge_landing,
+    ObjectKind.BACKUP: judge_backup,
+    ObjectKind.DRILL: judge_drill,
+    ObjectKind.CERTIFICATE: judge_certificate,
+    ObjectKind.HOST: judge_host,
+}
+
+
+def evaluate(
+    declared: Iterable[DeclaredObject],
+    facts: EstateFacts,
+    *,
+    unreachable: Collection[str] = (),
+    site: str = "",
+) -> EstateStatus:
+    """Judge each object. `unreachable`: sites that are not asked; `site`: only this one's objects."""
+    known = list(declared)
+    others = {each.site for each in known if site and each.site} - {site}
+    beyond = frozenset(unreachable) | others  # sites whose hosts are not asked
+    hosts = [(each.site, each.name) for each in known if each.kind == ObjectKind.HOST]
+    far = {host for of, host in hosts if of in beyond}
+    asked = {host for of, host in hosts if of not in beyond}
+    clusters = {each.site: each.hosts for each in known if each.kind == ObjectKind.CLUSTER}
+    objects = []
+    for each in known:
+        if each.site in others:
+            continue
+        near = _without(each, far)
+        if each.site in beyond or (each.hosts and not near.hosts):
+            objects.append(ObjectStatus(declared=each, is_asked=False))
+        elif each.kind in (ObjectKind.BROKER, ObjectKind.CONTROLLER):
+            objects.append(judge_node(each, clusters.get(each.site, ()), facts))
+        elif each.kind == ObjectKind.LINK:
+            objects.append(judge_link(each, facts, beyond))
+        else:
+            objects.append(JUDGES[each.kind](near, facts))
+    answered = sum(facts.of(host).has_answered for host in asked)
+    return EstateStatus(objects=tuple(objects), asked=facts.now, answered=answered, hosts=len(asked))
+
+
+def _without(declared: DeclaredObject, far: Collection[str]) -> DeclaredObject:
+    """Return an object of the whole estate without the hosts that are not asked from here."""
+    if declared.site or not far:
+        return declared
+    return DeclaredObject(
+        kind=declared.kind,
+        name=declared.name,
+        site=declared.site,
+        hosts=tuple(host for host in declared.hosts if host not in far),
+        details=declared.details,
+    )

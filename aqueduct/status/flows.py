@@ -1,0 +1,60 @@
+"""Flows, by the answers of `aqueduct mirror --json` on the hosts of their mirrors.
+
+The answer has the same form for each engine: findings, and the lag of each partition.
+"""
+
+from aqueduct.messages import MESSAGES
+from aqueduct.status.judging import (
+    EstateFacts,
+    answers,
+    inactive,
+    listed,
+    number,
+    reason,
+    silences,
+    split_label,
+    unanswered,
+)
+from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
+
+CODES = (0, 3)
+
+
+def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
+    name = declared.details["flow"]
+    unit, question = f"mirror_maker@{name}", f"flow:{name}"
+    units = [finding for host in declared.hosts for finding in inactive(facts, host, unit)]
+    for host, answer in answers(facts, declared.hosts, question, CODES):
+        document = answer.document
+        if not isinstance(document, dict) or not isinstance(document.get("findings"), list):
+            continue
+        findings = units + silences(facts, declared.hosts)
+        findings += [_finding(str(each), host, unit) for each in document["findings"]]
+        partitions = [
+            number(each.get("behind")) for each in listed(document, "partitions") if isinstance(each, dict)
+        ]
+        behind = [each for each in partitions if each is not None]
+        figures: dict[str, Figure] = {
+            "partitions": len(partitions),
+            "lag": sum(behind) if len(behind) == len(partitions) else None,
+            "largest_lag": max(behind, default=0) if len(behind) == len(partitions) else None,
+        }
+        if None in figures.values():
+            findings.append(
+                unanswered(declared, host, "the lag of a partition is no number", f"systemctl status {unit}")
+            )
+        return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+    findings = units + silences(facts, declared.hosts)
+    host, why = reason(facts, declared.hosts, question)
+    if host or not declared.hosts:
+        findings.append(unanswered(declared, host, why, f"journalctl --unit {unit} --lines 50"))
+    return ObjectStatus(declared=declared, findings=tuple(findings))
+
+
+def _finding(said: str, host: str, unit: str) -> StatusFinding:
+    id_, sentence = split_label(said)
+    return StatusFinding(
+        id=id_ if id_ in MESSAGES else "mirror-not-well",
+        sentence=sentence,
+        fix=f"on {host}: journalctl --unit {unit} --lines 50",
+    )

@@ -1,0 +1,53 @@
+"""Hosts: failed units, disks and clocks."""
+
+from aqueduct.status.judging import EstateFacts, inactive, moment, silences, unanswered
+from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
+
+
+def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
+    [host] = declared.hosts
+    known, limits = facts.of(host), facts.limits
+    if not known.has_answered:
+        return ObjectStatus(declared=declared, findings=tuple(silences(facts, [host])))
+    findings = [finding for unit in known.services for finding in inactive(facts, host, unit)]
+    if known.failed_units is None:
+        findings.append(unanswered(declared, host, "systemd did not list failed units", "systemctl --failed"))
+    for unit in known.failed_units or ():
+        state = known.units.get(unit.removesuffix(".service"))
+        findings.append(
+            StatusFinding(
+                id="unit-failed",
+                sentence=f"{unit} of {host} failed.",
+                fix=f"on {host}: journalctl --unit {unit} --lines 50",
+                since=moment(state.changed) if state else "",
+            )
+        )
+    for disk in known.disks:
+        if disk.used_percent >= limits.disk_percent:
+            findings.append(
+                StatusFinding(
+                    id="disk-filling",
+                    sentence=f"The file system of {disk.path} on {host} is {disk.used_percent:.0f} % full.",
+                    fix=f"on {host}: du -xh --max-depth=2 {disk.path} | sort -h | tail",
+                )
+            )
+    if not known.disks:
+        findings.append(unanswered(declared, host, "the fill level of its disks is missing", "df -h"))
+    if known.clock_skew is None:
+        findings.append(unanswered(declared, host, "its clock was not compared", "date"))
+    elif abs(known.clock_skew) > limits.clock_seconds:
+        findings.append(
+            StatusFinding(
+                id="clock-skewed",
+                sentence=f"The clock of {host} is off by {known.clock_skew:+.0f} s.",
+                fix=f"on {host}: timedatectl timesync-status",
+            )
+        )
+    figures: dict[str, Figure] = {
+        "failed_units": None if known.failed_units is None else len(known.failed_units),
+        "disk_percent": round(max((disk.used_percent for disk in known.disks), default=0))
+        if known.disks
+        else None,
+        "clock_skew": known.clock_skew,
+    }
+    return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)

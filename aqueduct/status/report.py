@@ -1,0 +1,174 @@
+"""The state of an estate as text and as JSON, worst first."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from aqueduct import moments
+from aqueduct.errors import Refused
+from aqueduct.status.facts import HostFacts
+from aqueduct.status.judging import EstateFacts
+from aqueduct.status.model import (
+    SECTIONS,
+    DeclaredObject,
+    EstateStatus,
+    Figure,
+    ObjectKind,
+    ObjectState,
+    ObjectStatus,
+    StatusFinding,
+    StatusLimits,
+)
+from aqueduct.wording import count, shortened
+
+VERSION = 1  # of the JSON; it rises if a field changes its meaning or goes
+FEW = 50  # findings in the text without --verbose
+
+
+def worst_first(status: EstateStatus) -> list[ObjectStatus]:
+    order = list(ObjectKind)
+    return sorted(
+        status.objects,
+        key=lambda each: (each.state.rank, order.index(each.declared.kind), each.declared.name),
+    )
+
+
+def findings(status: EstateStatus) -> list[tuple[ObjectStatus, StatusFinding]]:
+    """Return all findings, worst first. What many objects have alike stands once, with the first of them."""
+    found, seen = [], set[tuple[str, str]]()
+    for each in worst_first(status):
+        for finding in each.findings:
+            if (finding.id, finding.sentence) not in seen:
+                seen.add((finding.id, finding.sentence))
+                found.append((each, finding))
+    return sorted(found, key=lambda pair: pair[1].state.rank)
+
+
+def text(status: EstateStatus, *, verbose: bool = False) -> str:
+    return "\n".join(_lines(status, verbose=verbose))
+
+
+def summary(status: EstateStatus) -> str:
+    counts = status.counts
+    parts = [
+        f"{counts[state]:,} {state.value}" for state in sorted(ObjectState, key=lambda state: state.rank)
+    ]
+    return f"{count(len(status.objects), 'object')}: {', '.join(parts)}."
+
+
+def _lines(status: EstateStatus, *, verbose: bool) -> Iterator[str]:
+    yield f"{summary(status)} {status.answered} of {count(status.hosts, 'host')} answered."
+    every = findings(status)
+    for each, finding in every if verbose else every[:FEW]:
+        since = f" Since {finding.since}." if finding.since else ""
+        yield f"{finding.state.value}: {each.declared}: [{finding.id}] {finding.sentence}{since}"
+        yield f"    {finding.fix}"
+    if not verbose and len(every) > FEW:
+        yield f"{count(len(every) - FEW, 'more finding')}: see --verbose."
+    for site in sorted(
+        {each.declared.site for each in status.objects if each.state == ObjectState.NOT_ASKED}
+    ):
+        yield f"{ObjectState.NOT_ASKED.value}: site {site}."
+    if verbose:
+        for section in SECTIONS:
+            yield from _table(
+                section, [each for each in worst_first(status) if each.declared.kind.section == section]
+            )
+
+
+def _table(section: str, objects: Sequence[ObjectStatus]) -> Iterator[str]:
+    if not objects:
+        return
+    yield ""
+    yield f"{section} ({len(objects)})"
+    names = [shortened(str(each.declared)) for each in objects]
+    width = max(map(len, names))
+    for name, each in zip(names, objects, strict=True):
+        figures = "  ".join(f"{figure}={figure_text(value)}" for figure, value in each.figures.items())
+        yield f"  {name:<{width}}  {each.state.value:<19}  {figures}".rstrip()
+
+
+def figure_text(value: Figure) -> str:
+    """Return a figure for readers. A value that is not known is never a number."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def document(status: EstateStatus) -> dict[str, Any]:
+    """Return the JSON; docs/guides/status.md describes it."""
+    return {
+        "version": VERSION,
+        "asked": moments.text(status.asked),
+        "exit_code": int(status.exit_code),
+        "hosts": {"asked": status.hosts, "answered": status.answered},
+        "summary": {state.value: number for state, number in status.counts.items()},
+        "objects": [
+            {
+                "section": each.declared.kind.section,
+                "kind": each.declared.kind.label,
+                "name": each.declared.name,
+                "site": each.declared.site,
+                "hosts": list(each.declared.hosts),
+                "source": each.declared.source,
+                "state": each.state.value,
+                "figures": dict(each.figures),
+                "findings": [
+                    {
+                        "id": finding.id,
+                        "state": finding.state.value,
+                        "sentence": finding.sentence,
+                        "since": finding.since or None,
+                        "fix": finding.fix,
+                    }
+                    for finding in each.findings
+                ],
+            }
+            for each in worst_first(status)
+        ],
+    }
+
+
+# A file of facts: what the controller gathered, to be evaluated again anywhere.
+
+
+def facts_document(
+    declared: Iterable[DeclaredObject],
+    hosts: Mapping[str, Any],
+    now: int,
+    limits: Mapping[str, int],
+    unreachable: Iterable[str],
+) -> dict[str, Any]:
+    return {
+        "version": VERSION,
+        "now": now,
+        "limits": dict(limits),
+        "unreachable": list(unreachable),
+        "declared": [
+            {**vars(each), "kind": each.kind.label, "hosts": list(each.hosts), "details": dict(each.details)}
+            for each in declared
+        ],
+        "hosts": dict(hosts),
+    }
+
+
+def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[str]]:
+    """Return declared objects, facts and sites out of reach of a file of facts; Refused if it is none."""
+    kinds = {kind.label: kind for kind in ObjectKind}
+    try:
+        if not isinstance(source, Mapping) or source["version"] != VERSION:
+            raise ValueError("its version is another one")
+        declared = [
+            DeclaredObject(**{**each, "kind": kinds[each["kind"]], "hosts": tuple(each["hosts"])})
+            for each in source["declared"]
+        ]
+        facts = EstateFacts(
+            hosts={str(host): HostFacts.parse(str(host), raw) for host, raw in source["hosts"].items()},
+            now=int(source["now"]),
+            limits=StatusLimits(**{name: int(value) for name, value in source["limits"].items()}),
+        )
+        unreachable = [str(each) for each in source["unreachable"]]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Refused("facts-file-invalid", f"This is not a file of facts: {error}.") from None
+    return declared, facts, unreachable

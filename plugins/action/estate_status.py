@@ -1,0 +1,89 @@
+"""Evaluates, on the controller, what all hosts answered; prints it and writes it for programs."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+from aqueduct import moments
+from aqueduct.errors import AqueductError, ExitCode
+from aqueduct.estate.model import site_names
+from aqueduct.status import report
+from aqueduct.status.evaluation import evaluate
+from aqueduct.status.objects import declared_objects
+
+NUMBERS = ("disk_percent", "certificate_days", "clock_seconds", "backup_hours", "drill_days", "round_minutes")
+
+
+class ActionModule(ActionBase):
+    """Arguments: `hosts` of the play; `answers`, the variable in which each host has its own; `roles`, the
+    roles' folder; `directory` for the files; and variables of the role status without its name."""
+
+    _requires_connection = False
+
+    def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        _, given = self.validate_argument_spec(
+            {
+                "hosts": {"type": "list", "elements": "str", "required": True},
+                "answers": {"type": "str", "required": True},
+                "roles": {"type": "path", "required": True},
+                "directory": {"type": "path", "required": True},
+                "site": {"type": "str", "default": ""},
+                "unreachable_sites": {"type": "list", "elements": "str", "default": []},
+                "verbose": {"type": "bool", "default": False},
+                **{name: {"type": "int", "required": True} for name in NUMBERS},
+            }
+        )
+        variables = task_vars or {}
+        groups, hostvars = variables["groups"], variables["hostvars"]
+        try:
+            self._check_sites(given, site_names(groups))
+            defaults = yaml.safe_load((Path(given["roles"]) / "kafka/defaults/main.yml").read_text())
+            declared = declared_objects(groups, hostvars, defaults)
+            answers = {host: _facts(hostvars[host].get(given["answers"])) for host in given["hosts"]}
+            limits = {name: given[name] for name in NUMBERS}
+            source = report.facts_document(
+                declared, answers, moments.now(), limits, given["unreachable_sites"]
+            )
+            source = json.loads(json.dumps(source, default=str))  # without what Ansible keeps with its texts
+            known, facts, beyond = report.read_facts(source)
+            status = evaluate(known, facts, unreachable=beyond, site=given["site"])
+        except AqueductError as error:
+            raise AnsibleActionFail(str(error)) from error
+        self._display.display(report.text(status, verbose=given["verbose"]))
+        folder = Path(given["directory"])
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(folder / "status-facts.json", json.dumps(source))
+        _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))
+        return {
+            "changed": False,
+            "failed": status.exit_code != ExitCode.DONE,
+            "exit_code": int(status.exit_code),
+            "msg": f"{report.summary(status)} See {folder / 'status.json'}.",
+        }
+
+    @staticmethod
+    def _check_sites(given: Mapping[str, Any], known: list[str]) -> None:
+        named = [*given["unreachable_sites"], *filter(None, [given["site"]])]
+        if unknown := sorted({*named} - {*known}):
+            raise AnsibleActionFail(
+                f"The inventory has no site {', '.join(unknown)}. Its sites: {', '.join(known)}. "
+                "Correct status_site or status_unreachable_sites."
+            )
+
+
+def _facts(answer: Any) -> Any:
+    """Return the facts of a host's answer, or why it gave none."""
+    if not isinstance(answer, Mapping):
+        return None
+    return answer.get("facts") or {"error": str(answer.get("msg") or "it was not asked")}
+
+
+def _write(path: Path, content: str) -> None:
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    unfinished.write_text(f"{content}\n", encoding="utf-8", errors="backslashreplace")
+    unfinished.replace(path)

@@ -1,0 +1,208 @@
+#!/usr/bin/python
+"""Ansible module: gather in one go what a host knows about the state of its services."""
+
+import contextlib
+import http.client
+import os
+import re
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+DOCUMENTATION = r"""
+module: host_facts
+short_description: Gather what a host knows about the state of its services
+description:
+  - Changes nothing. All questions are asked at once, each with a time limit, and one that gets no answer
+    does not keep the others from theirs.
+options:
+  units: {description: Names of systemd units., type: list, elements: str, default: []}
+  folders: {description: Folders whose file systems are measured., type: list, elements: str, default: []}
+  certificates:
+    description: Patterns of files with certificates. Nothing else in them is returned.
+    type: list
+    elements: str
+    default: []
+  metrics: {description: "Ports of localhost that give metrics, by name.", type: dict, default: {}}
+  files: {description: "Files of metrics, by name.", type: dict, default: {}}
+  commands: {description: "Commands that print JSON, by name.", type: dict, default: {}}
+  seconds: {description: Time limit of each question., type: int, default: 20}
+"""
+
+RETURN = r"""
+facts: {description: The answers., type: dict, returned: success}
+"""
+
+MOST = 8 << 20  # bytes of one answer
+CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\n?")
+PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "StateChangeTimestamp", "ExecMainExitTimestamp")
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "units": {"type": "list", "elements": "str", "default": []},
+            "folders": {"type": "list", "elements": "str", "default": []},
+            "certificates": {"type": "list", "elements": "str", "default": []},
+            "metrics": {"type": "dict", "default": {}},
+            "files": {"type": "dict", "default": {}},
+            "commands": {"type": "dict", "default": {}},
+            "seconds": {"type": "int", "default": 20},
+        },
+        supports_check_mode=True,
+    )
+    module.exit_json(changed=False, facts=gather(module.params))
+
+
+def gather(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask all questions at once."""
+    seconds = given["seconds"]
+    with ThreadPoolExecutor(max_workers=8) as asking:
+        answers = {name: asking.submit(answer, argv, seconds) for name, argv in given["commands"].items()}
+        pages = {name: asking.submit(page, int(port), seconds) for name, port in given["metrics"].items()}
+        units = asking.submit(quietly, lambda: unit_states(given["units"], seconds), {})
+        failed = asking.submit(quietly, lambda: failed_units(seconds), None)
+        texts = {name: text(path) for name, path in given["files"].items()}
+        found = {name: asked.result() for name, asked in pages.items()} | texts
+        facts = {
+            "time": time.time(),
+            "units": units.result(),
+            "disks": disks(["/", *given["folders"]]),
+            "certificates": dict(certificates(given["certificates"])),
+            "metrics": {name: each for name, each in found.items() if each is not None},
+            "answers": {name: asked.result() for name, asked in answers.items()},
+        }
+        if failed.result() is None:
+            return facts
+        return facts | {"failed_units": failed.result()}
+
+
+def quietly(ask: Callable[[], Any], otherwise: Any) -> Any:
+    """Return an answer, or what stands for none."""
+    try:
+        return ask()
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return otherwise
+
+
+def answer(argv: Sequence[str], seconds: int) -> dict[str, Any]:
+    """Run a command; the last line of its errors is kept."""
+    try:
+        done = subprocess.run(  # noqa: S603 (commands of our roles)
+            argv, capture_output=True, check=False, timeout=seconds + 5
+        )
+    except subprocess.TimeoutExpired:
+        return {"code": None, "output": "", "error": f"no answer within {seconds} s"}
+    except OSError as error:
+        return {"code": None, "output": "", "error": f"{argv[0]}: {error.strerror}"}
+    if len(done.stdout) > MOST:
+        return {"code": None, "output": "", "error": f"more than {MOST} bytes"}
+    return {
+        "code": done.returncode,
+        "output": done.stdout.decode(errors="replace"),
+        "error": done.stderr[-2000:].decode(errors="replace"),
+    }
+
+
+def page(port: int, seconds: int) -> str | None:
+    """Return a page of metrics of this host; None: it gives none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds)
+    try:
+        connection.request("GET", "/metrics")
+        response = connection.getresponse()
+        content = response.read(MOST)
+        return content.decode(errors="replace") if response.status == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def content(path: str | Path) -> bytes:
+    """Read a plain file. A link is not followed, and a pipe is not waited for: a service may have made it."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
+        return file.read(MOST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+
+
+def text(path: str) -> str | None:
+    """Return a text file; None: there is none; empty: it cannot be read."""
+    try:
+        return content(path).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return ""
+
+
+def certificates(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the certificates of files, and nothing else that is in them."""
+    for path in sorted({path for pattern in patterns for path in Path("/").glob(pattern.lstrip("/"))}):
+        with contextlib.suppress(OSError):
+            if found := CERTIFICATE.findall(content(path)):
+                yield str(path), b"".join(found).decode("ascii")
+
+
+def disks(folders: Iterable[str]) -> list[dict[str, Any]]:
+    """Measure the file system of each folder once."""
+    found: dict[int, dict[str, Any]] = {}
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            device, of = Path(folder).stat().st_dev, os.statvfs(folder)
+            sizes = {"size": of.f_blocks * of.f_frsize, "free": of.f_bavail * of.f_frsize}
+            found.setdefault(device, {"path": folder, **sizes})
+    return list(found.values())
+
+
+def unit_states(units: Sequence[str], seconds: int) -> dict[str, Any]:
+    """Return the state of each unit."""
+    if not units:
+        return {}
+    argv = ["show", "--timestamp=unix", f"--property={','.join(PROPERTIES)}", "--", *units]
+    done = systemctl(argv, seconds)
+    blocks = [dict(line.partition("=")[::2] for line in each.splitlines()) for each in done.split("\n\n")]
+    named = {each["Id"].removesuffix(".service"): state(each) for each in blocks if "Id" in each}
+    return {unit: named[unit] for unit in units if unit in named}
+
+
+def state(unit: Mapping[str, str]) -> dict[str, Any]:
+    loaded = unit.get("LoadState", "")
+    return {
+        "state": "not installed" if loaded == "not-found" else unit.get("ActiveState", "unknown"),
+        "result": unit.get("Result") or "success",
+        "changed": moment(unit.get("StateChangeTimestamp", "")),
+        "ended": moment(unit.get("ExecMainExitTimestamp", "")),
+    }
+
+
+def moment(written: str) -> float:
+    """Return the seconds of a time such as @1780000000; 0: never."""
+    return float(written.removeprefix("@") or 0) if re.fullmatch(r"@\d+(\.\d+)?", written) else 0.0
+
+
+def failed_units(seconds: int) -> list[str]:
+    argv = ["list-units", "--state=failed", "--plain", "--no-legend", "--no-pager"]
+    return [line.split()[0] for line in systemctl(argv, seconds).splitlines() if line.strip()]
+
+
+def systemctl(argv: Sequence[str], seconds: int) -> str:
+    done = subprocess.run(  # noqa: S603
+        ["systemctl", *argv],  # noqa: S607
+        capture_output=True,
+        check=True,
+        timeout=seconds,
+        text=True,
+        errors="replace",
+    )
+    return done.stdout
+
+
+if __name__ == "__main__":
+    main()

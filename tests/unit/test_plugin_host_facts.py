@@ -1,0 +1,104 @@
+"""The module host_facts: what it reads, and what it leaves alone."""
+
+import http.server
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from estate_facts import certificate
+from plugin_modules import load, run
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleType:
+    return load("host_facts")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(b"a_metric 1\n")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_port
+        server.shutdown()
+
+
+def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
+    (tmp_path / "drill.prom").write_text("b_metric 2\n")
+    sleeper = [sys.executable, "-c", "import time; time.sleep(60)"]
+    began = time.time()
+    facts = run(
+        "host_facts",
+        {
+            "folders": [str(tmp_path), str(tmp_path / "none")],
+            "metrics": {"service": port, "silent": 1},
+            "files": {"drill": str(tmp_path / "drill.prom"), "absent": str(tmp_path / "absent")},
+            "commands": {
+                "good": [sys.executable, "-c", "print('[1]')"],
+                "bad": [sys.executable, "-c", "import sys; sys.exit('no\\nwhy')"],
+                "absent": ["/nowhere/program"],
+                "slow": sleeper,
+            },
+            "seconds": 1,
+        },
+    )["facts"]
+    assert facts["metrics"] == {"service": "a_metric 1\n", "drill": "b_metric 2\n"}
+    assert facts["answers"]["good"] == {"code": 0, "output": "[1]\n", "error": ""}
+    assert facts["answers"]["bad"]["code"] == 1
+    assert facts["answers"]["bad"]["error"].endswith("why\n")
+    assert facts["answers"]["absent"]["code"] is None
+    assert facts["answers"]["slow"]["code"] is None
+    assert facts["disks"][0]["path"] == "/"
+    assert began <= facts["time"] <= time.time()
+
+
+def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:
+    pem = certificate(30)
+    begin = "-----BEGIN PRIVATE " + "KEY-----"
+    (tmp_path / "own.pem").write_text(f"{begin}\nsecret\n{begin}\n{pem}")
+    (tmp_path / "elsewhere").write_text(pem)
+    (tmp_path / "link.pem").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "other.pem").write_text("nothing")
+    os.mkfifo(tmp_path / "pipe.pem")
+    found = dict(module.certificates([f"{tmp_path}/*.pem"]))
+    assert found == {str(tmp_path / "own.pem"): pem}
+    assert module.text(str(tmp_path / "link.pem")) == "", "it is there, and not known"
+    assert module.text(str(tmp_path / "none")) is None
+
+
+def test_units_have_a_state(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "systemctl").write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = list-units ] && { echo "x.service loaded failed failed X"; exit 0; }\n'
+        "printf 'Id=a.service\\nLoadState=loaded\\nActiveState=failed\\nResult=exit-code\\n"
+        "StateChangeTimestamp=@1780000000\\nExecMainExitTimestamp=@1780000001\\n\\n'\n"
+        "printf 'Id=b@c.service\\nLoadState=not-found\\nActiveState=inactive\\nResult=success\\n"
+        "StateChangeTimestamp=\\nExecMainExitTimestamp=\\n'\n"
+    )
+    (tmp_path / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    assert module.unit_states(["a", "b@c"], 9) == {
+        "a": {"state": "failed", "result": "exit-code", "changed": 1780000000.0, "ended": 1780000001.0},
+        "b@c": {"state": "not installed", "result": "success", "changed": 0.0, "ended": 0.0},
+    }
+    assert module.failed_units(9) == ["x.service"]
+
+
+def test_without_systemd_the_units_are_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    facts = run("host_facts", {"units": ["a"]})["facts"]
+    assert facts["units"] == {}
+    assert "failed_units" not in facts

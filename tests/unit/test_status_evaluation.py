@@ -1,0 +1,488 @@
+"""The state of each kind of object: well, wants a hand, unknown, not asked from here."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from estate_facts import (
+    DEFAULTS,
+    GROUPS,
+    HOSTVARS,
+    SECONDS,
+    answer,
+    certificate,
+    facts,
+    metrics,
+    sound,
+    unit,
+)
+
+from aqueduct.errors import ExitCode, Refused
+from aqueduct.messages import MESSAGES
+from aqueduct.status import report
+from aqueduct.status.evaluation import evaluate
+from aqueduct.status.facts import HostFacts, metric
+from aqueduct.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus
+from aqueduct.status.objects import declared_objects
+
+Raw = dict[str, Any]
+DECLARED = declared_objects(GROUPS, HOSTVARS, DEFAULTS)
+PRO, LAKE, LAND = "pro-kafka-1", "lake-kafka-1", "lake-land-1"
+
+
+def judged(raw: Raw, **options: Any) -> EstateStatus:
+    return evaluate(DECLARED, facts(raw), **options)
+
+
+def of(status: EstateStatus, kind: ObjectKind, name: str = "") -> ObjectStatus:
+    return next(each for each in status.objects if each.declared.kind == kind and name in each.declared.name)
+
+
+def ids(status: ObjectStatus) -> set[str]:
+    return {each.id for each in status.findings}
+
+
+def test_each_kind_is_declared() -> None:
+    assert {each.kind for each in DECLARED} == set(ObjectKind)
+
+
+def test_a_sound_estate_is_well() -> None:
+    status = judged(sound())
+    assert [(each.declared, each.findings) for each in status.objects if each.state != ObjectState.WELL] == []
+    assert status.exit_code == ExitCode.DONE
+
+
+def test_without_facts_all_is_unknown() -> None:
+    status = judged({})
+    assert {each.state for each in status.objects} == {ObjectState.UNKNOWN}
+    assert status.exit_code == ExitCode.FAILED, "no host answered"
+
+
+def test_one_answer_is_no_reason_to_call_the_rest_well() -> None:
+    status = judged({PRO: sound()[PRO]})
+    assert status.exit_code == ExitCode.INCOMPLETE
+    for each in status.objects:
+        if set(each.declared.hosts) - {PRO}:
+            assert each.state == ObjectState.UNKNOWN, each.declared
+
+
+@pytest.mark.parametrize("host", [PRO, LAKE, LAND])
+def test_a_host_that_answers_nothing_about_its_objects_leaves_them_unknown(host: str) -> None:
+    raw = sound()
+    raw[host] = {}
+    status = judged(raw)
+    for each in status.objects:
+        if each.declared.hosts == (host,):
+            expected = {ObjectState.UNKNOWN}
+            if each.declared.kind == ObjectKind.DRILL:  # the host answered, and has no figures of a drill
+                expected = {ObjectState.WANTS_A_HAND}
+            assert each.state in expected, each.declared
+
+
+@pytest.mark.parametrize("garbage", [7, "x", [], {"units": 3}, {"units": {"kafka": 3}}, {"disks": [{}]}])
+def test_an_answer_of_another_form_is_none(garbage: Any) -> None:
+    status = judged(sound() | {LAND: garbage})
+    assert of(status, ObjectKind.HOST, LAND).state == ObjectState.UNKNOWN
+    assert of(status, ObjectKind.LANDING).state == ObjectState.UNKNOWN
+
+
+Change = Callable[[Raw], Any]
+
+
+def put(host: str, part: str, name: str, value: Any) -> Change:
+    def change(raw: Raw) -> None:
+        raw[host][part] = {**raw[host].get(part, {}), name: value}
+
+    return change
+
+
+def answered(host: str, name: str, code: int = 0, error: str = "", **changed: Any) -> Change:
+    """Change parts of an answer."""
+
+    def change(raw: Raw) -> None:
+        document = json.loads(raw[host]["answers"][name]["output"])
+        raw[host]["answers"][name] = answer({**document, **changed}, code, error)
+
+    return change
+
+
+def table(**changed: Any) -> Change:
+    def change(raw: Raw) -> None:
+        [known] = json.loads(raw[LAND]["answers"]["land"]["output"])["tables"]
+        raw[LAND]["answers"]["land"] = answer({"tables": [known | changed]})
+
+    return change
+
+
+def named(host: str, part: str, value: Any) -> Change:
+    return lambda raw: raw[host].update({part: value})
+
+
+OFFLINE = {"id": "partitions-offline", "sentence": "1 partition is without a leader: flights-0."}
+NO_ANSWER = {"code": None, "output": "", "error": "no answer within 20 s"}
+FAILED_TASK = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "FAILED", "reason": "x"}]}
+WITHOUT_TASK = {"name": "files", "state": "RUNNING", "tasks": []}
+PAUSED = {"name": "files", "state": "PAUSED", "tasks": [{"task": 0, "state": "PAUSED"}]}
+SKIPPED = {"id": "", "what": "orders", "why": "its topic is gone"}
+OPEN = [{"topic": "flights", "partition": 0, "landed": 8, "end": None}]
+WANTS, UNKNOWN = ObjectState.WANTS_A_HAND, ObjectState.UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "id_", "state"),
+    [
+        (
+            ObjectKind.CLUSTER,
+            "pro",
+            answered(PRO, "cluster", 1, problems=[OFFLINE]),
+            "partitions-offline",
+            WANTS,
+        ),
+        (
+            ObjectKind.CLUSTER,
+            "pro",
+            answered(PRO, "cluster", 1, problems=[7]),
+            "cluster-node-unhealthy",
+            WANTS,
+        ),
+        (
+            ObjectKind.CLUSTER,
+            "pro",
+            put(PRO, "answers", "cluster", NO_ANSWER),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.CLUSTER, "pro", answered(PRO, "cluster", brokers=None), "object-not-answered", UNKNOWN),
+        (ObjectKind.BROKER, PRO, answered(PRO, "cluster", brokers=[]), "node-not-in-cluster", WANTS),
+        (ObjectKind.BROKER, PRO, put(PRO, "units", "kafka", unit("failed")), "unit-not-active", WANTS),
+        (ObjectKind.BROKER, PRO, put(PRO, "answers", "cluster", NO_ANSWER), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.CONTROLLER,
+            PRO,
+            answered(PRO, "cluster", controllers={"leader": None, "behind": {"1": None}}),
+            "node-not-in-cluster",
+            WANTS,
+        ),
+        (
+            ObjectKind.FLOW,
+            "",
+            answered(LAKE, "flow:pro", 3, findings=["Task 0 is dead."]),
+            "mirror-not-well",
+            WANTS,
+        ),
+        (
+            ObjectKind.FLOW,
+            "",
+            answered(LAKE, "flow:pro", 3, findings=["[pattern-matches-nothing] No topic."]),
+            "pattern-matches-nothing",
+            WANTS,
+        ),
+        (
+            ObjectKind.FLOW,
+            "",
+            answered(LAKE, "flow:pro", partitions=[{"behind": None}]),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.FLOW, "", answered(LAKE, "flow:pro", 1), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.FLOW,
+            "",
+            put(LAKE, "units", "mirror_maker@pro", unit("inactive")),
+            "unit-not-active",
+            WANTS,
+        ),
+        (ObjectKind.FLOW, "", named(LAKE, "units", {}), "object-not-answered", UNKNOWN),
+        (ObjectKind.LINK, "", put(LAKE, "units", "dedup@pro", unit("failed")), "unit-not-active", WANTS),
+        (
+            ObjectKind.LINK,
+            "",
+            put(PRO, "units", "diode_upstream@lake-pro", unit("failed")),
+            "unit-not-active",
+            WANTS,
+        ),
+        (
+            ObjectKind.LINK,
+            "",
+            put(PRO, "metrics", "diode_upstream@lake-pro", ""),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.LINK,
+            "",
+            put(LAKE, "metrics", "diode_downstream@pro", ""),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.LINK, "", put(LAKE, "metrics", "dedup@pro", ""), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.LINK,
+            "",
+            put(LAKE, "metrics", "dedup@pro", metrics(dedup_lag=0, dedup_round_time=SECONDS - 9000)),
+            "rounds-standing-still",
+            WANTS,
+        ),
+        (
+            ObjectKind.LINK,
+            "",
+            answered(LAKE, "ledger:pro", results=[{"topic": "f"}]),
+            "link-records-missing",
+            WANTS,
+        ),
+        (
+            ObjectKind.LINK,
+            "",
+            answered(LAKE, "ledger:pro", 3, "Announcements are old."),
+            "link-not-current",
+            UNKNOWN,
+        ),
+        (ObjectKind.LINK, "", put(LAKE, "answers", "ledger:pro", NO_ANSWER), "object-not-answered", UNKNOWN),
+        (ObjectKind.CONNECTOR, "", answered(LAKE, "connect", connectors=[]), "connector-not-running", WANTS),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", connectors=[FAILED_TASK]),
+            "connector-not-running",
+            WANTS,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", connectors=[WITHOUT_TASK]),
+            "connector-not-running",
+            WANTS,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", connectors=[PAUSED]),
+            "connector-not-running",
+            WANTS,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", 1, connectors=None),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.LANDING, "", table(left_out=[SKIPPED]), "landing-skips", WANTS),
+        (ObjectKind.LANDING, "", table(catalogue="it lacks a column"), "landing-catalogue-behind", WANTS),
+        (ObjectKind.LANDING, "", table(partitions=OPEN), "landing-skips", UNKNOWN),
+        (ObjectKind.LANDING, "", table(partitions=[]), "object-not-answered", UNKNOWN),
+        (ObjectKind.LANDING, "", table(table="b.other"), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.LANDING,
+            "",
+            put(LAND, "metrics", "land", metrics(land_round_time=SECONDS - 9000)),
+            "rounds-standing-still",
+            WANTS,
+        ),
+        (ObjectKind.BACKUP, "topics", put(PRO, "answers", "snapshots", answer([])), "no-snapshot-yet", WANTS),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "answers", "snapshots", answer([{"created": "2026-05-01T00:00:00Z"}])),
+            "backup-old",
+            WANTS,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "answers", "snapshots", answer([{"created": "2026-06-01T11:00:00Z"}], 1, "Damaged.")),
+            "snapshots-damaged",
+            WANTS,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "answers", "snapshots", NO_ANSWER),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "files",
+            put(LAND, "units", "file_backup@etc", unit("failed", "exit-code", SECONDS)),
+            "unit-run-failed",
+            WANTS,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "files",
+            put(LAND, "units", "file_backup@etc", unit("inactive")),
+            "no-snapshot-yet",
+            UNKNOWN,
+        ),
+        (ObjectKind.BACKUP, "files", named(LAND, "units", {"land": unit()}), "object-not-answered", UNKNOWN),
+        (ObjectKind.DRILL, "", named(LAND, "metrics", {}), "drill-missing", WANTS),
+        (
+            ObjectKind.DRILL,
+            "",
+            put(LAND, "metrics", "drill", metrics(drill_exit_code=1)),
+            "drill-failed",
+            WANTS,
+        ),
+        (
+            ObjectKind.DRILL,
+            "",
+            put(LAND, "metrics", "drill", metrics(drill_succeeded_time=1)),
+            "drill-old",
+            WANTS,
+        ),
+        (
+            ObjectKind.DRILL,
+            "",
+            put(LAND, "metrics", "drill", metrics(drill_succeeded_time=SECONDS)),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.CERTIFICATE,
+            "land-lake",
+            put(LAND, "certificates", "/etc/aqueduct/land/tls/land-lake.pem", certificate(19)),
+            "certificate-expiring",
+            WANTS,
+        ),
+        (
+            ObjectKind.CERTIFICATE,
+            "land-lake",
+            put(LAND, "certificates", "/etc/aqueduct/land/tls/land-lake.pem", "rubbish"),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.CERTIFICATE,
+            "land-lake",
+            named(LAND, "certificates", {}),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.CERTIFICATE,
+            "authority",
+            put(LAND, "certificates", "/etc/aqueduct/kafka/tls/ca.pem", certificate(-1)),
+            "authority-expiring",
+            WANTS,
+        ),
+        (ObjectKind.HOST, LAND, named(LAND, "failed_units", ["x.service"]), "unit-failed", WANTS),
+        (
+            ObjectKind.HOST,
+            LAND,
+            named(LAND, "disks", [{"path": "/", "size": 100, "free": 15}]),
+            "disk-filling",
+            WANTS,
+        ),
+        (ObjectKind.HOST, LAND, named(LAND, "disks", []), "object-not-answered", UNKNOWN),
+        (ObjectKind.HOST, LAND, named(LAND, "time", SECONDS + 7), "clock-skewed", WANTS),
+        (ObjectKind.HOST, LAND, lambda raw: raw[LAND].pop("time"), "object-not-answered", UNKNOWN),
+        (ObjectKind.HOST, LAND, named(LAND, "error", "Connection refused"), "host-not-answering", UNKNOWN),
+    ],
+)
+def test_a_fault_is_found(kind: ObjectKind, name: str, change: Change, id_: str, state: ObjectState) -> None:
+    raw = sound()
+    change(raw)
+    status = judged(raw)
+    found = of(status, kind, name)
+    assert (id_, state) in {(each.id, each.state) for each in found.findings}
+    assert found.state == min((each.state for each in found.findings), key=lambda each: each.rank)
+    assert status.exit_code == ExitCode.INCOMPLETE
+    assert ids(found) <= MESSAGES.keys()
+    assert all(each.fix and each.sentence.endswith((".", "`")) for each in found.findings)
+
+
+def test_a_metric_that_is_not_known_is_not_zero() -> None:
+    raw = sound()
+    raw[LAKE]["metrics"]["dedup@pro"] = ""
+    assert of(judged(raw), ObjectKind.LINK).figures["dedup_lag"] is None
+    assert report.figure_text(None) == "unknown"
+
+
+def test_a_site_out_of_reach_is_not_asked_and_costs_nothing() -> None:
+    raw = sound()
+    del raw[PRO]
+    status = judged(raw, unreachable=["pro"])
+    assert {each.state for each in status.objects if each.declared.site == "pro"} == {ObjectState.NOT_ASKED}
+    assert {each.state for each in status.objects if each.declared.site != "pro"} == {ObjectState.WELL}
+    assert status.exit_code == ExitCode.DONE
+
+
+def test_a_site_narrows() -> None:
+    raw = sound()
+    del raw[PRO]
+    status = judged(raw, site="lake")
+    assert {each.declared.site for each in status.objects} == {"lake", ""}
+    assert status.exit_code == ExitCode.DONE
+    assert judged(raw, site="pro").exit_code == ExitCode.FAILED
+
+
+def test_another_node_of_the_cluster_tells_of_a_dead_one() -> None:
+    groups = {**GROUPS, "site_pro": [PRO, "pro-kafka-2"], "kafka": [PRO, "pro-kafka-2", LAKE]}
+    declared = declared_objects(groups, {**HOSTVARS, "pro-kafka-2": {"kafka_node_id": 3}}, DEFAULTS)
+    status = evaluate(declared, facts(sound()))
+    dead = of(status, ObjectKind.BROKER, "pro-kafka-2")
+    assert dead.state == ObjectState.WANTS_A_HAND
+    assert ids(dead) == {"host-not-answering", "node-not-in-cluster"}
+    assert of(status, ObjectKind.CLUSTER, "pro").state == ObjectState.WELL
+
+
+def test_the_worst_comes_first() -> None:
+    raw = sound()
+    raw[LAND]["failed_units"] = ["x.service"]
+    del raw[PRO]
+    status = judged(raw)
+    states = [each.state.rank for each in report.worst_first(status)]
+    assert states == sorted(states)
+    assert states[0] == ObjectState.WANTS_A_HAND.rank
+    lines = report.text(status).splitlines()
+    assert "[unit-failed]" in lines[1]
+    assert sum("[host-not-answering]" in line for line in lines) == 1, "once, though many objects have it"
+
+
+def test_text_of_a_host_sets_no_terminal() -> None:
+    raw = sound()
+    raw[LAND]["failed_units"] = ["\x1b[2Jx\nWell: all\u202e.service"]
+    found = report.text(judged(raw), verbose=True)
+    assert "\x1b" not in found
+    assert "\u202e" not in found
+    assert not any(line.startswith("Well:") for line in found.splitlines())
+
+
+def test_the_json_is_whole() -> None:
+    document = json.loads(json.dumps(report.document(judged(sound()))))
+    assert document["exit_code"] == 0
+    assert len(document["objects"]) == len(DECLARED) == sum(document["summary"].values())
+
+
+def test_a_file_of_facts_gives_the_same_status() -> None:
+    raw = sound()
+    raw[LAND]["failed_units"] = ["x.service"]
+    source = report.facts_document(DECLARED, raw, int(SECONDS * 1000), {"disk_percent": 30}, ["pro"])
+    declared, read, unreachable = report.read_facts(json.loads(json.dumps(source)))
+    again = evaluate(declared, read, unreachable=unreachable)
+    assert declared == DECLARED
+    assert "disk-filling" in ids(of(again, ObjectKind.HOST, LAND))
+    assert of(again, ObjectKind.HOST, PRO).state == ObjectState.NOT_ASKED
+
+
+@pytest.mark.parametrize(
+    "source", [None, [], {}, {"version": 2}, {"version": 1, "declared": [{"kind": "x"}]}]
+)
+def test_a_file_of_something_else_is_refused(source: Any) -> None:
+    with pytest.raises(Refused) as raised:
+        report.read_facts(source)
+    assert raised.value.id == "facts-file-invalid"
+
+
+def test_metrics_are_read() -> None:
+    page = '# HELP a_b x\na_b{link="1",x="a\\"b"} 3.5e1\nc_total 7\nbroken{ 1\nd NaN\n'
+    assert metric(page, "a_b", x='a"b') == 35
+    assert metric(page, "a_b", link="2") is None
+    assert metric(page, "c_total") == 7
+
+
+def test_a_silent_host_says_why() -> None:
+    assert HostFacts.parse("a", {"error": "Connection\n refused"}).error == "Connection refused"
+    assert HostFacts.parse("a", None).error
