@@ -14,6 +14,7 @@ import json
 from pathlib import Path
 
 from aqueduct import moments
+from aqueduct.cli import report_file
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.wording import printable
@@ -24,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--facts", metavar="FILE", type=Path, required=True, help="the file that playbooks/status.yml wrote")
     add("--site", metavar="SITE", default="", help="only the objects of this site")
     add("--verbose", action="store_true", help="also a table of all objects for each section")
+    add("--html", metavar="FILE", type=report_file.file, help="also write a page that needs no network")
     add("--json", action="store_true", help="print JSON for programs")
 
 
@@ -31,6 +33,7 @@ def run(args: argparse.Namespace) -> int:
     with connect_packages():
         from aqueduct.status import report
         from aqueduct.status.evaluation import evaluate
+        from aqueduct.status.page import page
 
     try:
         source = json.loads(args.facts.read_text(encoding="utf-8"))
@@ -44,6 +47,12 @@ def run(args: argparse.Namespace) -> int:
             "facts-file-invalid", f"The estate has no site {args.site}. Its sites: {', '.join(sites)}."
         )
     found = evaluate(declared, facts, unreachable=unreachable, site=args.site)
+    if args.html:
+        try:
+            args.html.write_text(page(found), encoding="utf-8", errors="backslashreplace")
+        except OSError as error:
+            why = error.strerror
+            raise Failed("report-not-writable", f"The page {args.html} cannot be written: {why}.") from None
     if args.json:
         print(json.dumps(report.document(found), indent=2, ensure_ascii=False))
     else:

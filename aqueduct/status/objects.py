@@ -34,7 +34,7 @@ def declared_objects(groups: Groups, hostvars: HostVars, defaults: Mapping[str, 
     if hosts:
         authority = DeclaredObject(
             kind=ObjectKind.CERTIFICATE,
-            name="certificate authority",
+            name="authority",
             site=ESTATE,
             hosts=hosts,
             details={"is": AUTHORITY},

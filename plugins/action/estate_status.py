@@ -15,6 +15,7 @@ from aqueduct.estate.model import site_names
 from aqueduct.status import report
 from aqueduct.status.evaluation import evaluate
 from aqueduct.status.objects import declared_objects
+from aqueduct.status.page import page
 
 NUMBERS = ("disk_percent", "certificate_days", "clock_seconds", "backup_hours", "drill_days", "round_minutes")
 
@@ -59,11 +60,12 @@ class ActionModule(ActionBase):
         folder.mkdir(parents=True, exist_ok=True)
         _write(folder / "status-facts.json", json.dumps(source))
         _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))
+        _write(folder / "status.html", page(status))
         return {
             "changed": False,
             "failed": status.exit_code != ExitCode.DONE,
             "exit_code": int(status.exit_code),
-            "msg": f"{report.summary(status)} See {folder / 'status.json'}.",
+            "msg": f"{report.summary(status)} See {folder / 'status.html'}.",
         }
 
     @staticmethod

@@ -67,6 +67,10 @@ def test_a_lab_of_which_one_host_answers_is_not_well(
     assert main(["status", "--facts", str(file), "--json"]) == ExitCode.INCOMPLETE
     document = json.loads(capsys.readouterr().out)
     assert document["summary"]["well"] == 0
+    assert (
+        main(["status", "--facts", str(file), "--html", str(tmp_path / "page.html")]) == ExitCode.INCOMPLETE
+    )
+    assert (tmp_path / "page.html").read_text().count('<tr><th scope="row">') == len(objects)
     file.write_text(json.dumps(report.facts_document(objects, {}, NOW, {}, [])))
     assert main(["status", "--facts", str(file)]) == ExitCode.FAILED
     assert main(["status", "--facts", str(file), "--site", "nowhere"]) == ExitCode.REFUSED

@@ -123,6 +123,7 @@ def test_each_host_is_asked_and_a_silent_one_is_unknown(folder: Path) -> None:
     assert {*states(document, "certificate").values()} == {"unknown"}, "no file"
     assert "[no-snapshot-yet]" in printed
     assert "[host-not-answering] far-kafka-1" in printed
+    assert "far-kafka-1" in (folder / "reports/status.html").read_text()
 
 
 def test_facts_can_be_evaluated_again(folder: Path) -> None:

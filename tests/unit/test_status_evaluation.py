@@ -12,6 +12,7 @@ from estate_facts import (
     SECONDS,
     answer,
     certificate,
+    cluster,
     facts,
     metrics,
     sound,
@@ -486,3 +487,34 @@ def test_metrics_are_read() -> None:
 def test_a_silent_host_says_why() -> None:
     assert HostFacts.parse("a", {"error": "Connection\n refused"}).error == "Connection refused"
     assert HostFacts.parse("a", None).error
+
+
+def test_a_large_estate_is_evaluated() -> None:
+    """300 hosts of 30 sites, and 10,092 mirrored partitions."""
+    groups: dict[str, list[str]] = {"kafka": [], "mirror_maker": []}
+    hostvars: dict[str, dict[str, Any]] = {}
+    raw: Raw = {}
+    partitions = [{"topic": "t", "partition": number, "behind": number} for number in range(348)]
+    nodes = {"brokers": [*range(1, 11)], "controllers": {"leader": 1, "behind": {"1": 0, "2": 0, "3": 0}}}
+    for site in range(30):
+        hosts = [f"s{site}-kafka-{number}" for number in range(1, 11)]
+        groups[f"site_s{site}"] = hosts
+        groups["kafka"] += hosts
+        groups["mirror_maker"].append(hosts[0])
+        for number, host in enumerate(hosts, start=1):
+            roles = ["broker", "controller"] if number <= 3 else ["broker"]
+            hostvars[host] = {"kafka_node_id": number, "kafka_roles": roles}
+            raw[host] = {**sound()[PRO], "answers": {"cluster": answer(cluster(number) | nodes)}}
+            files = (f"kafka-s{site}", "ca", f"mirror-s{site}")
+            raw[host]["certificates"] = {
+                f"/etc/aqueduct/x/tls/{file}.pem": certificate(300) for file in files
+            }
+        if site:
+            hostvars[hosts[0]]["mirror_maker_flows"] = [{"source": "s0", "topics": ["t"]}]
+            raw[hosts[0]]["units"]["mirror_maker@s0"] = unit()
+            raw[hosts[0]]["answers"]["flow:s0"] = answer({"findings": [], "partitions": partitions})
+    status = evaluate(declared_objects(groups, hostvars, DEFAULTS), facts(raw))
+    flows = [each for each in status.objects if each.declared.kind == ObjectKind.FLOW]
+    assert sum(int(each.figures["partitions"] or 0) for each in flows) == 10_092
+    assert status.hosts == 300
+    assert status.exit_code == ExitCode.DONE
