@@ -11,9 +11,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from aqueduct.status.evaluation import evaluate
 from aqueduct.status.facts import HostFacts
 from aqueduct.status.judging import EstateFacts
-from aqueduct.status.model import StatusLimits
+from aqueduct.status.model import EstateStatus, StatusLimits
+from aqueduct.status.objects import declared_objects
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SECONDS = NOW.timestamp()
@@ -177,3 +179,11 @@ def sound() -> dict[str, dict[str, Any]]:
 def facts(raw: Mapping[str, Any]) -> EstateFacts:
     hosts = {host: HostFacts.parse(host, each) for host, each in raw.items()}
     return EstateFacts(hosts=hosts, now=int(SECONDS * 1000), limits=StatusLimits())
+
+
+def judged(host: str, name: str, printed: str, code: int, **changed: Any) -> EstateStatus:
+    """Evaluate the sound estate, in which a host gave what a command really printed to a question."""
+    raw = sound()
+    raw[host]["answers"][name] = {"code": code, "output": printed, "error": ""}
+    hostvars = {**HOSTVARS, host: HOSTVARS[host] | changed}
+    return evaluate(declared_objects(GROUPS, hostvars, DEFAULTS), facts(raw))

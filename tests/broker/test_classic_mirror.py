@@ -15,9 +15,11 @@ import clients
 import pytest
 from classic import Mirror
 from confluent_kafka import KafkaException
+from estate_facts import judged
 from identifiers import printed
 
 from aqueduct.cli import main
+from aqueduct.status.model import ObjectKind, ObjectState
 from servers.broker import Broker
 from servers.process import Process, binary
 
@@ -234,6 +236,15 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
     code, text = said()
     assert code == 3
     assert f"No process of the mirror from {flow.name} is in its group {flow.group}" in text
+    code, text = said("--json")
+    [judged_flow] = [
+        each
+        for each in judged("lake-kafka-1", "flow:pro", text, code).objects
+        if each.declared.kind == ObjectKind.FLOW
+    ]
+    assert judged_flow.state == ObjectState.WANTS_A_HAND
+    assert {each.id for each in judged_flow.findings} == {"mirror-not-well"}
+    assert judged_flow.figures["lag"] == 0, "the group begins at the ends"
     with ends.process().running():
         clients.produce(source, topic, range(100, 110))
         code, text = said("--wait", "300s", "--until-caught-up")

@@ -13,6 +13,7 @@ import clients
 import connect_worker
 import pytest
 from connect_worker import Worker
+from estate_facts import judged
 
 from aqueduct.cli import main
 from aqueduct.kafka import acls
@@ -20,6 +21,7 @@ from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client_config import End
+from aqueduct.status.model import ObjectKind, ObjectState
 from servers.broker import Broker
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"
@@ -267,6 +269,17 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
     assert code == 1
     assert fault.startswith("fault: Connector ill: its task 0 failed on 127.0.0.1:")
     assert "Couldn't find or create file" in fault
+    code = main([*ask, "--json"])
+    found = judged(
+        "lake-kafka-1",
+        "connect",
+        capsys.readouterr().out,
+        code,
+        connect_connectors=[{"name": "ill"}, {"name": "absent"}],
+    )
+    connectors = [each for each in found.objects if each.declared.kind == ObjectKind.CONNECTOR]
+    assert [each.state for each in connectors] == [ObjectState.WANTS_A_HAND] * 2
+    assert connectors[0].figures == {"state": "RUNNING", "tasks": 1, "failed_tasks": 1}
 
 
 def test_the_doctor_asks_the_broker(

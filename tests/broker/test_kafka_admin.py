@@ -13,6 +13,7 @@ import clients
 import pytest
 from clients import unique
 from confluent_kafka.admin import NewTopic
+from estate_facts import judged
 
 import servers.broker
 from aqueduct.cli import main
@@ -29,6 +30,7 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import DeclaredTopic
+from aqueduct.status.model import ObjectState
 from servers.broker import Broker
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"
@@ -271,6 +273,29 @@ def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture
     assert capsys.readouterr().out == ""
     assert main([*ask, "--node-id", "4"]) == 1
     assert "Broker 4 is not registered" in capsys.readouterr().out
+
+
+def test_health_gives_the_status_its_facts(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
+    ask = ["health", "--bootstrap-servers", broker.plaintext, "--json", "--expected-brokers"]
+    code = main([*ask, "1"])
+    found = judged("pro-kafka-1", "cluster", capsys.readouterr().out, code)
+    of_site = [
+        each
+        for each in found.objects
+        if each.declared.kind.section == "clusters" and each.declared.site == "pro"
+    ]
+    assert [each.declared.kind.label for each in of_site] == ["cluster", "broker", "controller"]
+    assert {each.state for each in of_site} == {ObjectState.WELL}
+    assert of_site[0].figures["offline"] == 0
+    code = main([*ask, "2,3"])
+    found = judged("pro-kafka-1", "cluster", capsys.readouterr().out, code, kafka_node_id=2)
+    of_site = [
+        each
+        for each in found.objects
+        if each.declared.kind.section == "clusters" and each.declared.site == "pro"
+    ]
+    assert {each.state for each in of_site} == {ObjectState.WANTS_A_HAND}
+    assert {each.id for each in of_site[0].findings} == {"cluster-node-unhealthy"}
 
 
 def test_health_reports_a_broker_that_left_the_inventory(

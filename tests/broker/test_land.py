@@ -22,6 +22,7 @@ import pytest
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
+from estate_facts import judged
 from interruption import EITHER, Interruption, steps
 from pyarrow import orc
 from staging import overdue
@@ -38,6 +39,7 @@ from aqueduct.land.plan import plan
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.run import Lander, SourceTopics
 from aqueduct.land.table_log import TableLog
+from aqueduct.status.model import ObjectKind, ObjectState
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
 from aqueduct.work.workers import Workers
@@ -379,6 +381,14 @@ def test_verify_beside_a_compaction_tells_of_what_was_committed(
     assert "every offset that landed is there once; 600 rows" in capsys.readouterr().out
     assert main(lake.command("status")) == 0
     assert "; compacted last at 20" in capsys.readouterr().out
+    code = main([*lake.command("status"), "--json"])
+    printed = capsys.readouterr().out
+    [table] = json.loads(printed)["tables"]
+    declared = [{"table": table["table"], "topics": [topic]}]
+    found = judged("lake-land-1", "land", printed, code, land_tables=declared)
+    [landing] = [each for each in found.objects if each.declared.kind == ObjectKind.LANDING]
+    assert landing.state == ObjectState.WELL
+    assert landing.figures["lag"] == 0
 
 
 def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:

@@ -75,3 +75,11 @@ def test_a_lab_of_which_one_host_answers_is_not_well(
     assert main(["status", "--facts", str(file)]) == ExitCode.FAILED
     assert main(["status", "--facts", str(file), "--site", "nowhere"]) == ExitCode.REFUSED
     assert main(["status", "--facts", str(tmp_path / "none")]) == ExitCode.REFUSED
+
+
+def test_every_role_with_a_service_says_what_to_ask() -> None:
+    """A comparison of reconcile ends; it has no unit."""
+    files = {path.parents[1].name: path.read_text() for path in ROOT.glob("roles/*/vars/main.yml")}
+    services = {role for role, text in files.items() if f"_{role}_needs:" in text}
+    assert len(services) > 10
+    assert {role for role in services if f"_{role}_status:" not in files[role]} == {"reconcile"}
