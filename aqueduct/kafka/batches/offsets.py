@@ -130,7 +130,8 @@ class Index:
         return np.concatenate([[0], self.count.cumsum()])
 
     def _dense(self, place: int) -> bool:
-        return bool(self.last_offset[place] - self.base_offset[place] + 1 == self.count[place])
+        # In Python's numbers: those of a hostile index may be over numpy's.
+        return int(self.last_offset[place]) - int(self.base_offset[place]) + 1 == int(self.count[place])
 
     def _columns(self) -> tuple[Numbers, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
