@@ -9,8 +9,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 def parse(text: str) -> int:
     """Return seconds; ValueError, whose text is what may be written."""
-    found = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
-    seconds = int(found[1]) * _SECONDS[found[2]] if found else -1
+    match = re.fullmatch(r"([0-9]{1,9})([smhd])", text)
+    seconds = int(match[1]) * _SECONDS[match[2]] if match else -1
     if not 0 <= seconds <= LONGEST_DAYS * _SECONDS["d"]:
         raise ValueError(FORMS)
     return seconds

@@ -40,7 +40,7 @@ LeftOut = tuple[Skipped, ...]  # a run that skipped something is INCOMPLETE
 
 def left_out_entries(skipped: Iterable[Skipped]) -> list[dict[str, str]]:
     """Return skipped items as JSON reports have them, in `left_out`."""
-    return [{"id": each.id, "what": each.what, "why": each.why} for each in skipped]
+    return [{"id": omission.id, "what": omission.what, "why": omission.why} for omission in skipped]
 
 
 class AqueductError(Exception):
@@ -70,9 +70,9 @@ class AqueductError(Exception):
     def labelled(self) -> str:
         return labelled(self.id, self.sentence)
 
-    def concerning(self, what: object) -> Self:
+    def concerning(self, subject: object) -> Self:
         """Return the same error with the object that it concerns in front."""
-        return type(self)(self.id, f"{what}: {self.sentence}")
+        return type(self)(self.id, f"{subject}: {self.sentence}")
 
 
 class Failed(AqueductError):

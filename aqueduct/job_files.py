@@ -54,12 +54,12 @@ def kept() -> frozenset[str]:
     return frozenset(_kept)
 
 
-def share(folder: Path, scratch: str, known: str) -> None:
+def share(folder: Path, scratch: str, known_file: str) -> None:
     """Keep in mind that tasks use this folder itself.
 
-    `scratch` is a folder in it for files that are nobody's, `known` a file that no other such folder has.
+    `scratch` is a folder in it for files that are nobody's, `known_file` one that no other such folder has.
     """
-    _shared[folder] = scratch, known
+    _shared[folder] = scratch, known_file
 
 
 def prove(url: str, proof: Callable[[], None]) -> None:
@@ -84,8 +84,8 @@ def lent(name: str) -> bytes | None:
 
 def forget() -> None:
     """Forget what tasks needed: another verb of this process may need nothing of it."""
-    for known in (_named, _kept, _shared, _proofs, _lent):
-        known.clear()
+    for needs in (_named, _kept, _shared, _proofs, _lent):
+        needs.clear()
 
 
 def path(name: str) -> str:
@@ -163,7 +163,7 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
         variables = dict(_default_files()) | variables
     named = _named | {variables[name] for name in FILES if name in variables}
     contents = {name: _content(Path(name)) for name in sorted(named) if _is_file(name)}
-    probes = tuple(_probe(folder, *told) for folder, told in _shared.items())
+    probes = tuple(_probe(folder, *names) for folder, names in _shared.items())
     try:
         yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),), dict(_lent))
     finally:
@@ -177,7 +177,7 @@ def lent_alone() -> JobFiles:
     return JobFiles("", {}, {}, (), secrets=dict(_lent))
 
 
-def _probe(folder: Path, scratch: str, known: str) -> Probe:
+def _probe(folder: Path, scratch: str, known_file: str) -> Probe:
     """Make a file that no copy of the folder has; take the known one where nothing can be written."""
     own = Probe(folder, f"{scratch}/probe-{secrets.token_hex(8)}", secrets.token_bytes(16), own=True)
     try:
@@ -185,14 +185,14 @@ def _probe(folder: Path, scratch: str, known: str) -> Probe:
         (folder / scratch).mkdir(exist_ok=True)
         (folder / own.path).write_bytes(own.content)
     except OSError:
-        return Probe(folder, known, _content(folder / known), own=False)
+        return Probe(folder, known_file, _content(folder / known_file), own=False)
     return own
 
 
 def _default_files() -> Iterator[tuple[str, str]]:
-    for name, at in DEFAULTS.items():
+    for name, location in DEFAULTS.items():
         with suppress(RuntimeError):  # this user has no home
-            file = str(Path(at).expanduser())
+            file = str(Path(location).expanduser())
             if os.access(file, os.R_OK):  # S3's clients do without a file that they can't read, too
                 yield name, file
 

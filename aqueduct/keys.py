@@ -64,7 +64,7 @@ class _Key:
     def parse(cls, text: str, name: str) -> Self:
         """Parse the key file called `name`; Refused if it is anything else, without telling its content."""
         tag, _, rest = text.strip().partition(" ")
-        kind = next((each for each in KINDS if tag == each.TAG), None)
+        kind = next((candidate for candidate in KINDS if tag == candidate.TAG), None)
         if kind is None:
             raise Refused(
                 "key-file-invalid",
@@ -74,10 +74,10 @@ class _Key:
             raise Refused("key-file-invalid", f"{name} is {kind.WHAT}; {cls.WHAT} is needed.")
         algorithm, _, encoded = rest.partition(" ")
         try:
-            data = base64.b64decode(encoded, validate=True)
-            if len(data) != cls.LENGTHS[Algorithm(algorithm)]:
+            decoded = base64.b64decode(encoded, validate=True)
+            if len(decoded) != cls.LENGTHS[Algorithm(algorithm)]:
                 raise ValueError
-            key = cls(Algorithm(algorithm), data)
+            key = cls(Algorithm(algorithm), decoded)
             key.check()
         except (binascii.Error, ValueError, KeyError):
             raise Refused(
@@ -163,9 +163,9 @@ class SenderPublicKey(_Public):
     def check(self) -> None:
         Ed25519PublicKey.from_public_bytes(self.data)
 
-    def verify(self, signature: bytes, data: bytes) -> None:
+    def verify(self, signature: bytes, message: bytes) -> None:
         """Verify a signature; cryptography's InvalidSignature if it is another key's, or of other data."""
-        Ed25519PublicKey.from_public_bytes(self.data).verify(signature, data)
+        Ed25519PublicKey.from_public_bytes(self.data).verify(signature, message)
 
 
 class SenderKey(_Key):
@@ -184,8 +184,8 @@ class SenderKey(_Key):
     def public(self) -> SenderPublicKey:
         return SenderPublicKey(self.algorithm, self._private().public_key().public_bytes_raw())
 
-    def sign(self, data: bytes) -> bytes:
-        return self._private().sign(data)
+    def sign(self, message: bytes) -> bytes:
+        return self._private().sign(message)
 
     def _private(self) -> Ed25519PrivateKey:
         return Ed25519PrivateKey.from_private_bytes(self.data)

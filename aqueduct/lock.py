@@ -21,8 +21,8 @@ def held(path: Path, otherwise: str) -> Iterator[int]:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        why = READ_ONLY if error.errno == errno.EROFS else error.strerror
-        raise Refused(f"{path} can't be written: {why}.") from None
+        reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
+        raise Refused(f"{path} can't be written: {reason}.") from None
     with _locked(descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 

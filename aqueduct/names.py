@@ -47,8 +47,8 @@ def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
     Refused if a name isn't one, or if two topics are one at an end.
     """
     names: dict[str, str] = {}
-    for each in text.split(","):
-        source, colon, target = each.partition(":")
+    for pair in text.split(","):
+        source, colon, target = pair.partition(":")
         target = target if colon else prefix + source
         for name in (source, target):
             if not LEGAL_NAME.fullmatch(name):
@@ -59,7 +59,7 @@ def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
         if source in names or target in names.values():
             raise Refused(
                 "topic-listed-twice",
-                f"--topics names {each} twice, or two topics for one target; say it once.",
+                f"--topics names {pair} twice, or two topics for one target; say it once.",
             )
         names[source] = target
     return dict(sorted(names.items()))

@@ -41,12 +41,12 @@ def shares(ranges: Iterable[Range], offsets: int) -> Iterator[tuple[Range, ...]]
     """
     share: dict[TopicPartition, Range] = {}
     total = 0
-    for each in ranges:
-        partition = each.topic_partition
-        if share and (partition in share or total + len(each) > offsets):
+    for part in ranges:
+        partition = part.topic_partition
+        if share and (partition in share or total + len(part) > offsets):
             yield tuple(share.values())
             share, total = {}, 0
-        share[partition] = each
-        total += len(each)
+        share[partition] = part
+        total += len(part)
     if share:
         yield tuple(share.values())

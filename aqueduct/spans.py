@@ -43,13 +43,13 @@ def take(spans: Spans, first: int, last: int) -> Spans:
         return []
     touched = spans[start:stop]
     below, above = (touched[0][0], first - 1), (last + 1, touched[-1][1])
-    spans[start:stop] = [each for each in (below, above) if each[0] <= each[1]]
+    spans[start:stop] = [span for span in (below, above) if span[0] <= span[1]]
     return [(max(first, low), min(last, high)) for low, high in touched]
 
 
 def has(spans: Spans, offset: int) -> bool:
-    at = bisect_left(spans, offset, key=_LAST)
-    return at < len(spans) and spans[at][0] <= offset
+    index = bisect_left(spans, offset, key=_LAST)
+    return index < len(spans) and spans[index][0] <= offset
 
 
 def size(spans: Iterable[Span]) -> int:
@@ -67,10 +67,10 @@ def without(spans: Spans, others: Iterable[Span]) -> Spans:
 
 def overlaps(pieces: Iterable[Span]) -> Spans:
     """Return what is in two pieces or more."""
-    found = []
+    shared = []
     reached = -1
     for first, last in sorted(pieces):
         if first <= reached:
-            found.append((first, min(last, reached)))
+            shared.append((first, min(last, reached)))
         reached = max(reached, last)
-    return spans_of(found)
+    return spans_of(shared)

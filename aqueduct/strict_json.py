@@ -38,16 +38,16 @@ def dumps(value: Any) -> bytes:
     return json.dumps(value, default=_plain, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def loads(kind: type[Value], data: bytes | memoryview) -> Value:
+def loads(kind: type[Value], document: bytes | memoryview) -> Value:
     """Return the dataclass in the JSON; Unreadable if it is anything else."""
-    return build(kind, parse(data))
+    return build(kind, parse(document))
 
 
-def parse(data: bytes | memoryview) -> Any:
+def parse(document: bytes | memoryview) -> Any:
     """Parse JSON; Unreadable if it isn't JSON, or if an object has a key twice."""
     try:
         with uncollected():
-            return json.loads(str(data, "utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
+            return json.loads(str(document, "utf-8"), object_pairs_hook=_unique, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise Unreadable(f"not JSON: {error}") from None
 
@@ -78,17 +78,17 @@ def uncollected() -> Iterator[None]:
 def _plain(value: Any) -> Any:
     """Return what json can write of a value, one level deep: named tuples are written as arrays already."""
     if dataclasses.is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in dataclasses.fields(value)}
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value)} has no form in JSON")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise ValueError("a key is there twice")
-    return found
+    return members
 
 
 def _no_number(name: str) -> None:
@@ -134,8 +134,8 @@ def _list(items: FieldReader) -> FieldReader:
         _all(list, values, where)
         if len(values) == 1:
             return [tuple(items(values[0], where))]
-        found = iter(items([*chain.from_iterable(values)], where))
-        return [tuple(islice(found, length)) for length in map(len, values)]
+        flat_items = iter(items([*chain.from_iterable(values)], where))
+        return [tuple(islice(flat_items, length)) for length in map(len, values)]
 
     return read
 
@@ -143,8 +143,8 @@ def _list(items: FieldReader) -> FieldReader:
 def _mapping(items: FieldReader) -> FieldReader:
     def read(values: list[Any], where: str) -> list[Any]:
         _all(dict, values, where)
-        found = iter(items([each for value in values for each in value.values()], where))
-        return [dict(zip(value, islice(found, len(value)), strict=True)) for value in values]
+        flat_items = iter(items([member for value in values for member in value.values()], where))
+        return [dict(zip(value, islice(flat_items, len(value)), strict=True)) for value in values]
 
     return read
 
@@ -152,7 +152,9 @@ def _mapping(items: FieldReader) -> FieldReader:
 def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldReader:
     hints = get_type_hints(kind)
     readers = {name: _reader(hint) for name, hint in hints.items() if name not in made}
-    added = {each.name: each for each in dataclasses.fields(kind) if ADDED.items() <= each.metadata.items()}
+    added = {
+        field.name: field for field in dataclasses.fields(kind) if ADDED.items() <= field.metadata.items()
+    }
 
     def read(values: list[Any], where: str) -> list[Any]:
         _all(dict, values, where)
@@ -166,8 +168,8 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
                 continue
             column = readers[name]([value[name] for value in values if name in value], f"{where}.{name}")
             if len(column) < len(values):
-                there = iter(column)
-                column = [next(there) if name in value else default(added[name]) for value in values]
+                present = iter(column)
+                column = [next(present) if name in value else default(added[name]) for value in values]
             columns.append(column)
         return [*map(kind, *columns)]
 
@@ -185,8 +187,8 @@ def _object_or_null(kind: Any, null: Any) -> FieldReader:
     items = _object(kind)
 
     def read(values: list[Any], where: str) -> list[Any]:
-        found = iter(items([value for value in values if value is not None], where))
-        return [None if value is None else next(found) for value in values]
+        objects = iter(items([value for value in values if value is not None], where))
+        return [None if value is None else next(objects) for value in values]
 
     return read
 
@@ -194,9 +196,11 @@ def _object_or_null(kind: Any, null: Any) -> FieldReader:
 def _table(row: Any) -> FieldReader:
     hints = get_type_hints(row)
     columns = [(name, _types(hint)) for name, hint in hints.items()]
-    texts = [at for at, hint in enumerate(hints.values()) if hint is str]
+    texts = [index for index, hint in enumerate(hints.values()) if hint is str]
     words = {
-        at: {str(word): word for word in hint} for at, hint in enumerate(hints.values()) if _is_enum(hint)
+        index: {str(word): word for word in hint}
+        for index, hint in enumerate(hints.values())
+        if _is_enum(hint)
     }
 
     def read(values: list[Any], where: str) -> list[Any]:
@@ -208,13 +212,13 @@ def _table(row: Any) -> FieldReader:
         for (name, allowed), column in zip(columns, cells, strict=True):
             if not set(map(type, column)) <= allowed:
                 raise Unreadable(f"{where} has a {name} of the wrong type")
-        for at in texts:
-            if 2 * len(same := dict(zip(cells[at], cells[at], strict=True))) <= len(values):
-                cells[at] = tuple(map(same.__getitem__, cells[at]))  # one object for all that are equal
-        for at, known in words.items():
-            if strange := set(cells[at]) - known.keys():
-                raise Unreadable(f"{where}: there is no {columns[at][0]} {min(strange)!r}")
-            cells[at] = tuple(map(known.__getitem__, cells[at]))
+        for index in texts:
+            if 2 * len(same := dict(zip(cells[index], cells[index], strict=True))) <= len(values):
+                cells[index] = tuple(map(same.__getitem__, cells[index]))  # one object for all that are equal
+        for index, word_by_text in words.items():
+            if strange := set(cells[index]) - word_by_text.keys():
+                raise Unreadable(f"{where}: there is no {columns[index][0]} {min(strange)!r}")
+            cells[index] = tuple(map(word_by_text.__getitem__, cells[index]))
         return [*map(row._make, zip(*cells, strict=True))]
 
     return read

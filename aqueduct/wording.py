@@ -41,7 +41,9 @@ def shown(name: object) -> str:
     What can't be printed is as Python writes it, `\\n` or `\\x1b`; bytes that are no letters, too; a
     backslash is two.
     """
-    return "".join(each if each.isprintable() and each != "\\" else _escaped(each) for each in str(name))
+    return "".join(
+        letter if letter.isprintable() and letter != "\\" else _escaped(letter) for letter in str(name)
+    )
 
 
 def printable(text: str) -> str:
@@ -49,7 +51,9 @@ def printable(text: str) -> str:
     text = text.replace("\r\n", "\n")
     if text.replace("\n", "").replace("\t", "").isprintable():
         return text
-    return "".join(each if each.isprintable() or each in "\n\t" else _escaped(each) for each in text)
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else _escaped(letter) for letter in text
+    )
 
 
 def _escaped(letter: str) -> str:

@@ -30,7 +30,7 @@ def snapshot(
     catalog: Catalog,
     chain: Chain,
     order: BackupOrder,
-    found: Surveyed,
+    surveyed: Surveyed,
     added: Added,
     *,
     run: str,
@@ -50,7 +50,7 @@ def snapshot(
         created=now(),
         started=started,
         ended=now(),
-        cluster=found.cluster,
+        cluster=surveyed.cluster,
         version=version("aqueduct"),
         options=order.options,
         starts=added.starts,
@@ -58,12 +58,12 @@ def snapshot(
         topics=added.topics,
         segments=with_expiry(added.segments, rules.days, started) if rules else added.segments,
         gaps=added.gaps,
-        groups=found.groups,
-        share_groups=found.share_groups,
-        acls=found.acls,
-        quotas=found.quotas,
-        open_transactions=found.open_transactions,
-        groups_ahead=found.groups_ahead,
+        groups=surveyed.groups,
+        share_groups=surveyed.share_groups,
+        acls=surveyed.acls,
+        quotas=surveyed.quotas,
+        open_transactions=surveyed.open_transactions,
+        groups_ahead=surveyed.groups_ahead,
         epochs=added.epochs,
         generation_ends=added.generation_ends,
         lifecycle=rules.days if rules else {},
@@ -88,19 +88,23 @@ def position(end: End, store_id: str, manifest: Manifest, parent: Manifest | Non
     active = {(topic.name, active_instance(topic).number) for topic in manifest.topics}
     positions = {
         TopicPartition(topic, partition): (offset, f"snapshot {manifest.number}")
-        for (topic, instance), at in manifest.positions.items()
+        for (topic, instance), offsets in manifest.positions.items()
         if (topic, instance) in active
-        for partition, offset in enumerate(at)
+        for partition, offset in enumerate(offsets)
         if offset != NOT_READ
     }
     try:
         with connect(end, CLIENT) as client:
-            there = client.topics({topic for topic, _ in positions})
-            wanted = {tp: at for tp, at in positions.items() if tp.topic in there}
+            existing = client.topics({topic for topic, _ in positions})
+            commits = {tp: commit for tp, commit in positions.items() if tp.topic in existing}
             if parent and parent.created // DAY == manifest.created // DAY:
-                known = groups.committed(client, [group])[group]
-                wanted = {tp: at for tp, at in wanted.items() if tp not in known or known[tp][0] != at[0]}
-            groups.commit(client, group, wanted)
+                committed = groups.committed(client, [group])[group]
+                commits = {
+                    tp: commit
+                    for tp, commit in commits.items()
+                    if tp not in committed or committed[tp][0] != commit[0]
+                }
+            groups.commit(client, group, commits)
     except (Failed, KafkaError) as error:
         failed = Skipped.because_of(f"group {group}", error)
         return (replace(failed, why=f"the position could not be committed: {failed.why}"),)

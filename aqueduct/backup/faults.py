@@ -29,13 +29,13 @@ def contradiction(segment: Segment, index: Index, batches: Index) -> str | None:
     if len(index) != len(batches):
         return f"batches: {len(batches)} in it, {len(index)} in its index"
     for field in fields(Index):
-        told, found = getattr(index, field.name), getattr(batches, field.name)
-        if different := np.flatnonzero(told != found).tolist():
-            at = different[0]
-            return f"{field.name} of batch {at}: {found[at]} in it, {told[at]} in its index"
+        indexed, actual = getattr(index, field.name), getattr(batches, field.name)
+        if different := np.flatnonzero(indexed != actual).tolist():
+            number = different[0]
+            return f"{field.name} of batch {number}: {actual[number]} in it, {indexed[number]} in its index"
     for name, is_so in _facts(batches).items():
-        if (said := getattr(segment, name)) != is_so:
-            return f"{name}: {is_so} in it, {said} in the manifest"
+        if (stated := getattr(segment, name)) != is_so:
+            return f"{name}: {is_so} in it, {stated} in the manifest"
     if np.any(batches.base_offset[1:] <= batches.last_offset[:-1]):
         return "its offsets do not ascend from batch to batch"
     if batches.base_offset[0] < segment.start or batches.last_offset[-1] >= segment.stop:
@@ -82,11 +82,11 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
         yield f"{shown[name]:<{width}}  {{:>13,}}  {{:>17,}}  {{:>17,}}".format(*_sums(of_topic[name]))
     for gaps in snapshot.gaps.values():
         for gap in gaps:
-            what = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"
-            why = "they were deleted before they were read"
+            missing = f"offsets {gap.start} to {gap.stop - 1} are not in the backup"
+            reason = "they were deleted before they were read"
             if gap.expired is not None:
-                why = f"they have expired, by {moments.text(gap.expired)} (lifecycle rule)"
-            yield f"{gap.stored_partition}: {what}: {why}."
+                reason = f"they have expired, by {moments.text(gap.expired)} (lifecycle rule)"
+            yield f"{gap.stored_partition}: {missing}: {reason}."
     for fault in faults:
         segment = fault.segment
         covered = f"offsets {segment.start} to {segment.stop - 1}"
@@ -111,9 +111,9 @@ def _lines(snapshot: Snapshot, faults: Sequence[Fault], seconds: float) -> Itera
 def _sums(segments: Sequence[Segment]) -> tuple[int, int, int]:
     """Return records, bytes unpacked and stored."""
     return (
-        sum(each.records for each in segments),
-        sum(each.unpacked_bytes for each in segments),
-        sum(each.stored_bytes + each.index_bytes for each in segments),
+        sum(segment.records for segment in segments),
+        sum(segment.unpacked_bytes for segment in segments),
+        sum(segment.stored_bytes + segment.index_bytes for segment in segments),
     )
 
 
@@ -126,8 +126,8 @@ def report(snapshot: Snapshot, faults: Sequence[Fault]) -> dict[str, Any]:
                 **partition._asdict(),
                 "from": segments[0].start,
                 "to": segments[-1].stop,
-                "records": sum(each.records for each in segments),
-                "bytes": sum(each.unpacked_bytes for each in segments),
+                "records": sum(segment.records for segment in segments),
+                "bytes": sum(segment.unpacked_bytes for segment in segments),
             }
             for partition, segments in snapshot.segments.items()
         ],

@@ -21,15 +21,15 @@ class BackupFigures:
     stored_bytes: int = 0
     last: BackupOutcome | None = None
 
-    def add(self, done: BackupOutcome | None) -> None:
+    def add(self, outcome: BackupOutcome | None) -> None:
         """Count a round; None: it failed."""
         self.rounds += 1
-        if done is None:
+        if outcome is None:
             self.failed += 1
             return
-        self.records += sum(segment.records for segment in done.manifest.segments)
-        self.stored_bytes += done.stored_bytes
-        self.last = done
+        self.records += sum(segment.records for segment in outcome.manifest.segments)
+        self.stored_bytes += outcome.stored_bytes
+        self.last = outcome
 
     def all(self) -> Iterator[Metric]:
         """Yield every metric; those of a snapshot are unknown before the first one."""

@@ -109,8 +109,8 @@ def plan(
             due = False
             unchanged.append(source.name)
         topic = topics[source.name] = _topic(before, source, now, generations.keep, due=due)
-        live = {each.number for each in topic.instances}
-        for number in {each.number for each in before.instances} - live if before else ():
+        live = {instance.number for instance in topic.instances}
+        for number in {instance.number for instance in before.instances} - live if before else ():
             del starts[source.name, number], positions[source.name, number]
             epochs.pop((source.name, number), None)
         active = active_instance(topic)
@@ -121,23 +121,23 @@ def plan(
         if former := positions.get(key):
             added = [0] * (source.partitions - len(former))
             begun, reached = [*starts[key], *added], [*former, *added]
-        known = dict(enumerate(epochs.get(key, ())))
+        leader_epochs = dict(enumerate(epochs.get(key, ())))
         for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
             partition = StoredPartition(source.name, active.number, number)
             if reached[number] == NOT_READ:
                 begun[number] = reached[number] = start
             position = reached[number]
-            if why := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
-                left_out.append(Skipped(f"{source.name}-{number}", why))
+            if reason := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
+                left_out.append(Skipped(f"{source.name}-{number}", reason))
                 continue
-            known[number] = source.epochs[number]
+            leader_epochs[number] = source.epochs[number]
             if start > position:
                 gaps.append(Gap(*partition, position, start))
                 reached[number] = position = start
             if end > position:
                 readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
         starts[key], positions[key] = tuple(begun), tuple(reached)
-        epochs[key] = tuple(known.get(number, NO_EPOCH) for number in range(source.partitions))
+        epochs[key] = tuple(leader_epochs.get(number, NO_EPOCH) for number in range(source.partitions))
     return BackupPlan(
         *(parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)),
         unchanged=tuple(unchanged),
@@ -149,9 +149,9 @@ def _cut(position: int, end: int, epoch_end: int) -> str:
     if end < position:
         return f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
     if epoch_end < position:
-        at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
+        where = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was cut {at}, before {position}, up to which it was backed up, and has grown again: "
+            f"its log was cut {where}, before {position}, up to which it was backed up, and has grown again: "
             "the backup has records there that the topic lost (an unclean election, or a disk that lost its "
             "end). To go on with the topic as it is now, back it up into another store"
         )
@@ -163,14 +163,14 @@ def epochs_to_ask(parent: Manifest | None, ids: Mapping[str, str]) -> dict[Topic
 
     `ids`: of the topics as they are now, by name.
     """
-    found: dict[TopicPartition, int] = {}
+    epochs: dict[TopicPartition, int] = {}
     for topic in parent.topics if parent else ():
         active = active_instance(topic)
         if parent and ids.get(topic.name) == active.topic_id:
             of_topic = parent.epochs.get((topic.name, active.number), ())
-            known = {number: epoch for number, epoch in enumerate(of_topic) if epoch != NO_EPOCH}
-            found |= {TopicPartition(topic.name, number): epoch for number, epoch in known.items()}
-    return found
+            known_epochs = {number: epoch for number, epoch in enumerate(of_topic) if epoch != NO_EPOCH}
+            epochs |= {TopicPartition(topic.name, number): epoch for number, epoch in known_epochs.items()}
+    return epochs
 
 
 def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[PlannedReading, ...]]:
@@ -178,23 +178,23 @@ def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[Plann
 
     A large partition goes to several tasks, many small ones to one.
     """
-    found: list[list[PlannedReading]] = []
+    tasks: list[list[PlannedReading]] = []
     room = 0
     for whole in readings:
         start = whole.start
         while start < whole.stop:
             # A task for a few offsets, or another one for a partition's last few, costs more than it spares.
-            if not found or room < min(at_most // 2, whole.stop - start):
-                found.append([])
+            if not tasks or room < min(at_most // 2, whole.stop - start):
+                tasks.append([])
                 room = at_most
             rest = whole.stop - start
             stop = whole.stop if rest <= room + at_most // 2 else start + room
-            found[-1].append(
+            tasks[-1].append(
                 PlannedReading(whole.stored_partition, start, stop, whole.topic_id, whole.generation)
             )
             room -= stop - start
             start = stop
-    return [tuple(share) for share in found]
+    return [tuple(share) for share in tasks]
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
     Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
     all, as long as there is one before it.
     """
-    topics, positions = dict(todo.topics), {key: list(at) for key, at in todo.positions.items()}
+    topics, positions = dict(todo.topics), {key: list(offsets) for key, offsets in todo.positions.items()}
     for result in results:  # each partition's in the order of offsets
         topic, instance, partition = result.reading.stored_partition
         if positions[topic, instance][partition] == result.reading.start:
@@ -226,21 +226,21 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
         if todo.parent and stored.topic in before and stored[:2] not in todo.parent.positions:
             former = topics[stored.topic] = before[stored.topic]
             positions.pop(stored[:2], None)
-            of_topic = {(stored.topic, each.number) for each in former.instances}
+            of_topic = {(stored.topic, instance.number) for instance in former.instances}
             positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
-    kept = {key: tuple(at) for key, at in positions.items()}
+    kept = {key: tuple(offsets) for key, offsets in positions.items()}
     starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}
     epochs = {**(todo.parent.epochs if todo.parent else {}), **todo.epochs}
     pieces = [(result.segments, result.gaps) for result in results]
-    segments = (each for found, _ in pieces for each in found)
-    gaps = (*todo.gaps, *(each for _, found in pieces for each in found))
+    segments = (segment for written, _ in pieces for segment in written)
+    gaps = (*todo.gaps, *(gap for _, lost in pieces for gap in lost))
     return Added(
         tuple(topics.values()),
         {key: starts[key] for key in kept},
         kept,
         {key: epochs[key] for key in kept if key in epochs},
-        tuple(each for each in segments if _covered(each, kept)),
-        tuple(each for each in gaps if _covered(each, kept)),
+        tuple(segment for segment in segments if _covered(segment, kept)),
+        tuple(gap for gap in gaps if _covered(gap, kept)),
         _generation_ends(todo.parent, topics.values(), kept),
     )
 
@@ -249,20 +249,22 @@ def _generation_ends(
     parent: Manifest | None, topics: Iterable[StoredTopic], positions: SnapshotPositions
 ) -> SnapshotPositions:
     """Return where each generation ended when it was made: of those that this run made, where it ends now."""
-    known = parent.generation_ends if parent else {}
-    there = parent.positions if parent else {}
-    keys = [(topic.name, each.number) for topic in topics if topic.compacted for each in topic.instances]
-    new = {key: positions[key] for key in keys if key not in there and key in positions}
-    return {key: known[key] for key in keys if key in known and key in positions} | new
+    former_ends = parent.generation_ends if parent else {}
+    former_positions = parent.positions if parent else {}
+    keys = [
+        (topic.name, instance.number) for topic in topics if topic.compacted for instance in topic.instances
+    ]
+    new = {key: positions[key] for key in keys if key not in former_positions and key in positions}
+    return {key: former_ends[key] for key in keys if key in former_ends and key in positions} | new
 
 
 def _covered(piece: Segment | Gap, positions: SnapshotPositions) -> bool:
-    at = positions.get((piece.topic, piece.instance))
-    return at is not None and piece.stop <= at[piece.partition]
+    offsets = positions.get((piece.topic, piece.instance))
+    return offsets is not None and piece.stop <= offsets[piece.partition]
 
 
 def active_instance(topic: StoredTopic) -> Instance:
-    return next(each for each in topic.instances if each.state is InstanceState.ACTIVATE)
+    return next(instance for instance in topic.instances if instance.state is InstanceState.ACTIVATE)
 
 
 def _due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
@@ -287,12 +289,12 @@ def _topic(former: StoredTopic | None, source: Source, now: int, keep: int, *, d
             instances = former.instances
         else:
             # A former generation is a copy of what the next one holds; a topic that is gone is not.
-            copies = [each for each in former.instances if each.topic_id == source.topic_id]
+            copies = [instance for instance in former.instances if instance.topic_id == source.topic_id]
             gone = copies[: max(0, len(copies) + 1 - keep)]
-            kept = (each for each in former.instances if each not in gone)
-            instances = tuple(each._replace(state=InstanceState.PASSIVATE) for each in kept)
-    if not any(each.state is InstanceState.ACTIVATE for each in instances):
-        number = max((each.number for each in former.instances), default=0) + 1 if former else 1
+            kept = (instance for instance in former.instances if instance not in gone)
+            instances = tuple(instance._replace(state=InstanceState.PASSIVATE) for instance in kept)
+    if not any(instance.state is InstanceState.ACTIVATE for instance in instances):
+        number = max((instance.number for instance in former.instances), default=0) + 1 if former else 1
         instances += (Instance(number, source.topic_id, InstanceState.ACTIVATE, now),)
     return StoredTopic(
         name=source.name,

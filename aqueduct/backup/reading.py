@@ -53,7 +53,7 @@ def read_all(
 ) -> list[ReadingResult]:
     """Read in as many tasks as keep all workers busy to the end."""
     total = sum(map(len, readings))
-    work = sampling.reading(Verb.BACKUP, order.end, [_range(each) for each in readings], workers)
+    work = sampling.reading(Verb.BACKUP, order.end, [_range(reading) for reading in readings], workers)
     at_once = workers.many(work) or THREADS
     least, most = TASK_OFFSETS
     at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
@@ -97,9 +97,9 @@ def _away(end: End) -> str:
         return str(error)
 
 
-def _left_out(reading: PlannedReading, reached: int, why: str) -> ReadingResult:
-    place = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
-    skipped = Skipped(f"{place} from offset {reached} on", why.rstrip("."))
+def _left_out(reading: PlannedReading, reached: int, reason: str) -> ReadingResult:
+    partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
+    skipped = Skipped(f"{partition} from offset {reached} on", reason.rstrip("."))
     return ReadingResult(reading, reached, (), (), (skipped,))
 
 
@@ -127,9 +127,9 @@ def _read(
     gaps: list[Gap] = []
     left_out: list[Skipped] = []
     reached = reading.start
-    wanted = _range(reading)
-    partition = wanted.topic_partition
-    pieces = fetch.read(client, wanted, topic_id=UUID(reading.topic_id))
+    offset_range = _range(reading)
+    partition = offset_range.topic_partition
+    pieces = fetch.read(client, offset_range, topic_id=UUID(reading.topic_id))
     while True:
         try:
             piece = next(pieces, None)

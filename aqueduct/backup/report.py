@@ -33,18 +33,18 @@ def _lines(manifest: Manifest, stored_bytes: int, left_out: LeftOut, seconds: fl
     for name, (records, unpacked, stored) in sorted(by_topic.items()):
         yield f"{shown[name]:<{width}}  {records:>12,}  {unpacked:>14,}  {stored:>14,}"
     for topic in manifest.topics:
-        new = [each for each in topic.instances if each.started == manifest.started]
+        new = [instance for instance in topic.instances if instance.started == manifest.started]
         if topic.compacted and new:
             yield f"{topic.name}: generation g{new[0].number} is complete and {InstanceState.ACTIVATE}."
     for gap in manifest.gaps:
-        what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were read"
-        yield f"{gap.topic}-{gap.partition}: {what}; keep records longer, or back up more often."
+        clause = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were read"
+        yield f"{gap.topic}-{gap.partition}: {clause}; keep records longer, or back up more often."
     for open_ in manifest.open_transactions:
-        what = f"a transaction is open, so it is backed up to {open_.last_stable_offset}"
-        yield f"{open_.topic}-{open_.partition}: {what} of {open_.end_offset}."
+        clause = f"a transaction is open, so it is backed up to {open_.last_stable_offset}"
+        yield f"{open_.topic}-{open_.partition}: {clause} of {open_.end_offset}."
     for ahead in manifest.groups_ahead:
-        what = f"stands at {ahead.offset} of {ahead.topic}-{ahead.partition}"
-        yield f"group {ahead.group} {what}, beyond the last stable offset {ahead.last_stable_offset}."
+        clause = f"stands at {ahead.offset} of {ahead.topic}-{ahead.partition}"
+        yield f"group {ahead.group} {clause}, beyond the last stable offset {ahead.last_stable_offset}."
     for skipped in left_out:
         yield f"Skipped: {skipped}."
     records, unpacked = (sum(sums[i] for sums in by_topic.values()) for i in (0, 1))
@@ -88,33 +88,33 @@ def report(manifest: Manifest, left_out: LeftOut, unchanged: Sequence[str] = ())
         "snapshot": manifest.number,
         "partitions": [
             {
-                "topic": each.topic,
-                "instance": each.instance,
-                "partition": each.partition,
-                "from": each.start,
-                "to": each.stop,
-                "records": each.records,
-                "bytes": each.unpacked_bytes,
+                "topic": segment.topic,
+                "instance": segment.instance,
+                "partition": segment.partition,
+                "from": segment.start,
+                "to": segment.stop,
+                "records": segment.records,
+                "bytes": segment.unpacked_bytes,
             }
-            for each in manifest.segments
+            for segment in manifest.segments
         ],
         "gaps": [
-            {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
-            for each in manifest.gaps
+            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+            for gap in manifest.gaps
         ],
         "groups": [
             {
                 "group": group.group,
-                "topic": each.topic,
-                "partition": each.partition,
-                "old": each.offset,
+                "topic": position.topic,
+                "partition": position.partition,
+                "old": position.offset,
                 "new": None,
                 **({"type": "share"} if group in manifest.share_groups else {}),
             }
             for group in manifest.every_group
-            for each in group.offsets
+            for position in group.offsets
         ],
-        "open_transactions": [each._asdict() for each in manifest.open_transactions],
-        "groups_ahead": [each._asdict() for each in manifest.groups_ahead],
+        "open_transactions": [transaction._asdict() for transaction in manifest.open_transactions],
+        "groups_ahead": [ahead._asdict() for ahead in manifest.groups_ahead],
         "left_out": left_out_entries(left_out),
     }

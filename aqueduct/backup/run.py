@@ -70,16 +70,16 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
             f"{parent.manifest.number} or before, and this run does not say so: give it --lifecycle-days as "
             "before; 0 removes the rules."
         )
-    found = survey.look(order, parent.manifest)
-    if parent.manifest and parent.manifest.cluster != found.cluster and not order.other_cluster:
+    state = survey.look(order, parent.manifest)
+    if parent.manifest and parent.manifest.cluster != state.cluster and not order.other_cluster:
         raise Refused(
             f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "
-            f"{found.cluster}. If it was recreated, restore it first; if it is to follow the other in this "
+            f"{state.cluster}. If it was recreated, restore it first; if it is to follow the other in this "
             "store, back it up once with --other-cluster."
         )
     started = commit.now()
-    wanted = Generations(int(order.generation_hours * 3_600_000), order.generations)
-    todo = plan(parent.manifest, found.sources, now=started, generations=wanted)
+    generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
+    todo = plan(parent.manifest, state.sources, now=started, generations=generations)
     rules = put = None
     if bucket and order.lifecycle:
         former = parent.manifest.lifecycle if parent.manifest else {}
@@ -98,18 +98,20 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     _say(f"Reading {count(sum(map(len, readings)), 'offset')} of {count(len(readings), 'partition')}.")
     with lending(key):
         results = reading.read_all(order, readings, run, workers)
-    left_out = found.left_out + todo.left_out + tuple(each for result in results for each in result.left_out)
+    left_out = (
+        state.left_out + todo.left_out + tuple(skipped for result in results for skipped in result.left_out)
+    )
     if readings and all(result.nothing for result in results):
         raise Failed(f"Nothing could be read: {left_out[-1].why}")
     added = settle(todo, results)
-    hosts = [each.public for each in order.private_keys[:1]]
+    hosts = [receiver.public for receiver in order.private_keys[:1]]
     encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None
     revise = None
     if rules and rules.changed and parent.manifest:
         written = parent.manifest.created
         revise = partial(expiry.revised, rules=rules, objects=objects, written=written)
     increment = commit.snapshot(
-        *(catalog, parent.follow(), order, found, added),
+        *(catalog, parent.follow(), order, state, added),
         run=run,
         started=started,
         encrypting=encrypting,
@@ -120,7 +122,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     left_out += commit.position(order.end, catalog.id, increment, parent.manifest)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
     seconds = time.monotonic() - began
-    return BackupOutcome(increment, stored, left_out, seconds, rules, put, todo.unchanged, found.notes)
+    return BackupOutcome(increment, stored, left_out, seconds, rules, put, todo.unchanged, state.notes)
 
 
 def _say(progress: str) -> None:

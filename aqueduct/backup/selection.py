@@ -31,11 +31,11 @@ class TopicSelection:
     pattern: Pattern | None = None
     exclude: Pattern | None = None
 
-    def absent(self, there: Iterable[str]) -> list[str]:
+    def absent(self, topics: Iterable[str]) -> list[str]:
         """Return the names that don't exist."""
-        return sorted(set(self.names) - set(there) - {GROUPS_TOPIC})
+        return sorted(set(self.names) - set(topics) - {GROUPS_TOPIC})
 
-    def choose(self, there: Iterable[str], *, again: bool = False) -> list[str]:
+    def choose(self, topics: Iterable[str], *, again: bool = False) -> list[str]:
         """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen.
 
         `again`: some names may not exist any more.
@@ -45,18 +45,18 @@ class TopicSelection:
                 "topic-reserved",
                 f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out.",
             )
-        known = set(there)
+        existing = set(topics)
         named = set(self.names) - {GROUPS_TOPIC}
-        absent = self.absent(known)
-        if absent and not (again and named & known):
+        absent = self.absent(existing)
+        if absent and not (again and named & existing):
             raise NoMatch(
                 "topic-unknown",
                 f"There is no topic {some(absent)} that this client may describe; see --topics.",
             )
         if self.pattern is None:
-            chosen = sorted(named & known)
+            chosen = sorted(named & existing)
         else:
-            chosen = sorted(name for name in known if matches(self.pattern, name))
+            chosen = sorted(name for name in existing if matches(self.pattern, name))
             if not chosen:
                 raise NoMatch(
                     "pattern-matches-nothing",
@@ -70,12 +70,12 @@ class TopicSelection:
             )
         return left
 
-    def idle_exclusion(self, there: Collection[str]) -> str:
+    def idle_exclusion(self, topics: Collection[str]) -> str:
         """Return a sentence if the pattern of excluded topics matches none of these; else an empty one."""
-        if self.exclude is None or any(map(self.exclude.fullmatch, there)):
+        if self.exclude is None or any(map(self.exclude.fullmatch, topics)):
             return ""
-        said = f"--exclude-topics-pattern {self.exclude.pattern} matches no topic, so it excludes nothing."
-        return labelled("pattern-matches-nothing", said)
+        message = f"--exclude-topics-pattern {self.exclude.pattern} matches no topic, so it excludes nothing."
+        return labelled("pattern-matches-nothing", message)
 
 
 @dataclass(frozen=True)
@@ -90,15 +90,15 @@ class GroupSelection:
         pattern = self.pattern.pattern if self.pattern else ""
         return f"There is no group whose whole name matches {pattern}."
 
-    def absent(self, there: Iterable[str]) -> list[str]:
+    def absent(self, groups: Iterable[str]) -> list[str]:
         """Return the excluded groups that don't exist."""
-        return sorted(set(self.exclude) - set(there))
+        return sorted(set(self.exclude) - set(groups))
 
-    def choose(self, there: Iterable[str], *, again: bool = False) -> list[str]:
+    def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:
         """Choose groups; Refused if groups were asked for and none exists, unless `again`."""
         chosen = [
             name
-            for name in sorted(there)
+            for name in sorted(groups)
             if not name.startswith(OWN_GROUPS)
             and name not in self.exclude
             and (self.pattern is None or self.pattern.fullmatch(name))

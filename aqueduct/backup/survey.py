@@ -57,26 +57,28 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
         policies = setting(client, chosen, "cleanup.policy")
         acls, quotas, left_out = _rights(client)
         unlisted = _unlisted(client)
-        known = groups.list_groups(client)
-        wanted = order.groups.choose(known, again=order.again)
-        left_out += gone(order, topics, wanted)
-        of_type = _by_type(known, wanted)
+        listed = groups.list_groups(client)
+        chosen_groups = order.groups.choose(listed, again=order.again)
+        left_out += gone(order, topics, chosen_groups)
+        of_type = _by_type(listed, chosen_groups)
         unanswered: dict[str, KafkaError] = {}
         shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()), unanswered)
         of_others = [name for names in of_type.values() for name in names]
         committed = groups.committed(client, of_others, unanswered)
         notes = [order.topics.idle_exclusion(topics)]
-        if absent := order.groups.absent(known):
-            said = f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
-            notes.append(labelled("group-unknown", said))
+        if absent := order.groups.absent(listed):
+            message = (
+                f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
+            )
+            notes.append(labelled("group-unknown", message))
         of_topic = {name: topics[name].topic_partitions for name in chosen}
         partitions = [partition for mine in of_topic.values() for partition in mine]
         ends = offsets.ends(client, partitions, "read_uncommitted")
-        told = offsets.stable_ends(client, partitions)
-        stable = {partition: end.offset for partition, end in told.items()}
+        stable_ends = offsets.stable_ends(client, partitions)
+        stable = {partition: end.offset for partition, end in stable_ends.items()}
         before = epochs_to_ask(parent, {name: str(topics[name].id) for name in chosen})
-        there = {each: epoch for each, epoch in before.items() if each in told}
-        epoch_ends = offsets.ends_of_epochs(client, there)
+        epochs = {partition: epoch for partition, epoch in before.items() if partition in stable_ends}
+        epoch_ends = offsets.ends_of_epochs(client, epochs)
         starts = offsets.log_starts(client, partitions)
         cluster = cluster_id(client)
     sources = []
@@ -86,21 +88,25 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
                 name=name,
                 topic_id=str(topics[name].id),
                 # Of its partitions the least: more than that none can promise.
-                replication_factor=min(len(each.replicas) for each in topics[name].partitions),
+                replication_factor=min(len(partition.replicas) for partition in topics[name].partitions),
                 compacted="compact" in policies[name].split(","),
                 settings=settings[name],
                 starts=tuple(starts[partition] for partition in mine),
                 # What was deleted after the end was read isn't a record of this run.
                 ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
-                epochs=tuple(told[partition].epoch for partition in mine),
-                epoch_ends={each.partition: epoch_ends[each] for each in mine if each in epoch_ends},
+                epochs=tuple(stable_ends[partition].epoch for partition in mine),
+                epoch_ends={
+                    partition.partition: epoch_ends[partition]
+                    for partition in mine
+                    if partition in epoch_ends
+                },
             )
         )
     return Surveyed(
         cluster=cluster,
         sources=tuple(sources),
-        groups=_stored(known, committed),
-        share_groups=_stored(known, shared),
+        groups=_stored(listed, committed),
+        share_groups=_stored(listed, shared),
         acls=acls,
         quotas=quotas,
         open_transactions=tuple(
@@ -121,36 +127,36 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
 
 def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:
     """List what the order names and the cluster has no more. A first run is refused instead."""
-    why = "the cluster has no such topic any more; what was backed up of it stays"
-    found = [Skipped(f"topic {name}", why, "topic-unknown") for name in order.topics.absent(topics)]
+    reason = "the cluster has no such topic any more; what was backed up of it stays"
+    skipped = [Skipped(f"topic {name}", reason, "topic-unknown") for name in order.topics.absent(topics)]
     if order.groups.pattern and not chosen_groups:
-        found.append(Skipped("groups", order.groups.no_match.rstrip("."), "pattern-matches-nothing"))
-    return tuple(found)
+        skipped.append(Skipped("groups", order.groups.no_match.rstrip("."), "pattern-matches-nothing"))
+    return tuple(skipped)
 
 
-def _by_type(known: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[str, list[str]]:
+def _by_type(listed: Mapping[str, ConsumerGroup], names: Iterable[str]) -> dict[str, list[str]]:
     """Return the groups by their type."""
-    found: dict[str, list[str]] = {}
+    by_type: dict[str, list[str]] = {}
     for name in names:
-        found.setdefault(known[name].protocol, []).append(name)
-    return found
+        by_type.setdefault(listed[name].protocol, []).append(name)
+    return by_type
 
 
 def _unlisted(client: Client) -> LeftOut:
     """List the groups that no broker lists, by the partitions of `__consumer_offsets` that have no leader."""
     try:
-        found = groups.unlisted(client)
+        leaderless = groups.unlisted(client)
     except TopicAuthorizationFailedError:
-        why = f"the client may not describe {GROUPS}, so it does not see whether brokers list all groups"
-        return (Skipped("groups without a coordinator", why, "groups-unlisted"),)
+        reason = f"the client may not describe {GROUPS}, so it does not see whether brokers list all groups"
+        return (Skipped("groups without a coordinator", reason, "groups-unlisted"),)
     return tuple(
         Skipped(
-            f"groups of {each}",
+            f"groups of {partition}",
             "it has no leader, so no broker lists them. Start its brokers (`aqueduct doctor cluster` lists "
             "them), and back up again",
             "groups-unlisted",
         )
-        for each in found
+        for partition in leaderless
     )
 
 
@@ -172,13 +178,18 @@ def _share_positions(
     described = share_groups.start_offsets(client, names, unanswered)
     left_out: LeftOut = ()
     try:
-        found = share_groups.positions(client, described)
+        positions = share_groups.positions(client, described)
     except share_groups.StateUnreadable as error:
-        why = f"{error}; after a restore their consumers receive again what they had acknowledged since"
-        what = f"acknowledgements of {count(len(names), 'share group')}"
-        left_out = (Skipped(what, why, "share-group-state-unreadable"),)
-        found = {name: {at: each.start for at, each in of.items()} for name, of in described.items()}
-    return {name: {at: (offset, "") for at, offset in of.items()} for name, of in found.items()}, left_out
+        reason = f"{error}; after a restore their consumers receive again what they had acknowledged since"
+        subject = f"acknowledgements of {count(len(names), 'share group')}"
+        left_out = (Skipped(subject, reason, "share-group-state-unreadable"),)
+        positions = {
+            name: {partition: share.start for partition, share in of.items()}
+            for name, of in described.items()
+        }
+    return {
+        name: {partition: (offset, "") for partition, offset in of.items()} for name, of in positions.items()
+    }, left_out
 
 
 def _unknown(of_type: Mapping[str, Sequence[str]], committed: Mapping[str, CommittedOffsets]) -> LeftOut:
@@ -197,12 +208,12 @@ def _unknown(of_type: Mapping[str, Sequence[str]], committed: Mapping[str, Commi
 
 
 def _stored(
-    known: Mapping[str, ConsumerGroup], positions: Mapping[str, CommittedOffsets]
+    listed: Mapping[str, ConsumerGroup], positions: Mapping[str, CommittedOffsets]
 ) -> tuple[StoredGroup, ...]:
     return tuple(
         StoredGroup(
             name,
-            known[name].protocol,
+            listed[name].protocol,
             tuple(GroupOffset(*partition, *offset) for partition, offset in sorted(of_group.items())),
         )
         for name, of_group in positions.items()

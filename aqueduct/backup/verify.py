@@ -72,14 +72,14 @@ def verify(
         segments.lend(keys, every, store)
     except Locked as error:
         unopened = str(error)
-    found = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
-    if found:
+    faults = verify_segments(store, every, workers, whole=True, bytes_per_second=bytes_per_second)
+    if faults:
         still_there(objects, snapshot.manifest.number)
         # The store may have removed some meanwhile, whose time had come.
         snapshot = catalog.retained(snapshot)
-        there = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
-        found = [fault for fault in found if fault.segment in there]
-    return Verification(snapshot, tuple(found), time.monotonic() - began, unopened)
+        retained = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
+        faults = [fault for fault in faults if fault.segment in retained]
+    return Verification(snapshot, tuple(faults), time.monotonic() - began, unopened)
 
 
 def verify_segments(
@@ -95,11 +95,11 @@ def verify_segments(
     Missing objects, sizes and SHA-256; and if `whole`, also every batch's CRC, and whether manifest and
     index agree with the batches.
     """
-    there = [segment for segment in every if segment.records]  # others have no object
-    stored = sum(_size(segment) for segment in there)
-    print(f"Reading {count(len(there), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
-    parts = [*in_lists(there, SHARE_BYTES, _size, most=SHARE_SEGMENTS)]
-    size = sum(segment.unpacked_bytes for segment in there) if whole else stored
+    with_objects = [segment for segment in every if segment.records]  # others have no object
+    stored = sum(_size(segment) for segment in with_objects)
+    print(f"Reading {count(len(with_objects), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
+    parts = [*in_lists(with_objects, SHARE_BYTES, _size, most=SHARE_SEGMENTS)]
+    size = sum(segment.unpacked_bytes for segment in with_objects) if whole else stored
     work = Work(Verb.VERIFY, size, len(parts))
     rate = workers.per_task(bytes_per_second, work)
     tasks = [VerifyShare(store, tuple(some), whole, rate) for some in parts]
@@ -128,11 +128,11 @@ def check(share: VerifyShare) -> list[Fault]:
 
     small = [segment for segment in share.segments if _size(segment) <= SMALL_BYTES]
     with ThreadPoolExecutor(1 if share.bytes_per_second else READERS) as pool:
-        found = dict(zip(small, pool.map(faults, small), strict=True))
+        faults_by_segment = dict(zip(small, pool.map(faults, small), strict=True))
     return [
         fault
         for segment in share.segments
-        for fault in (found[segment] if segment in found else faults(segment))
+        for fault in (faults_by_segment[segment] if segment in faults_by_segment else faults(segment))
     ]
 
 
@@ -152,13 +152,13 @@ def _faults(objects: Objects, segment: Segment, *, whole: bool) -> Iterator[Faul
         yield _fault(objects, segment, segment.path, error)
     if not whole or index is None or stored is None:
         return
-    why: object
+    problem: object
     try:
-        why = contradiction(segment, index, _described(segment, stored, len(index) + 1))
+        problem = contradiction(segment, index, _described(segment, stored, len(index) + 1))
     except (Failed, ZstdError) as error:
-        why = error
-    if why:
-        reason = str(why).rstrip(".")
+        problem = error
+    if problem:
+        reason = str(problem).rstrip(".")
         yield Fault(segment, segment.path, f"{objects.url}/{segment.path} was written wrongly: {reason}.")
 
 

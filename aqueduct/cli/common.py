@@ -65,7 +65,9 @@ def kept(args: argparse.Namespace) -> "KeepPolicy | None":
     """Return what was given of add_keep's options; None if nothing was."""
     from aqueduct.prune.policy import KeepPolicy
 
-    policy = KeepPolicy(**{each.name: getattr(args, f"keep_{each.name}") or 0 for each in fields(KeepPolicy)})
+    policy = KeepPolicy(
+        **{field.name: getattr(args, f"keep_{field.name}") or 0 for field in fields(KeepPolicy)}
+    )
     return None if policy == KeepPolicy() else policy
 
 
@@ -166,10 +168,10 @@ def window(args: argparse.Namespace) -> "Window":
     from aqueduct.kafka.batches.cut import Window
 
     asked = {"first_time": args.from_time, "last_time": args.to_time}
-    found = {name: time for name, time in asked.items() if time is not None}
-    if len(found) == 2 and args.from_time > args.to_time:
+    given = {name: time for name, time in asked.items() if time is not None}
+    if len(given) == 2 and args.from_time > args.to_time:
         raise Refused("time-window-empty", "--from-time is later than --to-time: nothing is between them.")
-    return Window(**found)
+    return Window(**given)
 
 
 def add_at_least(parser: argparse.ArgumentParser) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OPTION = "--config"
 FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-PLAIN = {f"tag:yaml.org,2002:{each}" for each in ("str", "int", "float", "bool", "timestamp", "value", "seq")}
+PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "int", "float", "bool", "timestamp", "value", "seq")}
 CONTROL = re.compile("[\x00-\x08\x0a-\x1f\x7f\ud800-\udfff]")  # no command line has them, but for a tab
 
 
@@ -77,19 +77,19 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
             replaced += group._group_actions
     lines: dict[argparse.Action, int] = {}
     for key, value in _entries(file):
-        name, place = shown(key.value), f"{file}, line {key.start_mark.line + 1}"
+        name, where = shown(key.value), f"{file}, line {key.start_mark.line + 1}"
         if name not in actions:
             close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
-            raise Refused("config-option-unknown", f"{place}: {name} is not an option; {remedy}")
+            raise Refused("config-option-unknown", f"{where}: {name} is not an option; {remedy}")
         action = actions[name]
         if action in lines:
             raise Refused(
-                "config-option-repeated", f"{place}: {name} stands in line {lines[action]}, too; leave one."
+                "config-option-repeated", f"{where}: {name} stands in line {lines[action]}, too; leave one."
             )
         lines[action] = key.start_mark.line + 1
         if action not in replaced:
-            yield from _words(name, action, value, place)
+            yield from _words(name, action, value, where)
 
 
 def _long_options(verb: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
@@ -125,34 +125,34 @@ def _entries(file: Path) -> "list[tuple[Node, Node]]":
     return list(root.value)
 
 
-def _words(name: str, action: argparse.Action, node: "Node", place: str) -> list[str]:
+def _words(name: str, action: argparse.Action, node: "Node", where: str) -> list[str]:
     """Return an option of the file as words of a command line; Refused if it can't have that value."""
     import yaml
 
     if action.nargs == 0:
         if (on := FLAGS.get(str(node.value).lower())) is None:
-            raise Refused("config-value-invalid", f"{place}: {name} is a switch; write true or false.")
+            raise Refused("config-value-invalid", f"{where}: {name} is a switch; write true or false.")
         if isinstance(action, argparse.BooleanOptionalAction):  # its default may be true
             return [action.option_strings[on == name.startswith("no-")]]
         return [f"--{name}"] if on else []
     nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
     if not nodes or any(
-        not isinstance(each, yaml.ScalarNode) or each.tag.endswith(":null") for each in nodes
+        not isinstance(child, yaml.ScalarNode) or child.tag.endswith(":null") for child in nodes
     ):
-        raise Refused("config-value-invalid", f"{place}: {name} needs a value, or a list of values.")
-    if foreign := {each.tag for each in (node, *nodes)} - PLAIN:
+        raise Refused("config-value-invalid", f"{where}: {name} needs a value, or a list of values.")
+    if foreign := {child.tag for child in (node, *nodes)} - PLAIN:
         tag = shown(min(foreign))
-        raise Refused("config-value-invalid", f"{place}: {name} has the tag {tag}, which is not known here.")
-    values = [str(each.value) for each in nodes]
+        raise Refused("config-value-invalid", f"{where}: {name} has the tag {tag}, which is not known here.")
+    values = [str(child.value) for child in nodes]
     if not isinstance(action, argparse._AppendAction):
         if isinstance(node, yaml.SequenceNode) and "," not in str(action.metavar):
-            raise Refused("config-value-invalid", f"{place}: {name} takes one value, and no list.")
+            raise Refused("config-value-invalid", f"{where}: {name} takes one value, and no list.")
         if len(values) > 1 and any("," in value for value in values):
-            raise Refused("config-value-invalid", f"{place}: a value of the list {name} has a comma.")
+            raise Refused("config-value-invalid", f"{where}: a value of the list {name} has a comma.")
         values = [",".join(values)]
     for value in values:
         if problem := _problem(action, value):
-            raise Refused("config-value-invalid", f"{place}: {name}: {problem}.")
+            raise Refused("config-value-invalid", f"{where}: {name}: {problem}.")
     return [f"--{name}={value}" for value in values]
 
 

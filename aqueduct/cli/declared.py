@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aqueduct.land.declaration import LandTable
 
 
-def tables(file: Path, wanted: Sequence[str] = ()) -> "tuple[LandTable, ...]":
+def tables(file: Path, chosen: Sequence[str] = ()) -> "tuple[LandTable, ...]":
     """Read the declarations; of all tables, or of those that are wanted."""
     import yaml
 
@@ -27,8 +27,8 @@ def tables(file: Path, wanted: Sequence[str] = ()) -> "tuple[LandTable, ...]":
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
         raise Refused(f"{file} isn't YAML{line}: {getattr(error, 'problem', None) or error}.") from None
-    found = declaration.parse(content, str(file))
-    names = [table.full_name for table in found]
-    if absent := [each for each in wanted if each not in names]:
+    declared = declaration.parse(content, str(file))
+    names = [table.full_name for table in declared]
+    if absent := [name for name in chosen if name not in names]:
         raise Refused(f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.")
-    return tuple(table for table in found if not wanted or table.full_name in wanted)
+    return tuple(table for table in declared if not chosen or table.full_name in chosen)

@@ -87,25 +87,25 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     done_so_far = DedupFigures()
 
-    def tell(done: "DedupCounts", seconds: float) -> None:
-        done_so_far.add(done, time.time())
-        print(dedup.sentence(done, seconds), flush=True)
+    def tell(counts: "DedupCounts", seconds: float) -> None:
+        done_so_far.add(counts, time.time())
+        print(dedup.sentence(counts, seconds), flush=True)
 
     with Workers("aqueduct dedup", common.spark(args)) as workers:
         if args.retire:
             return _retire(order, args.retire, with_gaps=args.with_gaps)
         common.serve_metrics(args, done_so_far.all, workers)
-        done = dedup.run(order, workers, tell)
-    odd = done.malformed or done.quarantined or done.unlisted or done.contradicted or done.silent
+        counts = dedup.run(order, workers, tell)
+    odd = counts.malformed or counts.quarantined or counts.unlisted or counts.contradicted or counts.silent
     return ExitCode.INCOMPLETE if odd else ExitCode.DONE
 
 
 def _retire(order: "DedupOrder", topic: str, *, with_gaps: bool) -> ExitCode:
     from aqueduct.link.dedup.retire import retire
 
-    done = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)
+    total = retire(order.end, order.group, order.raw_topics, order.gap_topic, topic, with_gaps=with_gaps)
     print(
-        f"{topic} is retired: {count(done.partitions, 'partition')}. {count(done.missing, 'offset')} that "
-        f"were missing and {done.lost} that were lost are listed no more."
+        f"{topic} is retired: {count(total.partitions, 'partition')}. {count(total.missing, 'offset')} that "
+        f"were missing and {total.lost} that were lost are listed no more."
     )
     return ExitCode.DONE

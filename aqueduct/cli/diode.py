@@ -48,13 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         command = commands.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
         help_ = "file of these options, YAML or .properties"
         command.add_argument("--config", type=Path, metavar="FILE", default=None, help=help_)
-        for each in options.known(kind):
+        for setting in options.known(kind):
             command.add_argument(
-                *_spellings(each.kebab, each.camel),
-                dest=f"of_{each.camel}",
+                *_spellings(setting.kebab, setting.camel),
+                dest=f"of_{setting.camel}",
                 action=_Once,
                 metavar="VALUE",
-                help=each.option.help.replace("%", "%%"),
+                help=setting.option.help.replace("%", "%%"),
             )
         for nothing in options.MEANINGLESS:
             spellings = _spellings(options.kebab(nothing), nothing)
@@ -148,8 +148,8 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
         except OSError as error:
             raise Refused(f"{settings.resend_file_name} can't be written: {error.strerror}.") from None
         if outcome.offsets or not outcome.left_out:
-            said = f"{count(outcome.offsets, 'offset')} to be sent again"
-            print(f"{said}; {settings.resend_file_name} lists them.")
+            resent = f"{count(outcome.offsets, 'offset')} to be sent again"
+            print(f"{resent}; {settings.resend_file_name} lists them.")
     for sentence in (*outcome.fresh, *outcome.left_out):
         print(sentence, file=sys.stderr)
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
@@ -159,19 +159,19 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     from aqueduct.link import resend
 
     outcome = resend.run(settings, dry_run=args.dry_run, progress=_progress)
-    said = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"
+    fate = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"
     withheld = f"; the filter withheld {count(outcome.withheld, 'record')}" if outcome.withheld else ""
-    print(f"{count(outcome.offsets, 'offset')} {said}{withheld}.")
-    for each in outcome.gone:
-        print(f"{each.topic_partition}: {each.start} to {each.stop - 1} can't be sent any more.")
-    for each in outcome.beyond:
-        span = f"{each.topic_partition}: {each.start} to {each.stop - 1}"
+    print(f"{count(outcome.offsets, 'offset')} {fate}{withheld}.")
+    for unsent in outcome.gone:
+        print(f"{unsent.topic_partition}: {unsent.start} to {unsent.stop - 1} can't be sent any more.")
+    for unsent in outcome.beyond:
+        span = f"{unsent.topic_partition}: {unsent.start} to {unsent.stop - 1}"
         print(f"{span} can't be sent: beyond the source's last stable offset.")
     for sentence in outcome.misfits:
         print(f"Left out: {sentence}")
     if outcome.others:
-        offsets = count(sum(size(each.gaps) for each in outcome.others), "offset")
-        named = some(f"{each.topic}-{each.partition}" for each in outcome.others)
+        offsets = count(sum(size(partition.gaps) for partition in outcome.others), "offset")
+        named = some(f"{partition.topic}-{partition.partition}" for partition in outcome.others)
         print(
             f"{offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}) left out: none "
             "of this link's topics, or outside partitionStartValue and partitionStopValue.",
@@ -191,6 +191,6 @@ def _progress(sent: int, total: int) -> None:
 
 def _until_signal() -> Event:
     stopping = Event()
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, lambda *_: stopping.set())
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stopping.set())
     return stopping

@@ -94,14 +94,14 @@ def _replay(args: argparse.Namespace) -> ExitCode:
 def _notes(outcome: "Replayed", order: "ReplayOrder") -> Iterator[str]:
     """Yield what an option names that does not exist."""
     if outcome.absent:
-        said = f"No dead letter in {order.topic} has {some(outcome.absent)}."
-        yield labelled("dead-letter-name-unknown", f"{said} Check --connector and --error-class.")
+        message = f"No dead letter in {order.topic} has {some(outcome.absent)}."
+        yield labelled("dead-letter-name-unknown", f"{message} Check --connector and --error-class.")
     if outcome.ledger_made:
-        said = (
+        message = (
             f"Topic {order.ledger} was created as the ledger. Letters that another ledger lists were sent "
             "again: if there is one, check --ledger."
         )
-        yield labelled("ledger-created", said)
+        yield labelled("ledger-created", message)
 
 
 def _topics(pattern: str) -> Callable[[str], bool]:
@@ -114,18 +114,18 @@ def _topics(pattern: str) -> Callable[[str], bool]:
 
 def _page(outcome: "Replayed", dry_run: bool) -> str:
     total = sum(outcome.sent.values())
-    most_first = sorted(outcome.reasons.items(), key=lambda each: (-each[1], each[0]))
+    most_first = sorted(outcome.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     lines = [f"{number:>9}  {connector}  {error}" for (connector, error), number in most_first]
     if lines:
         lines = [f"{'letters':>9}  connector  error", *lines]
-    said = "would be sent back" if dry_run else "sent back"
+    fate = "would be sent back" if dry_run else "sent back"
     lines += [
-        f"{count(total, 'dead letter')} {said}; {outcome.before:,} had been before; "
+        f"{count(total, 'dead letter')} {fate}; {outcome.before:,} had been before; "
         f"{outcome.others:,} not chosen."
     ]
     lines += [
-        f"{count(number, 'dead letter')} can't be sent back: {why}."
-        for why, number in sorted(outcome.left_out.items())
+        f"{count(number, 'dead letter')} can't be sent back: {reason}."
+        for reason, number in sorted(outcome.left_out.items())
     ]
     return "\n".join(lines)
 
@@ -144,7 +144,7 @@ def _report(outcome: "Replayed") -> dict[str, object]:
         "not_chosen": outcome.others,
         "absent_names": list(outcome.absent),
         "left_out": [
-            {"what": count(number, "dead letter"), "why": why}
-            for why, number in sorted(outcome.left_out.items())
+            {"what": count(number, "dead letter"), "why": reason}
+            for reason, number in sorted(outcome.left_out.items())
         ],
     }

@@ -96,7 +96,7 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     if args.log and not args.properties:
         raise Refused("--log is of a broker whose listeners --properties names: give that, too.")
-    folders = [data_folder.read(each) for each in args.data_folder]
+    folders = [data_folder.read(path) for path in args.data_folder]
     configured, by_port = [], {}
     if args.properties:
         given = _properties(args.properties)
@@ -106,41 +106,45 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
                 "zookeeper.connect."
             )
         configured = listeners.configured(given)
-        by_port = listeners.connections(each.read_text() for each in CONNECTIONS if each.exists())
+        by_port = listeners.connections(file.read_text() for file in CONNECTIONS if file.exists())
     with _log(args.log) as log:
         mismatches = list(listeners.mismatches(configured, log))
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
-        silent = {node: said for node in sorted(state.brokers) if (said := silence(client, node))}
+        silent = {node: sentences for node in sorted(state.brokers) if (sentences := silence(client, node))}
         hanging = _hanging(client, state, silent)
     waiting = diagnosis.without_leader(state, diagnosis.GROUPS)
-    its_own = [each.path for each in folders if each.cluster_id == state.cluster_id]
-    written = {each: data_folder.written(each, waiting) for each in its_own}
-    found = diagnosis.findings(
+    its_own = [folder.path for folder in folders if folder.cluster_id == state.cluster_id]
+    written = {path: data_folder.written(path, waiting) for path in its_own}
+    findings = diagnosis.findings(
         state,
         silent=[*chain.from_iterable(silent.values())],
         groups=args.groups,
         folders=folders,
         written=written,
     )
-    found += hanging + mismatches
+    findings += hanging + mismatches
     if args.expected_brokers is not None:  # those that do not run are among the findings already
         expected = {*args.expected_brokers, *absent_brokers(state, args.expected_brokers)}
-        found += unexpected_brokers(state, expected)
+        findings += unexpected_brokers(state, expected)
     connected = list(listeners.connected(configured, by_port))
-    for sentence in connected + (found or ["Nothing is wrong."]):
+    for sentence in connected + (findings or ["Nothing is wrong."]):
         print(sentence)
-    code = ExitCode.INCOMPLETE if found else ExitCode.DONE
+    code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        told = {"findings": found} | ({"listeners": connected} if args.properties else {})
-        report_file.write(args.report, "doctor cluster", code, started, told)
+        content = {"findings": findings} | ({"listeners": connected} if args.properties else {})
+        report_file.write(args.report, "doctor cluster", code, started, content)
     return code
 
 
 def _hanging(client: Client, state: Cluster, silent: Collection[int]) -> list[str]:
     """Return the findings about hanging transactions, or why there may be some all the same."""
-    served = [each for each in state.partitions if each.leader is not None and each.leader not in silent]
+    served = [
+        partition
+        for partition in state.partitions
+        if partition.leader is not None and partition.leader not in silent
+    ]
     try:
         return transactions.findings(asking.find(client, served, silent=silent), moments.now())
     except (Failed, KafkaError) as error:
@@ -181,7 +185,7 @@ def _broker(args: argparse.Namespace) -> ExitCode:
 
     given = _properties(args.properties)
     try:
-        connect, node, folders = (given[each] for each in ("zookeeper.connect", "broker.id", "log.dirs"))
+        connect, node, folders = (given[key] for key in ("zookeeper.connect", "broker.id", "log.dirs"))
         node_id = int(node)
     except (KeyError, ValueError):
         raise Refused(
@@ -190,10 +194,10 @@ def _broker(args: argparse.Namespace) -> ExitCode:
         ) from None
     ensemble = Ensemble(connect, client_config.load(args.client_config))
     own = given.get("advertised.listeners") or given.get("listeners", "")
-    _, found = misfits(ensemble, node_id, [Path(each.strip()) for each in folders.split(",")], own)
-    for sentence in found or ["Nothing is wrong."]:
+    _, findings = misfits(ensemble, node_id, [Path(folder.strip()) for folder in folders.split(",")], own)
+    for sentence in findings or ["Nothing is wrong."]:
         print(sentence)
-    return ExitCode.INCOMPLETE if found else ExitCode.DONE
+    return ExitCode.INCOMPLETE if findings else ExitCode.DONE
 
 
 def _add_connect(parser: argparse.ArgumentParser) -> None:
@@ -226,37 +230,37 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
 def _connect(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
-        found, left_out, running = _connect_findings(args)
+        findings, left_out, running = _connect_findings(args)
     if args.json:
-        listed = None if running is None else [_connector(each) for each in running]
-        print(json.dumps({**_connect_document(found, left_out), "connectors": listed}, indent=2))
-        return _connect_code(args, found, left_out)
-    for finding in found:
+        listed = None if running is None else [_connector(connector) for connector in running]
+        print(json.dumps({**_connect_document(findings, left_out), "connectors": listed}, indent=2))
+        return _connect_code(args, findings, left_out)
+    for finding in findings:
         print(finding)
     for skipped in left_out:
         print(f"not looked at: {labelled(skipped.id, skipped.what)}, because {skipped.why}.")
-    faults = [each for each in found if args.strict or each.severity == "fault"]
-    if not found:
+    faults = [finding for finding in findings if args.strict or finding.severity == "fault"]
+    if not findings:
         print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")
     else:
-        print(f"{count(len(faults), 'fault')}, {count(len(found) - len(faults), 'warning')}.")
-    code = _connect_code(args, found, left_out)
+        print(f"{count(len(faults), 'fault')}, {count(len(findings) - len(faults), 'warning')}.")
+    code = _connect_code(args, findings, left_out)
     if args.report:
-        report_file.write(args.report, "doctor connect", code, started, _connect_document(found, left_out))
+        report_file.write(args.report, "doctor connect", code, started, _connect_document(findings, left_out))
     return code
 
 
 def _connect_code(
-    args: argparse.Namespace, found: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]
+    args: argparse.Namespace, findings: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]
 ) -> ExitCode:
-    if any(args.strict or each.severity == "fault" for each in found):
+    if any(args.strict or finding.severity == "fault" for finding in findings):
         return ExitCode.FAILED
     return ExitCode.INCOMPLETE if any(left_out) and not args.allow_unknown else ExitCode.DONE
 
 
-def _connect_document(found: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]) -> dict[str, Any]:
+def _connect_document(findings: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]) -> dict[str, Any]:
     return {
-        "findings": [{"severity": each.severity, "sentence": each.sentence} for each in found],
+        "findings": [{"severity": finding.severity, "sentence": finding.sentence} for finding in findings],
         "left_out": left_out_entries(left_out),
     }
 
@@ -268,9 +272,14 @@ def _connector(running: "RunningConnector") -> dict[str, Any]:
         "name": running.name,
         "state": running.state,
         "tasks": [
-            {"task": each.task, "state": each.state, "worker": each.worker, "reason": first_line(each.trace)}
-            for each in running.statuses
-            if each.task is not None
+            {
+                "task": status.task,
+                "state": status.state,
+                "worker": status.worker,
+                "reason": first_line(status.trace),
+            }
+            for status in running.statuses
+            if status.task is not None
         ],
     }
 
@@ -283,12 +292,14 @@ def _connect_findings(
     from aqueduct.connect.worker import ConnectorConfig, parse_connector
 
     worker = inspection.read_worker(args.worker_config)
-    connectors = [parse_connector(inspection.read(each), str(each)) for each in args.connector]
+    connectors = [parse_connector(inspection.read(path), str(path)) for path in args.connector]
     rest: list[WorkerFinding] = []
     running = None
     if args.rest:
         running, rest = _rest(args.rest, args.client_config)
-        connectors += [ConnectorConfig(args.rest[0], each.name, each.config) for each in running or ()]
+        connectors += [
+            ConnectorConfig(args.rest[0], connector.name, connector.config) for connector in running or ()
+        ]
     facts, left_out = inspection.look(worker, connectors, probe=not args.no_probe)
     return preflight.findings(worker, connectors, facts) + rest, left_out, running
 
@@ -307,15 +318,15 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
         raise
     except AqueductError as error:
         return None, [WorkerFinding("fault", str(error))]
-    found = []
-    for each in actual.values():
-        for part in each.failed:
-            what = "it" if part.task is None else f"its task {part.task}"
-            found.append(
+    findings = []
+    for running in actual.values():
+        for part in running.failed:
+            it = "it" if part.task is None else f"its task {part.task}"
+            findings.append(
                 WorkerFinding(
                     "fault",
-                    f"Connector {each.name}: {what} failed on {part.worker}: {first_line(part.trace)}; mend "
+                    f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}; mend "
                     "the cause and restart it.",
                 )
             )
-    return list(actual.values()), found
+    return list(actual.values()), findings

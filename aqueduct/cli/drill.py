@@ -109,12 +109,12 @@ def _told(args: argparse.Namespace, started: datetime, seconds: dict[str, float]
     """Have report and figures of a drill that ends here: an old good one would look as if it was this one."""
     try:
         yield
-    except AqueductError as why:
-        _fail(args, started, seconds, why.exit_code, report_file.error_entry(why))
+    except AqueductError as error:
+        _fail(args, started, seconds, error.exit_code, report_file.error_entry(error))
         raise
-    except Exception as why:
-        told = {"id": "", "message": f"{type(why).__name__}: {why}"}
-        _fail(args, started, seconds, ExitCode.FAILED, told)
+    except Exception as error:
+        error_entry = {"id": "", "message": f"{type(error).__name__}: {error}"}
+        _fail(args, started, seconds, ExitCode.FAILED, error_entry)
         raise
 
 
@@ -122,9 +122,9 @@ def _fail(
     args: argparse.Namespace, started: datetime, seconds: dict[str, float], code: int, error: dict[str, str]
 ) -> None:
     if args.report:
-        found = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": error}
-        found |= {"left_out": [{"id": error["id"], "what": "the drill", "why": error["message"]}]}
-        report_file.write(args.report, "drill", code, started, found)
+        content = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": error}
+        content |= {"left_out": [{"id": error["id"], "what": "the drill", "why": error["message"]}]}
+        report_file.write(args.report, "drill", code, started, content)
         args.report = None  # it has the error already
     _measure(args.metrics_file, code, seconds, None)
 

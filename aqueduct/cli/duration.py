@@ -27,11 +27,11 @@ def period(text: str) -> int:
 def hours(text: str) -> float:
     """Parse hours, for argparse's `type`."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
-        found = math.nan
-    if not 0 < found <= LONGEST_HOURS:  # which nothing is that is not a number
+        number = math.nan
+    if not 0 < number <= LONGEST_HOURS:  # which nothing is that is not a number
         raise argparse.ArgumentTypeError(
             f"{text!r} isn't a number of hours; write one above 0 and up to {LONGEST_HOURS} (10 years)"
         )
-    return found
+    return number

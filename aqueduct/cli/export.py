@@ -54,8 +54,8 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.restore.request import Request, parse_instance
         from aqueduct.work.workers import Workers
 
-    for place in (args.store, args.to):
-        report_file.outside(args.report, place)
+    for location in (args.store, args.to):
+        report_file.outside(args.report, location)
     started = datetime.now(UTC)
     order = ExportOrder(
         store=args.store,

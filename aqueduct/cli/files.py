@@ -216,8 +216,8 @@ def _backup(args: argparse.Namespace) -> int:
             else "."
         )
     )
-    for what, why in made.left_out:
-        print(f"NOT in it: {shown(what)}: {why}.")
+    for path, reason in made.left_out:
+        print(f"NOT in it: {shown(path)}: {reason}.")
     if removed:
         print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
     if stay:
@@ -259,14 +259,14 @@ def _list(args: argparse.Namespace) -> int:
     row = "{:<24}  {:<18}  {:>10}  {:>17}  {:>10}  {:>17}  {:>8}"
     print(row.format("name", "date", "files", "bytes", "new files", "new bytes", "not in it"))
     for name, made in rows:
-        figures = (f"{each:,}" for each in (made.files, made.bytes, made.new_files, made.new_bytes))
+        figures = (f"{figure:,}" for figure in (made.files, made.bytes, made.new_files, made.new_bytes))
         print(row.format(name, made.date, *figures, len(made.left_out)))
     return _told(faults)
 
 
 def _told(faults: list[str]) -> ExitCode:
-    for each in faults:
-        print(f"aqueduct: {each}", file=sys.stderr)
+    for fault in faults:
+        print(f"aqueduct: {fault}", file=sys.stderr)
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 
@@ -310,48 +310,53 @@ def _verify(args: argparse.Namespace) -> int:
 
     _outside(args)
     started = datetime.now(UTC)
-    found = []
+    verified = []
     for own in _opened(args):
         try:
-            found.append(verify(own, own.dates() if args.at is None else [_at(own, args.at)]))
+            verified.append(verify(own, own.dates() if args.at is None else [_at(own, args.at)]))
         except Failed as error:
-            found.append(FilesVerified(own.name, 0, 0, 0, (), (str(error),)))
-    bad = any(each.damage or each.unusable for each in found)
-    for each in found:
-        print(_verified(each))
-    none = any(not each.backups for each in found)
+            verified.append(FilesVerified(own.name, 0, 0, 0, (), (str(error),)))
+    bad = any(outcome.damage or outcome.unusable for outcome in verified)
+    for outcome in verified:
+        print(_verified(outcome))
+    none = any(not outcome.backups for outcome in verified)
     code = ExitCode.FAILED if bad else ExitCode.INCOMPLETE if none else ExitCode.DONE
     content = [
         {
-            "name": each.name,
-            "backups": each.backups,
-            "files": each.files,
-            "damage": [vars(one) | {"dates": list(one.dates)} for one in each.damage],
-            "unusable": list(each.unusable),
-            "left_out": [list(one) for one in each.left_out],
+            "name": outcome.name,
+            "backups": outcome.backups,
+            "files": outcome.files,
+            "damage": [vars(one) | {"dates": list(one.dates)} for one in outcome.damage],
+            "unusable": list(outcome.unusable),
+            "left_out": [list(one) for one in outcome.left_out],
         }
-        for each in found
+        for outcome in verified
     ]
     _report(args, "verify", code, started, {"names": content})
     return code
 
 
-def _verified(found: "FilesVerified") -> str:
-    if not found.backups and not found.unusable:
-        return f"{found.name}: there is NO complete backup."
-    lines = [f"{found.name}: {why}" for why in found.unusable]
+def _verified(outcome: "FilesVerified") -> str:
+    if not outcome.backups and not outcome.unusable:
+        return f"{outcome.name}: there is NO complete backup."
+    lines = [f"{outcome.name}: {reason}" for reason in outcome.unusable]
     lines += [
-        f"{found.name}: {shown(each.path)}: {each.what}; in {', '.join(each.dates)}." for each in found.damage
+        f"{outcome.name}: {shown(damage.path)}: {damage.what}; in {', '.join(damage.dates)}."
+        for damage in outcome.damage
     ]
-    what = f"{count(found.backups, 'backup')}, {count(found.files, 'file')}, {found.bytes:,} bytes read"
+    figures = (
+        f"{count(outcome.backups, 'backup')}, {count(outcome.files, 'file')}, {outcome.bytes:,} bytes read"
+    )
     if lines:
         lines.append(
-            f"{found.name} is DAMAGED: {what}. Where the source still has these files, `aqueduct files "
+            f"{outcome.name} is DAMAGED: {figures}. Where the source still has these files, `aqueduct files "
             "backup --checksum` takes them anew."
         )
     else:
-        lines.append(f"{found.name}: {what}: all is as it was backed up.")
-    lines += [f"{found.name}: NOT in {date}: {shown(path)}: {why}." for date, path, why in found.left_out]
+        lines.append(f"{outcome.name}: {figures}: all is as it was backed up.")
+    lines += [
+        f"{outcome.name}: NOT in {date}: {shown(path)}: {reason}." for date, path, reason in outcome.left_out
+    ]
     return "\n".join(lines)
 
 
@@ -362,41 +367,46 @@ def _restore(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     [own] = _opened(args)
     order = FileRestoreOrder(own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run)
-    done = restore(order)
-    lacks = done.left_out or done.unread or (done.without_owners and not args.dry_run)
+    tree = restore(order)
+    lacks = tree.left_out or tree.unread or (tree.without_owners and not args.dry_run)
     code = ExitCode.INCOMPLETE if lacks else ExitCode.DONE
-    date, what = done.snapshot.date, f"{count(done.files, 'file')}, {done.bytes:,} bytes"
-    source, but = shown(done.snapshot.source), ", but for what follows" if lacks else ""
-    over = f", {len(done.overwritten):,} of them in the place of others" if done.overwritten else ""
-    if done.changed_folders:
-        over += f"; {count(len(done.changed_folders), 'folder')} had another mode or owner"
+    date, figures = tree.snapshot.date, f"{count(tree.files, 'file')}, {tree.bytes:,} bytes"
+    source, but = shown(tree.snapshot.source), ", but for what follows" if lacks else ""
+    over = f", {len(tree.overwritten):,} of them in the place of others" if tree.overwritten else ""
+    if tree.changed_folders:
+        over += f"; {count(len(tree.changed_folders), 'folder')} had another mode or owner"
     if args.dry_run:
-        print(f"Backup {date} of {source} would go to {args.to}: {what}{over}.")
+        print(f"Backup {date} of {source} would go to {args.to}: {figures}{over}.")
     else:
-        print(f"Backup {date} of {source} is at {args.to} as it was{but}: {what}{over}.")
-    if done.without_owners:
+        print(f"Backup {date} of {source} is at {args.to} as it was{but}: {figures}{over}.")
+    if tree.without_owners:
         print(
-            f"Owners are NOT as they were of {done.without_owners:,} files and folders: only root can give "
+            f"Owners are NOT as they were of {tree.without_owners:,} files and folders: only root can give "
             "them away."
         )
-    if done.top:
-        print(f"{args.to} itself was there, and stays as it is: with {done.top} than in the backup.")
-    if done.unread:
+    if tree.top:
+        print(f"{args.to} itself was there, and stays as it is: with {tree.top} than in the backup.")
+    if tree.unread:
         print(
-            f"NOT compared, for their mode lets root alone read them: {some(map(shown, done.unread))}. They "
+            f"NOT compared, for their mode lets root alone read them: {some(map(shown, tree.unread))}. They "
             "are written."
         )
-    for path, why in done.left_out:
-        print(f"NOT in the backup: {shown(path)}: {why}.")
-    content = {"date": date, "files": done.files, "bytes": done.bytes, "overwritten": list(done.overwritten)}
-    content["left_out"] = [list(each) for each in done.left_out]
-    content |= {"changed_folders": list(done.changed_folders), "unread": list(done.unread)}
+    for path, reason in tree.left_out:
+        print(f"NOT in the backup: {shown(path)}: {reason}.")
+    content = {
+        "date": date,
+        "files": tree.files,
+        "bytes": tree.bytes,
+        "overwritten": list(tree.overwritten),
+    }
+    content["left_out"] = [list(skipped) for skipped in tree.left_out]
+    content |= {"changed_folders": list(tree.changed_folders), "unread": list(tree.unread)}
     _report(
         args,
         "restore",
         code,
         started,
-        content | {"dry_run": args.dry_run, "without_owners": done.without_owners},
+        content | {"dry_run": args.dry_run, "without_owners": tree.without_owners},
     )
     return code
 
@@ -407,20 +417,25 @@ def _prune(args: argparse.Namespace) -> int:
     _outside(args)
     started = datetime.now(UTC)
     keep = common.keep(args, "files prune")
-    found = [prune(own, keep, execute=args.execute) for own in _opened(args)]
+    pruned = [prune(own, keep, execute=args.execute) for own in _opened(args)]
     row = "{:<24}  {:<18}  {}"
     print(row.format("name", "date", "fate"))
-    for each in found:
-        for date in sorted({**each.stay, **dict.fromkeys(each.go)}):
-            print(row.format(each.name, date, f"stays: {each.stay[date]}" if date in each.stay else "goes"))
-    gone, half = (sum(len(getattr(each, what)) for each in found) for what in ("go", "half"))
-    left = count(sum(len(each.stay) for each in found), "backup")
+    for outcome in pruned:
+        for date in sorted({**outcome.stay, **dict.fromkeys(outcome.go)}):
+            print(
+                row.format(
+                    outcome.name, date, f"stays: {outcome.stay[date]}" if date in outcome.stay else "goes"
+                )
+            )
+    gone, half = (sum(len(getattr(outcome, fate)) for outcome in pruned) for fate in ("go", "half"))
+    left = count(sum(len(outcome.stay) for outcome in pruned), "backup")
     print(
         f"{'Removed' if args.execute else 'Would remove'} {count(gone, 'backup')} and {half:,} that were "
         f"never complete; {left} left." + ("" if args.execute else " Nothing was removed: --execute does it.")
     )
     content = [
-        {"name": each.name, "stay": each.stay, "go": list(each.go), "half": list(each.half)} for each in found
+        {"name": outcome.name, "stay": outcome.stay, "go": list(outcome.go), "half": list(outcome.half)}
+        for outcome in pruned
     ]
     _report(args, "prune", ExitCode.DONE, started, {"executed": args.execute, "names": content})
     return ExitCode.DONE
@@ -434,12 +449,12 @@ def _opened(args: argparse.Namespace) -> "list[BackupsOf]":
 
 def _at(own: "BackupsOf", time_: int | None) -> str:
     dates = own.dates()
-    found = plan.at(dates, time_)
-    if found is None:
+    date = plan.at(dates, time_)
+    if date is None:
         of = f"the first is of {dates[0]}" if dates else "there is none"
         when = "" if time_ is None else f" of {moments.text(time_)} or before"
         raise Refused(f"{own.path} has no complete backup{when}; {of}.")
-    return found
+    return date
 
 
 def _outside(args: argparse.Namespace) -> None:
@@ -447,7 +462,7 @@ def _outside(args: argparse.Namespace) -> None:
 
 
 def _report(
-    args: argparse.Namespace, what: str, code: ExitCode, started: datetime, content: dict[str, Any]
+    args: argparse.Namespace, command: str, code: ExitCode, started: datetime, content: dict[str, Any]
 ) -> None:
     if args.report:
-        report_file.write(args.report, f"files {what}", code, started, content)
+        report_file.write(args.report, f"files {command}", code, started, content)

@@ -50,8 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _document(state: cluster.Cluster, expected: Sequence[int] | None) -> dict[str, Any]:
     unexpected = [] if expected is None else cluster.unexpected_brokers(state, expected)
-    problems = [vars(each) for each in cluster.identified_problems(state)]
-    problems += [{"id": "cluster-node-unhealthy", "sentence": each} for each in unexpected]
+    problems = [vars(problem) for problem in cluster.identified_problems(state)]
+    problems += [{"id": "cluster-node-unhealthy", "sentence": sentence} for sentence in unexpected]
     return {
         "cluster_id": state.cluster_id,
         "brokers": sorted(state.brokers),

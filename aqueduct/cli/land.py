@@ -118,13 +118,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def metastores(text: str) -> tuple[tuple[str, int], ...]:
     """Return the addresses of a metastore; for argparse's `type`."""
-    found = []
-    for each in text.split(","):
-        host, _, port = each.removeprefix("thrift://").rpartition(":")
-        if not each.startswith("thrift://") or not host or not port.isdecimal() or int(port) not in PORTS:
-            raise argparse.ArgumentTypeError(f"{each!r} isn't a metastore; write thrift://host:9083")
-        found.append((host.strip("[]"), int(port)))
-    return tuple(found)
+    addresses = []
+    for address in text.split(","):
+        host, _, port = address.removeprefix("thrift://").rpartition(":")
+        if not address.startswith("thrift://") or not host or not port.isdecimal() or int(port) not in PORTS:
+            raise argparse.ArgumentTypeError(f"{address!r} isn't a metastore; write thrift://host:9083")
+        addresses.append((host.strip("[]"), int(port)))
+    return tuple(addresses)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -154,10 +154,10 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("option-conflict", "--json is for aqueduct land status.")
     started = datetime.now(UTC)
     if args.what == "status":
-        found = status.status(order)
-        code, content = report.status_code(found), report.status_report(found)
-        told = json.dumps(content, indent=2) if args.json else report.status_text(found)
-        return _told(args, started, code, told, content)
+        statuses = status.status(order)
+        code, content = report.status_code(statuses), report.status_report(statuses)
+        page = json.dumps(content, indent=2) if args.json else report.status_text(statuses)
+        return _told(args, started, code, page, content)
     with Workers("aqueduct land", common.spark(args)) as workers:
         if args.what is None:
             return _land(args, order, workers)
@@ -170,17 +170,17 @@ def run(args: argparse.Namespace) -> int:
             compacted = compact.compact(order, workers)
             code, text = report.changed_code(compacted), report.compacted_text(compacted)
             content = report.compacted_report(compacted)
-            failed = [each.failed for each in compacted]
+            failed = [outcome.failed for outcome in compacted]
         elif args.what == "replay":
             tried = replay.replay(order, execute=args.execute, workers=workers)
             code, text = report.changed_code(tried), report.replayed_text(tried, executed=args.execute)
             content = report.replayed_report(tried)
-            failed = [each.failed for each in tried]
+            failed = [outcome.failed for outcome in tried]
         else:
             moved = reset.reset(order, reset.ResetOrder(to, args.execute), workers)
             code, text = report.changed_code(moved), report.reset_text(moved, executed=args.execute)
             content = report.reset_report(moved)
-            failed = [each.failed for each in moved]
+            failed = [outcome.failed for outcome in moved]
         return _told(args, started, code, text, content | workers.ran(), failed)
 
 
@@ -232,17 +232,21 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             lander = None  # its log is read again, which finishes what was committed
         else:
             landing = True
-            again = {each.table for each in landed if each.failed or each.left_out != left_out[each.table]}
-            left_out |= {each.table: each.left_out for each in landed}
+            again = {
+                outcome.table
+                for outcome in landed
+                if outcome.failed or outcome.left_out != left_out[outcome.table]
+            }
+            left_out |= {outcome.table: outcome.left_out for outcome in landed}
             done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
-            failed = [each.failed for each in landed if each.failed]
+            failed = [outcome.failed for outcome in landed if outcome.failed]
             code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
             print(report.text(landed, time.monotonic() - began), flush=True)
-            for each in failed:
-                print(f"aqueduct: {each.labelled}", file=sys.stderr, flush=True)
+            for failure in failed:
+                print(f"aqueduct: {failure.labelled}", file=sys.stderr, flush=True)
             if args.report:
                 report_file.write(args.report, "land", code, started, report.report(landed) | workers.ran())
-            if args.every is None or any(isinstance(each, Lost) for each in failed):
+            if args.every is None or any(isinstance(failure, Lost) for failure in failed):
                 return code
             lander = None if failed else lander
         due |= {table: began + _wait(table, args.every, table.full_name in again) for table in now}
@@ -262,13 +266,13 @@ def _lags(lander: "Lander", tables: "Sequence[LandTable]") -> dict[str, int]:
 
 
 def _offsets(text: str) -> "dict[TopicPartition, int]":
-    found = {}
-    for each in text.split(","):
-        match = re.fullmatch(r"(.+):(\d+):(\d+)", each)
+    offsets = {}
+    for position in text.split(","):
+        match = re.fullmatch(r"(.+):(\d+):(\d+)", position)
         if not match:
-            raise argparse.ArgumentTypeError(f"{each!r} isn't topic:partition:offset")
+            raise argparse.ArgumentTypeError(f"{position!r} isn't topic:partition:offset")
         partition = TopicPartition(match[1], int(match[2]))
-        if partition in found:
+        if partition in offsets:
             raise argparse.ArgumentTypeError(f"{partition} stands twice")
-        found[partition] = int(match[3])
-    return found
+        offsets[partition] = int(match[3])
+    return offsets

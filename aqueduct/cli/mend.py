@@ -118,18 +118,18 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--lost",
         metavar="N[,N...]",
-        type=lambda text: [NODE_ID(each) for each in text.split(",")],
+        type=lambda text: [NODE_ID(number) for number in text.split(",")],
         action="extend",
         default=[],
         help="brokers that have lost their disks, and come back empty or not at all",
     )
 
 
-def all_seen(found: Fit) -> None:
+def all_seen(fit: Fit) -> None:
     """Refuse metadata that are to fit logs at which nobody looked: one of them may go furthest."""
-    if found.unseen:
+    if fit.unseen:
         raise Refused(
-            f"Brokers {some(found.unseen)} were not looked at, and what they have may be cut off: look "
+            f"Brokers {some(fit.unseen)} were not looked at, and what they have may be cut off: look "
             "there, too, or say --lost of those whose disks are gone for good. Nothing was done."
         )
 
@@ -146,19 +146,19 @@ def _add_empty(parser: argparse.ArgumentParser) -> None:
 
 def _partitions(text: str) -> tuple[TopicPartition, ...]:
     """Parse partitions, for argparse's `type`."""
-    found = []
-    for each in text.split(","):
-        topic, _, number = each.rpartition(":")
+    partitions = []
+    for name in text.split(","):
+        topic, _, number = name.rpartition(":")
         if not (LEGAL_NAME.fullmatch(topic) and number.isdecimal()):
-            raise argparse.ArgumentTypeError(f"{each!r} isn't a partition; write TOPIC:PARTITION")
-        found.append(TopicPartition(topic, int(number)))
-    return tuple(found)
+            raise argparse.ArgumentTypeError(f"{name!r} isn't a partition; write TOPIC:PARTITION")
+        partitions.append(TopicPartition(topic, int(number)))
+    return tuple(partitions)
 
 
 def _look(args: argparse.Namespace) -> int:
-    found = [logs.look(each, running=logs.in_use(each)) for each in args.data_folder]
-    found += [logs.without(each, found) for each in args.lost_folder]
-    print(json.dumps([asdict(each) for each in found]))
+    folders = [logs.look(path, running=logs.in_use(path)) for path in args.data_folder]
+    folders += [logs.without(path, folders) for path in args.lost_folder]
+    print(json.dumps([asdict(folder) for folder in folders]))
     return ExitCode.DONE
 
 
@@ -168,43 +168,43 @@ def _plan(args: argparse.Namespace) -> int:
         state = describe_by_controller(client)
         moving = under_way(client)
         replaced = _replaced(args.replaced, state)
-    found = plan.sentences(state, plan.plan(state, seen, args.lost, moving, replaced))
+    sentences = plan.sentences(state, plan.plan(state, seen, args.lost, moving, replaced))
     _say_nowhere(args, state)
-    for sentence in found or ["No id was changed."]:
+    for sentence in sentences or ["No id was changed."]:
         print(sentence)
-    return ExitCode.INCOMPLETE if found else ExitCode.DONE
+    return ExitCode.INCOMPLETE if sentences else ExitCode.DONE
 
 
 def _take_back(args: argparse.Namespace) -> int:
     if args.node_id is not None:
         _refuse_voters(args.data_folder, args.node_id)
-    done = take_back.take_back(args.data_folder, args.node_id)
-    for each in done:
+    taken = take_back.take_back(args.data_folder, args.node_id)
+    for disk in taken:
         print(
-            f"{each.path} is of broker {each.now}"
-            + (f", and was of {each.before}" if each.before != each.now else "")
-            + f"; {count(len(each.logs), 'log')} taken back, {count(len(each.emptied), 'empty log')} removed "
+            f"{disk.path} is of broker {disk.now}"
+            + (f", and was of {disk.before}" if disk.before != disk.now else "")
+            + f"; {count(len(disk.logs), 'log')} taken back, {count(len(disk.emptied), 'empty log')} removed "
             "for them."
         )
-        for name, why in each.left:
-            print(f"{each.path}/{name} stays aside: {why}.")
-    return ExitCode.INCOMPLETE if any(each.left for each in done) else ExitCode.DONE
+        for name, reason in disk.left:
+            print(f"{disk.path}/{name} stays aside: {reason}.")
+    return ExitCode.INCOMPLETE if any(disk.left for disk in taken) else ExitCode.DONE
 
 
 def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
     """Refuse another id for a controller's folder: its vote goes by its id and the folder's (KIP-853)."""
-    for each in (each for each in folders if (each / metadata.FOLDER).exists()):
-        voters = metadata.voters(each)
+    for folder in (folder for folder in folders if (folder / metadata.FOLDER).exists()):
+        voters = metadata.voters(folder)
         if voters is None:
             raise Refused(
-                f"Nothing in {each / metadata.FOLDER} tells whether the node is a controller. If it is a "
+                f"Nothing in {folder / metadata.FOLDER} tells whether the node is a controller. If it is a "
                 "broker alone, move that away first (`aqueduct quorum put-aside --broker-only`). Nothing was "
                 "done."
             )
-        now = data_folder.read(each).node_id
+        now = data_folder.read(folder).node_id
         if now != node_id and (had := voters & {now, node_id}):
             raise Refused(
-                f"{each} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which goes by "
+                f"{folder} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which goes by "
                 "the id and the folder: another id here would end it. Give the host the id that it had in "
                 "its server.properties. Nothing was done."
             )
@@ -224,7 +224,7 @@ def _assign(args: argparse.Namespace) -> int:
             )
         empty = plan.emptied(state, mend, args.empty)
         if args.replaced and mend.changed:
-            ids = {**replaced.ids, **{str(each.before): each.now for each in mend.changed}}
+            ids = {**replaced.ids, **{str(change.before): change.now for change in mend.changed}}
             _keep(args.replaced, plan.ReplacedIds(state.cluster_id, ids))
         run.assign(client, {**mend.move, **empty})
     print(
@@ -232,13 +232,13 @@ def _assign(args: argparse.Namespace) -> int:
         f"{len(mend.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
     )
     _say_nowhere(args, state)
-    for each in mend.changed:
-        by = "the same --replaced" if args.replaced else f"--lost {each.before}"
-        print(f"Broker {each.before} is {each.now} now: elect with {by}.")
+    for change in mend.changed:
+        by = "the same --replaced" if args.replaced else f"--lost {change.before}"
+        print(f"Broker {change.before} is {change.now} now: elect with {by}.")
     return _left(
         [*mend.unseen.items()]
-        + [(each, NO_LOG) for each in mend.empty if each not in empty]
-        + [(each, STOPPED) for each in mend.stopped]
+        + [(partition, NO_LOG) for partition in mend.empty if partition not in empty]
+        + [(partition, STOPPED) for partition in mend.stopped]
     )
 
 
@@ -247,12 +247,12 @@ def _elect(args: argparse.Namespace) -> int:
     with connect(_end(args), "aqueduct-mend") as client:
         state = describe_by_controller(client)
         replaced = _replaced(args.replaced, state)
-        found, left = plan.electable(state, seen, args.empty, args.lost, replaced)
-        run.lead(client, found)
+        electable, left = plan.electable(state, seen, args.empty, args.lost, replaced)
+        run.lead(client, electable)
         run.end_reassignments(client)
-    print(f"{count(len(found), 'partition')} got leaders.")
+    print(f"{count(len(electable), 'partition')} got leaders.")
     _say_nowhere(args, state)
-    if any(each.topic == GROUPS for each in set(found) & set(args.empty)):
+    if any(partition.topic == GROUPS for partition in set(electable) & set(args.empty)):
         print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
     if args.replaced and not left:
         args.replaced.unlink(missing_ok=True)  # the ids may be given to other brokers now
@@ -264,7 +264,7 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
     if path is None:
         return plan.NOTHING_REPLACED
     try:
-        found = strict_json.loads(plan.ReplacedIds, path.read_bytes())
+        replaced = strict_json.loads(plan.ReplacedIds, path.read_bytes())
     except FileNotFoundError:
         return plan.NOTHING_REPLACED
     except OSError as error:
@@ -275,13 +275,13 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
             f"{path} is damaged, or is not what `aqueduct mend assign --replaced` writes ({error}). Move it "
             "away, and pass the ids that were replaced with --lost. Nothing was done.",
         ) from None
-    if found.cluster != state.cluster_id:
+    if replaced.cluster != state.cluster_id:
         raise Refused(
             "replaced-ids-unreadable",
-            f"{path} is of the cluster {found.cluster}, and this one is {state.cluster_id}. Move it away. "
+            f"{path} is of the cluster {replaced.cluster}, and this one is {state.cluster_id}. Move it away. "
             "Nothing was done.",
         )
-    return found
+    return replaced
 
 
 def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
@@ -300,13 +300,15 @@ def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:
-    if said := nowhere(args.lost, {node for each in state.partitions for node in each.replicas}):
-        print(said)
+    if sentence := nowhere(
+        args.lost, {node for partition in state.partitions for node in partition.replicas}
+    ):
+        print(sentence)
 
 
 def _left(left: Sequence[tuple[object, str]]) -> int:
-    for what, why in left:
-        print(f"{what} has no leader: {why}.")
+    for partition, reason in left:
+        print(f"{partition} has no leader: {reason}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 
@@ -316,51 +318,53 @@ def _end(args: argparse.Namespace) -> client_config.End:
 
 def _seen(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
     """Read what look said on each host; Refused if that is long ago."""
-    found = hosts(paths)
-    plan.refuse_old(found, time.time_ns() // 1_000_000)
-    return found
+    folders_by_host = hosts(paths)
+    plan.refuse_old(folders_by_host, time.time_ns() // 1_000_000)
+    return folders_by_host
 
 
 def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
     """Read what look said on each host; Refused if a file is not that, or two are of one host or broker."""
-    found: dict[str, list[logs.Folder]] = {}
+    folders_by_host: dict[str, list[logs.Folder]] = {}
     brokers: dict[int, Path] = {}
     for path in paths:
         host = path.name.removesuffix(".json")
         try:
-            folders = [_folder(each) for each in json.loads(path.read_text(encoding="utf-8"))]
+            folders = [_folder(document) for document in json.loads(path.read_text(encoding="utf-8"))]
             if not folders:
                 raise ValueError(f"{path} is of no folder")
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
             raise Refused(f"{path} isn't what `aqueduct mend look` writes.") from None
-        if host in found:
+        if host in folders_by_host:
             raise Refused(f"--look is given twice with {host}: name each file after its host.")
-        for node in {each.node_id for each in folders}:
+        for node in {folder.node_id for folder in folders}:
             if brokers.setdefault(node, path) != path:
                 raise Refused(
                     f"{brokers[node]} and {path} both have folders of broker {node}: give each host's once, "
                     "and of two hosts with one id that which is the broker."
                 )
-        found[host] = folders
-    return found
+        folders_by_host[host] = folders
+    return folders_by_host
 
 
-def _folder(said: dict[str, Any]) -> logs.Folder:
-    return _typed(logs.Folder, said, logs=tuple(_log(each) for each in said["logs"]))
+def _folder(document: dict[str, Any]) -> logs.Folder:
+    return _typed(logs.Folder, document, logs=tuple(_log(log) for log in document["logs"]))
 
 
-def _log(said: dict[str, Any]) -> logs.DiskLog:
-    topic, number = said["partition"]
+def _log(document: dict[str, Any]) -> logs.DiskLog:
+    topic, number = document["partition"]
     if not isinstance(topic, str) or type(number) is not int:
-        raise TypeError(f"{said['partition']} is no partition")
-    return _typed(logs.DiskLog, said, partition=TopicPartition(topic, number))
+        raise TypeError(f"{document['partition']} is no partition")
+    return _typed(logs.DiskLog, document, partition=TopicPartition(topic, number))
 
 
-def _typed(kind: type[Looked], said: dict[str, Any], **made: object) -> Looked:
+def _typed(kind: type[Looked], document: dict[str, Any], **made: object) -> Looked:
     """Make one of what a file says; TypeError where that is of another type, as a text for a number."""
-    for name, wanted in get_type_hints(kind).items():
-        if name in said.keys() - made.keys() and type(said[name]) not in (get_args(wanted) or (wanted,)):
-            raise TypeError(f"{name} is {said[name]!r}")
-    return kind(**(said | made))
+    for name, annotation in get_type_hints(kind).items():
+        if name in document.keys() - made.keys() and type(document[name]) not in (
+            get_args(annotation) or (annotation,)
+        ):
+            raise TypeError(f"{name} is {document[name]!r}")
+    return kind(**(document | made))

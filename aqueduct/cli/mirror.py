@@ -139,12 +139,12 @@ def run(args: argparse.Namespace) -> int:
 def _unmatched(mirror: MirrorReader) -> list[str]:
     """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
     try:
-        found = mirror.unmatched(patterns.unmatched)
+        unmatched = mirror.unmatched(patterns.unmatched)
     except PatternError as error:
         return [labelled("pattern-invalid", f"Whether each pattern matches a topic is not known: {error}.")]
     except Failed as error:
         return [f"Whether each pattern matches a topic is not known: {error}"]
-    return [status.unmatched_finding(mirror.source, each) for each in found]
+    return [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -251,14 +251,14 @@ def _report(
         "findings": findings,
         "ranges": [
             {
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
-                "kind": each.kind,
-                "from": each.start,
-                "to": each.stop,
-                "at_most": each.at_most,
+                "topic": affected.partition.topic,
+                "partition": affected.partition.partition,
+                "kind": affected.kind,
+                "from": affected.start,
+                "to": affected.stop,
+                "at_most": affected.at_most,
             }
-            for each in ranges
+            for affected in ranges
         ],
         "partitions": [
             {

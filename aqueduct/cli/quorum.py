@@ -134,19 +134,19 @@ def _backup(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
-    found = snapshots.of(metadata.read(args.data_folder))
+    snapshot = snapshots.of(metadata.read(args.data_folder))
     objects = open_editable(args.store, private=True)
-    kept = keep(QuorumSnapshots, objects, found, args.keep, common.trust(args), common.signing_key(args))
+    kept = keep(QuorumSnapshots, objects, snapshot, args.keep, common.trust(args), common.signing_key(args))
     code = ExitCode.INCOMPLETE if kept.not_removed else ExitCode.DONE
     print(_told(kept))
     if args.report:
         content = {
             "snapshot": kept.snapshot.number,
             "cluster": kept.snapshot.cluster,
-            "node": found.metadata.node,
-            "offset": found.metadata.end,
-            "epoch": found.metadata.end_epoch,
-            "topics": len(found.metadata.image.topics),
+            "node": snapshot.metadata.node,
+            "offset": snapshot.metadata.end,
+            "epoch": snapshot.metadata.end_epoch,
+            "topics": len(snapshot.metadata.image.topics),
             "removed": list(kept.removed),
             "not_removed": kept.not_removed,
         }
@@ -176,15 +176,15 @@ def _snapshots(args: argparse.Namespace) -> int:
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:<24}  {:>4}  {:>12}  {:>6}  {:>8}  {}"
     print(row.format("id", "created", "as it was at", "node", "offset", "epoch", "topics", "cluster"))
-    for each in kept.all():
-        if isinstance(each, Failed):
-            print(f"aqueduct: {each.labelled}", file=sys.stderr)
+    for snapshot in kept.all():
+        if isinstance(snapshot, Failed):
+            print(f"aqueduct: {snapshot.labelled}", file=sys.stderr)
             code = ExitCode.FAILED
             continue
-        of = each.metadata
-        times = moments.text(each.created), moments.text(of.time)
+        of = snapshot.metadata
+        times = moments.text(snapshot.created), moments.text(of.time)
         figures = of.node, f"{of.end:,}", of.end_epoch, f"{len(of.image.topics):,}"
-        print(row.format(each.number, *times, *figures, of.cluster))
+        print(row.format(snapshot.number, *times, *figures, of.cluster))
     return code
 
 
@@ -198,33 +198,33 @@ def _plan(args: argparse.Namespace) -> int:
     sources = [*_sources(args)]
     if not sources:
         raise Refused("There are no metadata: name a store, or copies of brokers.")
-    clusters = {each.cluster for _, each in sources}
+    clusters = {candidate.cluster for _, candidate in sources}
     if len(clusters) > 1:
         raise Refused(
             f"These are metadata of {len(clusters)} clusters, {some(sorted(clusters))}: name a store and "
             "copies of one. Nothing was done."
         )
-    name, newest = max(sources, key=lambda each: each[1].far)
+    name, newest = max(sources, key=lambda candidate: candidate[1].far)
     if args.copy and args.snapshot is None and name.startswith("snapshot "):
         raise Refused(
             f"S{name[1:]} goes further than every broker's copy, and brokers follow within seconds: where "
             "that is to be taken, and no copy, name it (--snapshot). Nothing was done."
         )
-    found = plan.plan(newest, mend.hosts(args.look), args.lost)
+    quorum_plan = plan.plan(newest, mend.hosts(args.look), args.lost)
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
-    lines = plan.sentences(found)
+    lines = plan.sentences(quorum_plan)
     print("\n".join(lines))
     if args.read_plan:
-        _compare(args.read_plan, found)
+        _compare(args.read_plan, quorum_plan)
     if args.keep_plan:
-        _write(args.keep_plan, strict_json.dumps(agreement.read_plan(found)).decode())
+        _write(args.keep_plan, strict_json.dumps(agreement.read_plan(quorum_plan)).decode())
     if args.seed:
-        mend.all_seen(found.fit)
-        _write(args.seed, base64.b64encode(snapshots.encode(snapshots.of(found.seed()))).decode())
-    return ExitCode.INCOMPLETE if found.fit.differs else ExitCode.DONE
+        mend.all_seen(quorum_plan.fit)
+        _write(args.seed, base64.b64encode(snapshots.encode(snapshots.of(quorum_plan.seed()))).decode())
+    return ExitCode.INCOMPLETE if quorum_plan.fit.differs else ExitCode.DONE
 
 
-def _compare(path: Path, found: plan.QuorumPlan) -> None:
+def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
     """Refuse a plan that is not the one that was read; a file that does not exist is reported alone."""
     try:
         read = strict_json.loads(agreement.ReadPlan, path.read_bytes())
@@ -239,7 +239,7 @@ def _compare(path: Path, found: plan.QuorumPlan) -> None:
             f"{path} is damaged, or is not what `aqueduct quorum plan --keep-plan` writes ({error}). Make "
             "the plan again, and read it. Nothing was done.",
         ) from None
-    if changed := agreement.changes(read, found):
+    if changed := agreement.changes(read, quorum_plan):
         raise Refused(
             "quorum-plan-changed",
             f"{' '.join(changed)} Make the plan again, read it, and confirm that one. No controller was "
@@ -260,8 +260,8 @@ def _write(path: Path, text: str) -> None:
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]]:
     """Yield all metadata that were named, each with its name; Refused where none of a store is there."""
     for path in args.copy:
-        found = _packed(path, "copy")
-        yield f"the copy of node {found.node} (offset {found.end:,})", found
+        copied = _packed(path, "copy")
+        yield f"the copy of node {copied.node} (offset {copied.end:,})", copied
     if args.store:
         with spark_packages():
             from aqueduct.store.backends import open_store
@@ -280,13 +280,13 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
 def _restore(args: argparse.Namespace) -> int:
     begun = _seed(args.seed)
     if args.dry_run:
-        there = seed.check(args.data_folder, args.node_id, begun)
-        print(f"{args.data_folder} {'has them already' if there else 'can take them'}.")
+        has_already = seed.check(args.data_folder, args.node_id, begun)
+        print(f"{args.data_folder} {'has them already' if has_already else 'can take them'}.")
         return ExitCode.DONE
-    done = seed.put(args.data_folder, args.node_id, begun)
-    what = "begins with" if done else "had already"
+    is_written = seed.put(args.data_folder, args.node_id, begun)
+    verb = "begins with" if is_written else "had already"
     print(
-        f"Controller {args.node_id} {what} the metadata of cluster {begun.cluster} up to offset "
+        f"Controller {args.node_id} {verb} the metadata of cluster {begun.cluster} up to offset "
         f"{begun.end:,}, in {args.data_folder}."
     )
     return ExitCode.DONE
@@ -297,16 +297,16 @@ def _check(args: argparse.Namespace) -> int:
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-quorum") as client:
         left = check.check(client, promised)
-    for each in left:
-        print(each)
+    for sentence in left:
+        print(sentence)
     if not left:
         topics = promised.metadata.image.topics.values()
-        partitions = sum(len(each.partitions) for each in topics)
+        partitions = sum(len(topic.partitions) for topic in topics)
         print(
             f"{count(len(topics), 'topic')} with the ids that they had, and {count(partitions, 'partition')} "
             "with all that was committed."
         )
-        if silent := sorted(each for each, offset in promised.fit.committed.items() if not offset):
+        if silent := sorted(partition for partition, offset in promised.fit.committed.items() if not offset):
             print(f"No disk says of {count(len(silent), 'partition')} what was committed: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
@@ -318,13 +318,13 @@ def _put_aside(args: argparse.Namespace) -> int:
 
 
 def _seed(path: Path) -> metadata.Metadata:
-    found = _packed(path, "plan --seed")
-    if not plan.is_seed(found):
+    seed_metadata = _packed(path, "plan --seed")
+    if not plan.is_seed(seed_metadata):
         raise Refused(
             f"{path} has metadata, and isn't what `aqueduct quorum plan --seed` writes: what logs go further "
             "is not in it. Nothing was done."
         )
-    return found
+    return seed_metadata
 
 
 def _packed(path: Path, by: str) -> metadata.Metadata:

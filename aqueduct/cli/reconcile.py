@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.reconcile.stored import ComparedEnd
         from aqueduct.work.workers import Workers
 
-    stores = [each for each in args.source if each.startswith(SCHEMES)]
+    stores = [source for source in args.source if source.startswith(SCHEMES)]
     if len(stores) > 1 or (stores and len(args.source) > 1):
         raise Refused("A store is compared alone: give one --source.")
     if args.snapshot is not None and not stores:
@@ -102,8 +102,8 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
         )
     configs = [client_config.load(file, for_tasks=True) for file in files]
     return tuple(
-        End(role, each, config)
-        for each, config in zip(servers, configs * (len(servers) // len(configs)), strict=True)
+        End(role, bootstrap_servers, config)
+        for bootstrap_servers, config in zip(servers, configs * (len(servers) // len(configs)), strict=True)
     )
 
 

@@ -231,18 +231,18 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
     if args.topics is not None and any(old != new for old, new in parse_renames(args.topics).items()):
         beside.append("topics, with another name")
     if beside:
-        told = ", ".join(f"--{each.replace('_', '-')}" for each in beside)
-        raise Refused("option-conflict", f"--groups-only writes no records. Remove {told}.")
+        options = ", ".join(f"--{option.replace('_', '-')}" for option in beside)
+        raise Refused("option-conflict", f"--groups-only writes no records. Remove {options}.")
 
 
 def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datetime) -> int:
     from aqueduct.restore import groups_only
 
-    done = groups_only.main(order)
-    print("\n".join(groups_only.text(done)))
-    code = groups_only.exit_code(done)
+    outcome = groups_only.main(order)
+    print("\n".join(groups_only.text(outcome)))
+    code = groups_only.exit_code(outcome)
     if args.report:
-        report_file.write(args.report, "restore", code, started, groups_only.report(done))
+        report_file.write(args.report, "restore", code, started, groups_only.report(outcome))
     return code
 
 

@@ -44,13 +44,13 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("--private-key is needed: the file of one who may read the backup now.")
     recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
     keys = Keyring(open_store(args.store), common.private_keys(args))
-    done = keys.rewrap(recipients, hosts)
+    rewrapped = keys.rewrap(recipients, hosts)
     names = some(key.fingerprint.hex() for key in recipients)
-    print(f"{done.wrapped:,} of {count(done.keys, 'key')} of {args.store} wrapped for {names}.")
-    for path in done.planted:
-        why = (
+    print(f"{rewrapped.wrapped:,} of {count(rewrapped.keys, 'key')} of {args.store} wrapped for {names}.")
+    for path in rewrapped.planted:
+        reason = (
             "it was written without the key, so no recipient can use it. Find out who can write to the "
             "store, and remove this object"
         )
-        print(f"Skipped: {Skipped(path, why, 'key-object-planted')}.")
-    return ExitCode.INCOMPLETE if done.planted else ExitCode.DONE
+        print(f"Skipped: {Skipped(path, reason, 'key-object-planted')}.")
+    return ExitCode.INCOMPLETE if rewrapped.planted else ExitCode.DONE

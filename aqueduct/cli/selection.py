@@ -10,21 +10,21 @@ PORTS = range(1, 1 << 16)
 
 def names(text: str) -> tuple[str, ...]:
     """Parse `a,b`; for argparse's `type`."""
-    found = tuple(filter(None, text.split(",")))
-    if not found:
+    listed = tuple(filter(None, text.split(",")))
+    if not listed:
         raise argparse.ArgumentTypeError("there is no name in it; write A,B")
-    return found
+    return listed
 
 
 def servers(text: str) -> str:
     """Return `host:port,...`, also `[IPv6]:port`, without blanks at commas; for argparse's `type`."""
-    listed = [each.strip() for each in text.split(",")]
-    for each in listed:
-        found = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):([0-9]{1,9})", each)
-        if not found:
+    listed = [address.strip() for address in text.split(",")]
+    for address in listed:
+        match = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):([0-9]{1,9})", address)
+        if not match:
             raise argparse.ArgumentTypeError(f"{text!r} isn't a broker list; write HOST:PORT,HOST:PORT")
-        if int(found[1]) not in PORTS:
-            raise argparse.ArgumentTypeError(f"{each!r} has no port from {PORTS[0]} to {PORTS[-1]}")
+        if int(match[1]) not in PORTS:
+            raise argparse.ArgumentTypeError(f"{address!r} has no port from {PORTS[0]} to {PORTS[-1]}")
     return ",".join(listed)
 
 
@@ -48,6 +48,6 @@ def add_expected_brokers(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expected-brokers",
         metavar="N,N",
-        type=lambda text: [whole(0)(each) for each in text.split(",")],
+        type=lambda text: [whole(0)(number) for number in text.split(",")],
         help="ids of all brokers that the cluster is to have: report others that run or have replicas",
     )

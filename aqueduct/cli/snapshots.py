@@ -42,8 +42,8 @@ def run(args: argparse.Namespace) -> int:
 
     objects = open_store(args.store)
     keys = Keyring(objects, common.private_keys(args))
-    found = Catalog.open(objects, common.trust(args), keys).summaries()
-    broken = _print_json(found) if args.json else _print_page(found)
+    summaries = Catalog.open(objects, common.trust(args), keys).summaries()
+    broken = _print_json(summaries) if args.json else _print_page(summaries)
     if not broken:
         return ExitCode.DONE
     error = Failed(
@@ -60,15 +60,15 @@ def run(args: argparse.Namespace) -> int:
 Listed = Iterable["Summary | Broken"]
 
 
-def _print_json(found: Listed) -> list[int]:
+def _print_json(summaries: Listed) -> list[int]:
     """Print JSON; return the numbers of the snapshots that can't be used."""
     whole, broken = [], []
-    for each in found:
-        if isinstance(each, Failed):
-            broken.append(each.number)
-            print(f"aqueduct: {each.labelled}", file=sys.stderr)
+    for summary in summaries:
+        if isinstance(summary, Failed):
+            broken.append(summary.number)
+            print(f"aqueduct: {summary.labelled}", file=sys.stderr)
         else:
-            whole.append(_json(each))
+            whole.append(_json(summary))
     print(json.dumps(whole, indent=2))
     return broken
 
@@ -88,27 +88,27 @@ def _json(summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _print_page(found: Listed) -> list[int]:
+def _print_page(summaries: Listed) -> list[int]:
     """Print a page, line by line as it is read; return the numbers of snapshots that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
     history, several, broken = _History(), set[str](), []
-    for each in found:
-        if isinstance(each, Failed):
-            broken.append(each.number)
-            print(f"{each.number:>10}  {each.why}")
+    for summary in summaries:
+        if isinstance(summary, Failed):
+            broken.append(summary.number)
+            print(f"{summary.number:>10}  {summary.why}")
             continue
-        history.add(each)
-        several |= {topic for topic, _, _ in each.generations}
+        history.add(summary)
+        several |= {topic for topic, _, _ in summary.generations}
         print(
             row.format(
-                each.number,
-                moments.text(each.created),
-                each.topics,
-                f"{each.records:,}",
-                f"{each.unpacked_bytes:,}",
-                f"{each.stored_bytes:,}",
-                each.gaps,
+                summary.number,
+                moments.text(summary.created),
+                summary.topics,
+                f"{summary.records:,}",
+                f"{summary.unpacked_bytes:,}",
+                f"{summary.stored_bytes:,}",
+                summary.gaps,
             )
         )
     for line in history.lines(several):
@@ -136,8 +136,8 @@ class _History:
     def lines(self, topics: Collection[str]) -> Iterator[str]:
         for (topic, number), spans in sorted(self._spans.items()):
             if topic in topics:
-                told = (
+                states = (
                     f"{state} {f'{first} to {last}' if first < last else first}"
                     for state, first, last in spans
                 )
-                yield f"{topic} g{number}: {', '.join(told)}"
+                yield f"{topic} g{number}: {', '.join(states)}"

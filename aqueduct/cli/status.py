@@ -38,25 +38,27 @@ def run(args: argparse.Namespace) -> int:
     try:
         source = json.loads(args.facts.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "it is not JSON"
-        raise Refused("facts-file-invalid", f"Cannot read {args.facts}: {why}.") from None
+        reason = getattr(error, "strerror", None) or "it is not JSON"
+        raise Refused("facts-file-invalid", f"Cannot read {args.facts}: {reason}.") from None
     declared, facts, unreachable = report.read_facts(source)
-    sites = sorted({each.site for each in declared if each.site})
+    sites = sorted({declared_object.site for declared_object in declared if declared_object.site})
     if args.site and args.site not in sites:
         raise Refused(
             "facts-file-invalid", f"The estate has no site {args.site}. Its sites: {', '.join(sites)}."
         )
-    found = evaluate(declared, facts, unreachable=unreachable, site=args.site)
+    estate = evaluate(declared, facts, unreachable=unreachable, site=args.site)
     if args.html:
         try:
-            args.html.write_text(page(found), encoding="utf-8", errors="backslashreplace")
+            args.html.write_text(page(estate), encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            why = error.strerror
-            raise Failed("report-not-writable", f"The page {args.html} cannot be written: {why}.") from None
+            reason = error.strerror
+            raise Failed(
+                "report-not-writable", f"The page {args.html} cannot be written: {reason}."
+            ) from None
     if args.json:
-        print(json.dumps(report.document(found), indent=2, ensure_ascii=False))
+        print(json.dumps(report.document(estate), indent=2, ensure_ascii=False))
     else:
-        print(f"As of {moments.text(found.asked)}. {printable(report.text(found, verbose=args.verbose))}")
-    if found.exit_code == ExitCode.FAILED and not args.json:
+        print(f"As of {moments.text(estate.asked)}. {printable(report.text(estate, verbose=args.verbose))}")
+    if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
-    return found.exit_code
+    return estate.exit_code

@@ -102,30 +102,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _find_hanging(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect(_cluster(args), CLIENT) as client:
-        found = _search(client, args.topic, args.partition)
-    lines = transactions.findings(found, moments.now())
+        search = _search(client, args.topic, args.partition)
+    lines = transactions.findings(search, moments.now())
     for sentence in lines or ["No transaction hangs."]:
         print(sentence)
     code = ExitCode.INCOMPLETE if lines else ExitCode.DONE
     if args.report:
-        told = {
+        content = {
             "findings": lines,
-            "hanging": [_entry(each) for each in found.hanging],
-            "left_out": left_out_entries(found.unknown),
+            "hanging": [_entry(transaction) for transaction in search.hanging],
+            "left_out": left_out_entries(search.unknown),
         }
-        report_file.write(args.report, "transactions find-hanging", code, started, told)
+        report_file.write(args.report, "transactions find-hanging", code, started, content)
     return code
 
 
 def _finish(args: argparse.Namespace) -> ExitCode:
     with connect(_cluster(args), CLIENT) as client:
         state = describe_cluster(client)
-        led = [each for each in state.partitions if args.leader in (None, each.leader)]
-        found = asking.find(client, led, silent=_silent(client, state))
-        decided = [each for each in found.hanging if each.can_be_finished]
+        led = [partition for partition in state.partitions if args.leader in (None, partition.leader)]
+        search = asking.find(client, led, silent=_silent(client, state))
+        decided = [transaction for transaction in search.hanging if transaction.can_be_finished]
         finished = set(_finished(client, decided)) if args.execute else set()
-    left = tuple(each for each in found.hanging if each not in finished)
-    lines = transactions.findings(replace(found, hanging=left), moments.now())
+    left = tuple(transaction for transaction in search.hanging if transaction not in finished)
+    lines = transactions.findings(replace(search, hanging=left), moments.now())
     for sentence in lines or ([] if finished else ["No transaction hangs."]):
         print(sentence)
     if decided and not args.execute:
@@ -136,21 +136,21 @@ def _finish(args: argparse.Namespace) -> ExitCode:
 def _finished(client: Client, decided: Iterable[HangingTransaction]) -> Iterator[HangingTransaction]:
     """End transactions as their coordinators decided; yield those that are ended, and say which are not."""
     level = _transaction_version(client)
-    for each in decided:
+    for transaction in decided:
         try:
-            asking.end(client, each, each.outcome, level)
+            asking.end(client, transaction, transaction.outcome, level)
         except Failed as error:
             print(error.labelled)
         except KafkaError as error:
-            print(f"{each.found.partition}: its leader refused the marker: {error}")
+            print(f"{transaction.found.partition}: its leader refused the marker: {error}")
         else:
-            print(transactions.finished_sentence(each))
-            yield each
+            print(transactions.finished_sentence(transaction))
+            yield transaction
 
 
 def _transaction_version(client: Client) -> int:
-    known = features(client).get(FEATURE)
-    return known.level if known else 0
+    feature = features(client).get(FEATURE)
+    return feature.level if feature else 0
 
 
 def _silent(client: Client, state: Cluster) -> list[int]:
@@ -162,38 +162,42 @@ def _search(
 ) -> Search:
     """Search a cluster; Refused if one of the named topics or partitions does not exist."""
     state = describe_cluster(client)
-    wanted = set(topics) if topics else {each.topic for each in state.partitions}
+    topic_names = set(topics) if topics else {partition.topic for partition in state.partitions}
     numbers = set(partitions or ())
-    existing = {each.topic for each in state.partitions}
-    if missing := sorted(wanted - existing):
+    existing = {partition.topic for partition in state.partitions}
+    if missing := sorted(topic_names - existing):
         raise Refused(
             "topic-unknown",
             f"The cluster has no topic {', '.join(missing)}, or the client may not describe it.",
         )
     for number in sorted(numbers):
-        if not any(each.topic in wanted and each.number == number for each in state.partitions):
+        if not any(
+            partition.topic in topic_names and partition.number == number for partition in state.partitions
+        ):
             raise Refused(
-                "partition-unknown", f"No partition {number} exists in {', '.join(sorted(wanted))}."
+                "partition-unknown", f"No partition {number} exists in {', '.join(sorted(topic_names))}."
             )
     chosen = [
-        each for each in state.partitions if each.topic in wanted and (not numbers or each.number in numbers)
+        partition
+        for partition in state.partitions
+        if partition.topic in topic_names and (not numbers or partition.number in numbers)
     ]
     return asking.find(client, chosen, silent=_silent(client, state))
 
 
-def _entry(each: HangingTransaction) -> dict[str, Any]:
+def _entry(hung: HangingTransaction) -> dict[str, Any]:
     return {
-        "topic": each.found.partition.topic,
-        "partition": each.found.partition.partition,
-        "start_offset": each.found.start_offset,
-        "end_offset": each.end,
-        "since": moments.text(each.start_time),
-        "producer_id": each.found.producer_id,
-        "producer_epoch": each.found.producer_epoch,
-        "coordinator_epoch": each.found.coordinator_epoch,
-        "transactional_id": each.transactional_id.name if each.transactional_id else None,
-        "decided": each.decision.outcome.value if each.decision else None,
-        "waiting": list(each.readers),
+        "topic": hung.found.partition.topic,
+        "partition": hung.found.partition.partition,
+        "start_offset": hung.found.start_offset,
+        "end_offset": hung.end,
+        "since": moments.text(hung.start_time),
+        "producer_id": hung.found.producer_id,
+        "producer_epoch": hung.found.producer_epoch,
+        "coordinator_epoch": hung.found.coordinator_epoch,
+        "transactional_id": hung.transactional_id.name if hung.transactional_id else None,
+        "decided": hung.decision.outcome.value if hung.decision else None,
+        "waiting": list(hung.readers),
     }
 
 
@@ -201,36 +205,38 @@ def _end(args: argparse.Namespace) -> ExitCode:
     outcome: Outcome = args.outcome
     partition = TopicPartition(args.topic, args.partition)
     with connect(_cluster(args), CLIENT) as client:
-        each = _chosen(_search(client, [args.topic], [args.partition]), partition, args.start_offset)
-        _refuse(each, outcome)
-        print(transactions.hanging_sentence(each))
+        transaction = _chosen(_search(client, [args.topic], [args.partition]), partition, args.start_offset)
+        _refuse(transaction, outcome)
+        print(transactions.hanging_sentence(transaction))
         if not args.execute:
             print(f"Nothing was written. Add --execute to {outcome.value} it.")
             return ExitCode.DONE
-        asking.end(client, each, outcome, _transaction_version(client))
+        asking.end(client, transaction, outcome, _transaction_version(client))
     print(f"The transaction on {partition} is {outcome.done}.")
     if outcome is Outcome.ABORT:
-        print(f"Its records among {count(each.end - args.start_offset, 'offset')} are never delivered.")
+        print(
+            f"Its records among {count(transaction.end - args.start_offset, 'offset')} are never delivered."
+        )
     return ExitCode.DONE
 
 
-def _chosen(found: Search, partition: TopicPartition, start: int) -> HangingTransaction:
+def _chosen(search: Search, partition: TopicPartition, start: int) -> HangingTransaction:
     """Return the hanging transaction that was asked for, else Refused with the reason."""
-    for each in found.hanging:
-        if each.found.start_offset == start:
-            return each
-    for open_, known in found.tracked:
+    for transaction in search.hanging:
+        if transaction.found.start_offset == start:
+            return transaction
+    for open_, owner in search.tracked:
         if open_.start_offset == start:
             raise Refused(
                 "transaction-not-hanging",
-                f"The transaction on {partition} does not hang: {known.name} is in state {known.state}, and "
-                f"its coordinator, broker {known.coordinator}, ends it by {moments.text(known.end_time)}. "
+                f"The transaction on {partition} does not hang: {owner.name} is in state {owner.state}, and "
+                f"its coordinator, broker {owner.coordinator}, ends it by {moments.text(owner.end_time)}. "
                 "Wait for that, or stop its producer. Nothing was written.",
             )
-    if found.unknown:
-        unknown = " ".join(transactions.unknown_sentences(found.unknown))
+    if search.unknown:
+        unknown = " ".join(transactions.unknown_sentences(search.unknown))
         raise Refused("transaction-search-incomplete", f"{unknown} Nothing was written.")
-    others = ", ".join(str(each.found.start_offset) for each in found.hanging) or "none"
+    others = ", ".join(str(transaction.found.start_offset) for transaction in search.hanging) or "none"
     raise Refused(
         "transaction-unknown",
         f"No transaction that begins at offset {start} is open on {partition}; start offsets of hanging ones "
@@ -238,21 +244,21 @@ def _chosen(found: Search, partition: TopicPartition, start: int) -> HangingTran
     )
 
 
-def _refuse(each: HangingTransaction, outcome: Outcome) -> None:
-    if not each.decisions_read:
+def _refuse(hung: HangingTransaction, outcome: Outcome) -> None:
+    if not hung.decisions_read:
         raise Refused(
             "transaction-decision-unknown",
-            f"The coordinator may have committed the transaction on {each.found.partition}, and the client "
+            f"The coordinator may have committed the transaction on {hung.found.partition}, and the client "
             f"may not read {transactions.STATE_TOPIC}. Use a client with the ACL Read on that topic. Nothing "
             "was written.",
         )
-    if outcome is not each.outcome:
-        decided = "had committed" if each.outcome is Outcome.COMMIT else "is not known to have committed"
+    if outcome is not hung.outcome:
+        decided = "had committed" if hung.outcome is Outcome.COMMIT else "is not known to have committed"
         remedy = "loses acknowledged records" if outcome is Outcome.ABORT else "delivers records of no commit"
         raise Refused(
             "transaction-decided-otherwise",
-            f"The coordinator {decided} the transaction on {each.found.partition}: to {outcome.value} it "
-            f"{remedy}. Run `{each.command}`. Nothing was written.",
+            f"The coordinator {decided} the transaction on {hung.found.partition}: to {outcome.value} it "
+            f"{remedy}. Run `{hung.command}`. Nothing was written.",
         )
 
 

@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
     print(faults.text(outcome.snapshot, outcome.faults, outcome.seconds))
     unknown: list[Skipped] = []
     if outcome.unopened:
-        why = f"only digests were compared: {outcome.unopened.rstrip('.')}"
-        unknown.append(Skipped("the records", why, "records-not-opened"))
+        reason = f"only digests were compared: {outcome.unopened.rstrip('.')}"
+        unknown.append(Skipped("the records", reason, "records-not-opened"))
         print(f"{unknown[0]}.")
         if not args.digests_only:
             code = code or ExitCode.INCOMPLETE

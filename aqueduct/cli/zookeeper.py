@@ -111,7 +111,7 @@ def _connect(text: str) -> str:
     servers, slash, chroot = text.rstrip("/").partition("/")
     if slash:
         _znode("/" + chroot)
-    named = [each if re.search(r":\d+$", each) else f"{each}:{PORT}" for each in servers.split(",")]
+    named = [server if re.search(r":\d+$", server) else f"{server}:{PORT}" for server in servers.split(",")]
     try:
         return selection.servers(",".join(named)) + slash + chroot
     except argparse.ArgumentTypeError:
@@ -165,7 +165,7 @@ def _told(snapshot: "ZnodeSnapshot") -> list[str]:
         lines.append(
             f"ZooKeeper numbers from 0 again after a restore: children of {some(snapshot.counters)}."
         )
-    lines += [f"NOT kept: {path}: {why}." for path, why in snapshot.left_out]
+    lines += [f"NOT kept: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
         lines.append(f"Changed faster than they were read: {some(snapshot.moving)}. Run it again.")
     return lines
@@ -187,57 +187,59 @@ def _restore(args: argparse.Namespace) -> int:
     )
     fits = True
     if args.look or args.lost:
-        there = data(order.target, topics.fitted(snapshot))
-        found, fitted = topics.fitting(snapshot, mend.hosts(args.look), args.lost, there)
-        for sentence in filter(None, (*sentences(found, topics.FATE), topics.undeleted(snapshot, fitted))):
+        data_by_path = data(order.target, topics.fitted(snapshot))
+        fit, fitted = topics.fitting(snapshot, mend.hosts(args.look), args.lost, data_by_path)
+        for sentence in filter(None, (*sentences(fit, topics.FATE), topics.undeleted(snapshot, fitted))):
             print(sentence)
-        mend.all_seen(found)
-        if stale := sorted(path for path, before in there.items() if fitted.znodes[path].data != before):
+        mend.all_seen(fit)
+        if stale := sorted(
+            path for path, before in data_by_path.items() if fitted.znodes[path].data != before
+        ):
             written = "would be" if args.dry_run else "is"
             print(f"What is there {written} written over, to fit the logs: {some(stale)}.")
         order = replace(order, snapshot=fitted, overwrite=(*order.overwrite, *stale))
-        fits = not found.differs
-    done = restore(order)
-    whole = snapshot.whole and fits and not done.left and not done.failed
+        fits = not fit.differs
+    outcome = restore(order)
+    whole = snapshot.whole and fits and not outcome.left and not outcome.failed
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
-    print(_restored(args, snapshot, done))
-    if not (args.look or args.lost) and any(map(topics.is_state, (*done.created, *done.missing))):
+    print(_restored(args, snapshot, outcome))
+    if not (args.look or args.lost) and any(map(topics.is_state, (*outcome.created, *outcome.missing))):
         print(UNSEEN)
-    if done.stopped:
-        print(f"aqueduct: {done.stopped.labelled}", file=sys.stderr)
+    if outcome.stopped:
+        print(f"aqueduct: {outcome.stopped.labelled}", file=sys.stderr)
         code = ExitCode.FAILED
     content = {
         "snapshot": snapshot.number,
         "dry_run": args.dry_run,
-        "there": done.there,
-        "missing": done.missing,
-        "created": done.created,
-        "overwritten": done.overwritten,
-        "left": _listed(done.left),
-        "failed": _listed(done.failed),
+        "there": outcome.there,
+        "missing": outcome.missing,
+        "created": outcome.created,
+        "overwritten": outcome.overwritten,
+        "left": _listed(outcome.left),
+        "failed": _listed(outcome.failed),
     }
     _report(args, "restore", code, started, content)
     return code
 
 
-def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", done: "Restored") -> str:
+def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", znodes: "Restored") -> str:
     where = args.connect + args.prefix.rstrip("/")
     if args.dry_run:
-        which = f" ({some(done.missing)})" if done.missing else ""
+        which = f" ({some(znodes.missing)})" if znodes.missing else ""
         lines = [
-            f"Snapshot {snapshot.number} would make {count(len(done.missing), 'znode')} at {where}{which}, "
-            f"and overwrite {len(done.overwritten):,}; {done.there:,} are as in it."
+            f"Snapshot {snapshot.number} would make {count(len(znodes.missing), 'znode')} at {where}{which}, "
+            f"and overwrite {len(znodes.overwritten):,}; {znodes.there:,} are as in it."
         ]
     else:
         lines = [
-            f"Snapshot {snapshot.number} at {where}: {count(len(done.created), 'znode')} made, "
-            f"{len(done.overwritten):,} overwritten, {done.there:,} were as in it."
+            f"Snapshot {snapshot.number} at {where}: {count(len(znodes.created), 'znode')} made, "
+            f"{len(znodes.overwritten):,} overwritten, {znodes.there:,} were as in it."
         ]
-    if done.left:
-        lines += [f"Left as it is there: {path}: {what}." for path, what in done.left]
+    if znodes.left:
+        lines += [f"Left as it is there: {path}: {mismatch}." for path, mismatch in znodes.left]
         lines.append("--overwrite PATH writes the data and the ACL of one that is other.")
-    lines += [f"NOT restored: {path}: {why}." for path, why in done.failed]
-    lines += [f"NOT in the snapshot: {path}: {why}." for path, why in snapshot.left_out]
+    lines += [f"NOT restored: {path}: {reason}." for path, reason in znodes.failed]
+    lines += [f"NOT in the snapshot: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
         lines.append(f"NOT of one moment in the snapshot: {some(snapshot.moving)}.")
     return "\n".join(lines)
@@ -253,26 +255,30 @@ def _diff(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
     snapshot = kept.read(args.snapshot, args.at_least)
-    found = difference(snapshot, _ensemble(args))
-    code = ExitCode.INCOMPLETE if found else ExitCode.DONE
-    print(_differs(args, snapshot, found))
-    content = {"missing": list(found.missing), "changed": _listed(found.changed), "added": list(found.added)}
-    content["not_compared"] = _listed(found.unread)
+    tree_difference = difference(snapshot, _ensemble(args))
+    code = ExitCode.INCOMPLETE if tree_difference else ExitCode.DONE
+    print(_differs(args, snapshot, tree_difference))
+    content = {
+        "missing": list(tree_difference.missing),
+        "changed": _listed(tree_difference.changed),
+        "added": list(tree_difference.added),
+    }
+    content["not_compared"] = _listed(tree_difference.unread)
     _report(args, "diff", code, started, {"snapshot": snapshot.number, **content})
     return code
 
 
-def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", found: "TreeDifference") -> str:
-    if not found:
+def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", paths: "TreeDifference") -> str:
+    if not paths:
         return f"{args.connect} is as snapshot {snapshot.number}: {count(len(snapshot.znodes), 'znode')}."
     return "\n".join(
         [
-            f"{args.connect} is NOT as snapshot {snapshot.number}: {len(found.missing):,} missing, "
-            f"{len(found.changed):,} other, {len(found.added):,} added, {len(found.unread):,} not compared.",
-            *(f"- {path}" for path in found.missing),
-            *(f"~ {path} ({what})" for path, what in found.changed),
-            *(f"+ {path}" for path in found.added),
-            *(f"? {path} ({why})" for path, why in found.unread),
+            f"{args.connect} is NOT as snapshot {snapshot.number}: {len(paths.missing):,} missing, "
+            f"{len(paths.changed):,} other, {len(paths.added):,} added, {len(paths.unread):,} not compared.",
+            *(f"- {path}" for path in paths.missing),
+            *(f"~ {path} ({change})" for path, change in paths.changed),
+            *(f"+ {path}" for path in paths.added),
+            *(f"? {path} ({reason})" for path, reason in paths.unread),
         ]
     )
 
@@ -286,13 +292,18 @@ def _snapshots(args: argparse.Namespace) -> int:
     code = ExitCode.DONE
     row = "{:>10}  {:<24}  {:>10}  {:>15}  {:>9}  {:>8}  {}"
     print(row.format("id", "created", "znodes", "bytes", "ephemeral", "not kept", "cluster"))
-    for each in kept.all():
-        if isinstance(each, Failed):
-            print(f"aqueduct: {each.labelled}", file=sys.stderr)
+    for snapshot in kept.all():
+        if isinstance(snapshot, Failed):
+            print(f"aqueduct: {snapshot.labelled}", file=sys.stderr)
             code = ExitCode.FAILED
             continue
-        figures = f"{len(each.znodes):,}", f"{each.bytes:,}", f"{len(each.ephemeral):,}", len(each.left_out)
-        print(row.format(each.number, moments.text(each.created), *figures, each.cluster or "-"))
+        figures = (
+            f"{len(snapshot.znodes):,}",
+            f"{snapshot.bytes:,}",
+            f"{len(snapshot.ephemeral):,}",
+            len(snapshot.left_out),
+        )
+        print(row.format(snapshot.number, moments.text(snapshot.created), *figures, snapshot.cluster or "-"))
     return code
 
 
@@ -305,12 +316,12 @@ def _ensemble(args: argparse.Namespace) -> "Ensemble":
     return Ensemble(args.connect, config)
 
 
-def _listed(found: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"path": path, "what": what} for path, what in found]
+def _listed(paths: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"path": path, "what": note} for path, note in paths]
 
 
 def _report(
-    args: argparse.Namespace, what: str, code: ExitCode, started: datetime, content: dict[str, Any]
+    args: argparse.Namespace, command: str, code: ExitCode, started: datetime, content: dict[str, Any]
 ) -> None:
     if args.report:
-        report_file.write(args.report, f"zookeeper {what}", code, started, content)
+        report_file.write(args.report, f"zookeeper {command}", code, started, content)

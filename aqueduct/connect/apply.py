@@ -28,26 +28,26 @@ class Checked:
 def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> None:
     """Check a worker's clients, connectors' own settings included; Refused with all that is wrong."""
     kept = [
-        worker.ConnectorConfig(f"connect_connectors, {each.name}", each.name, each.config)
-        for each in declared
-        if each.config is not None and each.state != "absent"
+        worker.ConnectorConfig(f"connect_connectors, {connector.name}", connector.name, connector.config)
+        for connector in declared
+        if connector.config is not None and connector.state != "absent"
     ]
     read = inspection.read_worker(worker_config)
     facts, _ = inspection.look(read, kept)
-    if found := preflight.findings(read, kept, facts):
-        raise Refused("\n".join(each.sentence for each in found))
+    if findings := preflight.findings(read, kept, facts):
+        raise Refused("\n".join(finding.sentence for finding in findings))
 
 
 def check_files(declared: Sequence[WantedConnector], folders: Sequence[str], secrets_file: str) -> None:
     """Check which files connectors name; Refused with all that they may not."""
-    found = [
-        f"Connector {each.name}: {key}: {sentence}"
-        for each in declared
-        if each.config is not None and each.state != "absent"
-        for key, sentence in confinement.faults(each.config, folders, secrets_file)
+    faults = [
+        f"Connector {connector.name}: {key}: {sentence}"
+        for connector in declared
+        if connector.config is not None and connector.state != "absent"
+        for key, sentence in confinement.faults(connector.config, folders, secrets_file)
     ]
-    if found:
-        raise Refused("\n".join(found))
+    if faults:
+        raise Refused("\n".join(faults))
 
 
 def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
@@ -56,31 +56,31 @@ def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
     connectors.plan(declared, actual)  # Refused if one cannot be planned
     plugins = connect.plugins()
     sound, refused, warnings, passwords = [], [], [], {}
-    for each in declared:
+    for connector in declared:
         mistakes: list[str] = []
-        if each.config is not None and each.state != "absent":
-            if wrong := connectors.class_error(each, plugins):
+        if connector.config is not None and connector.state != "absent":
+            if wrong := connectors.class_error(connector, plugins):
                 mistakes = [wrong]
             else:
-                validation = connect.validate(each.config)
-                mistakes = connectors.errors(each, validation)
-                warnings += connectors.unknown(each, validation)
-                passwords[each.name] = validation.passwords
+                validation = connect.validate(connector.config)
+                mistakes = connectors.errors(connector, validation)
+                warnings += connectors.unknown(connector, validation)
+                passwords[connector.name] = validation.passwords
         refused += mistakes
         if not mistakes:
-            sound.append(each)
+            sound.append(connector)
     changes = connectors.plan(sound, actual)
     return Checked(changes, actual, tuple(warnings), passwords, tuple(sound), tuple(refused))
 
 
 def apply(connect: Connect, changes: ConnectorChanges) -> None:
     """Change only what is asked for: a connector that is not declared stays."""
-    for each in changes.create:
-        connect.create(each.name, each.config or {}, connectors.STATES[each.state])
-    for each in changes.update:
-        connect.configure(each.name, each.config or {})
-    for each in changes.move:
-        connect.move(each.name, connectors.ACTIONS[each.state])
+    for connector in changes.create:
+        connect.create(connector.name, connector.config or {}, connectors.STATES[connector.state])
+    for connector in changes.update:
+        connect.configure(connector.name, connector.config or {})
+    for connector in changes.move:
+        connect.move(connector.name, connectors.ACTIONS[connector.state])
     for name in changes.restart:
         connect.restart_failed(name)
     for name in changes.delete:
@@ -100,21 +100,23 @@ def await_declared(
         actual = connect.connectors()
         now = time.monotonic()
         pending = {}
-        for each in declared:
-            missing = _missing(each, actual)
-            said, first = since.get(each.name, ("", now))
-            if each.name not in since or said != missing:
-                since[each.name] = missing, (first := now)
-            if missing or (each.name in touched and now - first < settle):
-                pending[each.name] = missing
-            if (failed := _failures(each, actual)) and now - first >= settle * FAILED_PATIENCE:
+        for connector in declared:
+            missing = _missing(connector, actual)
+            text, first = since.get(connector.name, ("", now))
+            if connector.name not in since or text != missing:
+                since[connector.name] = missing, (first := now)
+            if missing or (connector.name in touched and now - first < settle):
+                pending[connector.name] = missing
+            if (failed := _failures(connector, actual)) and now - first >= settle * FAILED_PATIENCE:
                 raise Failed(failed)
         if not pending:
             return
         if connect.late:
-            said = "; ".join(f"connector {name} {why or 'has just come up'}" for name, why in pending.items())
-            traces = filter(None, (_failures(each, actual) for each in declared))
-            raise Failed("\n".join([f"Not as declared when the time was up: {said}.", *traces]))
+            text = "; ".join(
+                f"connector {name} {lack or 'has just come up'}" for name, lack in pending.items()
+            )
+            traces = filter(None, (_failures(connector, actual) for connector in declared))
+            raise Failed("\n".join([f"Not as declared when the time was up: {text}.", *traces]))
         time.sleep(POLL_SECONDS)
 
 

@@ -30,7 +30,7 @@ class BrokerDemands:
         listener = self.facts.listeners.get(block.servers)
         if listener:
             return f"{block.servers} speaks TLS" if listener.tls else None
-        other = self._other(block, lambda each: each.tls)
+        other = self._other(block, lambda peer: peer.tls)
         return f"{other} speaks TLS to {block.servers}" if other else None
 
     def plaintext(self, block: Block) -> bool:
@@ -43,21 +43,21 @@ class BrokerDemands:
         if listener:
             demands = f"{block.servers} demands a certificate of its clients"
             return demands if listener.client_certificate else None
-        other = self._other(block, lambda each: each.tls and each.key_store is not None)
+        other = self._other(block, lambda peer: peer.tls and peer.key_store is not None)
         return f"{other} has one for {block.servers}" if other else None
 
     def trust_store(self, block: Block) -> str | None:
-        other = self._other(block, lambda each: each.tls and each.trust_store is not None)
+        other = self._other(block, lambda peer: peer.tls and peer.trust_store is not None)
         return f"{other} has one for {block.servers}" if other else None
 
     def _other(self, block: Block, has: Callable[[Block], bool]) -> Block | None:
         same = (
-            each for each in self._blocks if each.servers == block.servers and each.prefix != block.prefix
+            peer for peer in self._blocks if peer.servers == block.servers and peer.prefix != block.prefix
         )
         return next(filter(has, same), None)
 
 
-def client_findings(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[WorkerFinding]:
+def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator[WorkerFinding]:
     for block in blocks:
         if block.protocol not in PROTOCOLS:
             yield WorkerFinding(
@@ -67,16 +67,16 @@ def client_findings(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[W
             )
             continue
         if not block.tls:
-            yield from _plaintext(block, known)
+            yield from _plaintext(block, demands)
             continue
-        if known.plaintext(block):
+        if demands.plaintext(block):
             yield WorkerFinding(
                 "fault",
                 f"{block.file}: {block} speaks {block.protocol}, and {block.servers} does not speak TLS; "
                 "name the TLS listener in bootstrap.servers.",
             )
-        yield from _key_store(block, known)
-        yield from _trust_store(block, known)
+        yield from _key_store(block, demands)
+        yield from _trust_store(block, demands)
         if block.settings.get("ssl.endpoint.identification.algorithm", "https") == "":
             yield WorkerFinding(
                 "warning",
@@ -85,8 +85,8 @@ def client_findings(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[W
             )
 
 
-def _plaintext(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
-    if reason := known.tls(block):
+def _plaintext(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
+    if reason := demands.tls(block):
         yield WorkerFinding(
             "fault",
             f"{block.file}: {block} would speak {block.protocol}, but {reason}: {PURPOSE[block.name]} "
@@ -94,7 +94,7 @@ def _plaintext(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
         )
 
 
-def _key_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
+def _key_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
     store = block.key_store
     if store:
         if store.type != "PEM" and store.password is None:
@@ -103,8 +103,8 @@ def _key_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
                 f"{block.file}: {block} names a {store.type} key store without a password; set "
                 f"{block.prefix}ssl.keystore.password.",
             )
-        yield from store_findings(block.file, str(block), store, known.facts)
-    elif block.protocol == "SSL" and (reason := known.key_store(block)):
+        yield from store_findings(block.file, str(block), store, demands.facts)
+    elif block.protocol == "SSL" and (reason := demands.key_store(block)):
         yield WorkerFinding(
             "fault",
             f"{block.file}: {block} has no key store, but {reason}: {PURPOSE[block.name]} ({ISSUE}); set "
@@ -112,12 +112,12 @@ def _key_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
         )
 
 
-def _trust_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
+def _trust_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
     store = block.trust_store
     if store:
-        yield from store_findings(block.file, str(block), store, known.facts)
+        yield from store_findings(block.file, str(block), store, demands.facts)
         return
-    reason = known.trust_store(block)
+    reason = demands.trust_store(block)
     yield WorkerFinding(
         "fault" if reason else "warning",
         f"{block.file}: {block} has no trust store, "
@@ -126,10 +126,10 @@ def _trust_store(block: Block, known: BrokerDemands) -> Iterator[WorkerFinding]:
     )
 
 
-def inherited(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[WorkerFinding]:
+def inherited(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator[WorkerFinding]:
     """Yield findings on admin blocks that get by only by what Connect lends them of the worker's own."""
     for block in blocks:
-        if block.name != "admin" or not block.tls or not known.tls(block):
+        if block.name != "admin" or not block.tls or not demands.tls(block):
             continue
         lent = [
             setting
@@ -140,6 +140,6 @@ def inherited(blocks: Iterable[Block], known: BrokerDemands) -> Iterator[WorkerF
             yield WorkerFinding(
                 "warning",
                 f"{block.file}: {block} gets by with the worker's own {', '.join(lent)}; set "
-                f"{', '.join(f'{block.prefix}{each}' for each in lent)}, so that no block is forgotten "
+                f"{', '.join(f'{block.prefix}{setting}' for setting in lent)}, so that no block is forgotten "
                 f"({ISSUE}).",
             )

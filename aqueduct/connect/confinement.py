@@ -23,7 +23,9 @@ def faults(config: Mapping[str, str], folders: Sequence[str], secrets_file: str)
     if config.get("connector.class", "").strip() in FILE_CONNECTORS:
         yield from _faults_of_file(config.get("file", ""), folders)
     for key, value in config.items():
-        if any(found[1] == "file" and found[3] != secrets_file for found in REFERENCE.finditer(value)):
+        if any(
+            reference[1] == "file" and reference[3] != secrets_file for reference in REFERENCE.finditer(value)
+        ):
             yield key, f"a connector may refer to {secrets_file} alone; put the value into connect_secrets."
 
 

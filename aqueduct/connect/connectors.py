@@ -50,7 +50,7 @@ class RunningConnector:
 
     @property
     def failed(self) -> list[ConnectorStatus]:
-        return [each for each in self.statuses if each.state == "FAILED"]
+        return [status for status in self.statuses if status.state == "FAILED"]
 
     @property
     def state(self) -> str:
@@ -76,7 +76,7 @@ class Validation:
 
     @classmethod
     def parse(cls, configs: Iterable[Mapping[str, Any]]) -> "Validation":
-        entries = [(each.get("definition") or {}, each["value"]) for each in configs]
+        entries = [(config.get("definition") or {}, config["value"]) for config in configs]
         return cls(
             frozenset(str(definition["name"]) for definition, _ in entries if definition),
             frozenset(str(d["name"]) for d, _ in entries if d.get("type") == "PASSWORD"),
@@ -86,21 +86,21 @@ class Validation:
 
 def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[WantedConnector, ...]:
     """Return the inventory's `connect_connectors`; Refused with every mistake in it."""
-    found: dict[str, WantedConnector] = {}
+    connectors: dict[str, WantedConnector] = {}
     problems = []
     for entry in entries:
         name, state, config = str(entry["name"]), entry.get("state") or "running", entry.get("config")
-        if name in found:
+        if name in connectors:
             problems.append(f"{name} is declared twice")
         if config is not None and not config.get("connector.class"):
             problems.append(f"{name} has no connector.class")
         if config is not None and str(config.get("name", name)) != name:
             problems.append(f"the name in the configuration of {name} is {config['name']}; take it out")
         texts = config and {key: text(value) for key, value in config.items() if value is not None}
-        found[name] = WantedConnector(name, state, texts and {**texts, "name": name})
+        connectors[name] = WantedConnector(name, state, texts and {**texts, "name": name})
     if problems:
         raise Refused(f"connect_connectors can't be right: {'; '.join(problems)}.")
-    return tuple(found.values())
+    return tuple(connectors.values())
 
 
 def text(value: Any) -> str:
@@ -114,14 +114,14 @@ def text(value: Any) -> str:
 
 def class_error(declared: WantedConnector, plugins: Sequence[str]) -> str:
     """Return a sentence if no plugin has `connector.class` as its class, or as the end of that (an alias)."""
-    wanted = (declared.config or {})["connector.class"]
+    class_name = (declared.config or {})["connector.class"]
     names = {name for plugin in plugins for name in _names(plugin)}
-    if wanted in names:
+    if class_name in names:
         return ""
-    near = get_close_matches(wanted, sorted(names), 1, 0.6)
+    near = get_close_matches(class_name, sorted(names), 1, 0.6)
     meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
     return (
-        f"Connector {declared.name}: no worker has a plugin {wanted}; install it into plugin.path, or "
+        f"Connector {declared.name}: no worker has a plugin {class_name}; install it into plugin.path, or "
         f"correct connector.class: {meant}"
     )
 
@@ -134,17 +134,17 @@ def _names(plugin: str) -> tuple[str, ...]:
 def errors(declared: WantedConnector, validation: Validation) -> list[str]:
     """Return sentences on what can't be right in a configuration. No secret is in them."""
     config = declared.config or {}
-    found = [
+    sentences = [
         f"Connector {declared.name}: {key}: {_without_secrets(error, key, config).rstrip('.')}."
-        for key, each in sorted(validation.errors.items())
-        for error in each
+        for key, messages in sorted(validation.errors.items())
+        for error in messages
     ]
-    found += [
+    sentences += [
         f"Connector {declared.name}: {key} holds a secret that everyone who may use Connect's REST can "
         "read there; put it into a file of a config provider and write ${file:...:...}."
         for key in sorted(plain_secrets(config, validation.passwords))
     ]
-    return found
+    return sentences
 
 
 def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
@@ -152,13 +152,13 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
 
     Connect ignores them without a word.
     """
-    found = []
+    sentences = []
     for key in sorted((declared.config or {}).keys() - validation.known):
         if not key.startswith(FREE):
             near = get_close_matches(key, sorted(validation.known), 1, 0.8)
             meant = f"did you mean {near[0]}?" if near else "see that the plugin reads it."
-            found.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
-    return found
+            sentences.append(f"Connector {declared.name}: {key} isn't a setting that Connect knows; {meant}")
+    return sentences
 
 
 def _without_secrets(error: str, key: str, config: Mapping[str, str]) -> str:
@@ -187,8 +187,8 @@ def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozens
 
 def secrets_of_url(value: str) -> list[str]:
     """Find the secrets that stand in a URL in plain."""
-    found = SECRET_OF_URL.finditer(value if "://" in value else "")
-    return [secret for each in found if _is_literal(secret := each[1] or each[2])]
+    matches = SECRET_OF_URL.finditer(value if "://" in value else "")
+    return [secret for match in matches if _is_literal(secret := match[1] or match[2])]
 
 
 def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> dict[str, str]:
@@ -230,7 +230,7 @@ class ConnectorChanges:
     @property
     def touched(self) -> set[str]:
         """Names of those that are there afterwards."""
-        return {each.name for each in (*self.create, *self.update, *self.move)} | set(self.restart)
+        return {connector.name for connector in (*self.create, *self.update, *self.move)} | set(self.restart)
 
     @property
     def changed(self) -> bool:
@@ -240,45 +240,45 @@ class ConnectorChanges:
 def plan(declared: Iterable[WantedConnector], actual: Mapping[str, RunningConnector]) -> ConnectorChanges:
     """Plan the changes; Refused where a connector is to be kept as it is that is not there."""
     changes: dict[str, list[Any]] = {name: [] for name in ("create", "update", "move", "restart", "delete")}
-    for each in declared:
-        now = actual.get(each.name)
-        if each.state == "absent":
+    for connector in declared:
+        now = actual.get(connector.name)
+        if connector.state == "absent":
             if now:
-                changes["delete"].append(each.name)
+                changes["delete"].append(connector.name)
         elif now is None:
-            if each.config is None:
-                raise Refused(f"Connector {each.name} is not there, and has no config to make it with.")
-            changes["create"].append(each)
+            if connector.config is None:
+                raise Refused(f"Connector {connector.name} is not there, and has no config to make it with.")
+            changes["create"].append(connector)
         else:
-            changed = each.config is not None and dict(now.config) != dict(each.config)
+            changed = connector.config is not None and dict(now.config) != dict(connector.config)
             if changed:
-                changes["update"].append(each)
-            if not in_state(now.state, each.state):
-                changes["move"].append(each)
-            if now.failed and each.state == "running":
-                changes["restart"].append(each.name)
-    return ConnectorChanges(**{name: tuple(each) for name, each in changes.items()})
+                changes["update"].append(connector)
+            if not in_state(now.state, connector.state):
+                changes["move"].append(connector)
+            if now.failed and connector.state == "running":
+                changes["restart"].append(connector.name)
+    return ConnectorChanges(**{name: tuple(connectors) for name, connectors in changes.items()})
 
 
-def in_state(state: str, wanted: str) -> bool:
+def in_state(state: str, declared_state: str) -> bool:
     """Tell whether a connector's state is the wanted one, as far as asking goes: it may have failed since."""
-    if wanted == "running":
+    if declared_state == "running":
         return state not in ("PAUSED", "STOPPED")
-    return state == STATES[wanted]
+    return state == STATES[declared_state]
 
 
 def waiting_for(declared: WantedConnector, actual: RunningConnector | None) -> str:
     """Say what is missing until a connector is as declared; "" if nothing is."""
     if actual is None:
         return "is not there yet"
-    wanted = STATES[declared.state]
+    expected_state = STATES[declared.state]
     if declared.state == "stopped":
-        return "" if actual.state == wanted else f"is {actual.state}"
+        return "" if actual.state == expected_state else f"is {actual.state}"
     # What failed does nothing, which is all that pausing asks for; Connect never says PAUSED of it.
-    fine = {wanted} if declared.state == "running" else {wanted, "FAILED"}
-    other = [each for each in actual.statuses if each.state not in fine]
+    fine = {expected_state} if declared.state == "running" else {expected_state, "FAILED"}
+    other = [status for status in actual.statuses if status.state not in fine]
     if other:
-        return "; ".join(f"{_part(each)} is {each.state}" for each in other)
+        return "; ".join(f"{_part(status)} is {status.state}" for status in other)
     if len(actual.statuses) == 1 and declared.state == "running":
         return "has no task"
     return ""
@@ -294,8 +294,8 @@ MISSING_AT_CLUSTER = (
 def failures(connector: RunningConnector) -> str:
     """Return sentences with the whole trace of each part that failed; of parts that failed alike, of one."""
     traces: dict[str, list[ConnectorStatus]] = {}
-    for each in connector.failed:
-        traces.setdefault(each.trace.strip(), []).append(each)
+    for status in connector.failed:
+        traces.setdefault(status.trace.strip(), []).append(status)
     return "\n".join(
         f"Connector {connector.name}: {', '.join(map(_part, parts))} FAILED on {parts[0].worker}: "
         + _told(trace)
@@ -325,9 +325,11 @@ def diff(
     changes: ConnectorChanges, actual: Mapping[str, RunningConnector], passwords: Mapping[str, frozenset[str]]
 ) -> list[dict[str, Any]]:
     """Return Ansible's diff, one entry per connector that changes."""
-    found = []
-    configs: dict[str, WantedConnector] = {each.name: each for each in (*changes.create, *changes.update)}
-    moves = {each.name: each for each in changes.move}
+    diffs = []
+    configs: dict[str, WantedConnector] = {
+        connector.name: connector for connector in (*changes.create, *changes.update)
+    }
+    moves = {connector.name: connector for connector in changes.move}
     for name in sorted({*configs, *moves, *changes.restart, *changes.delete}):
         hidden = passwords.get(name, frozenset())
         now = actual.get(name)
@@ -338,16 +340,16 @@ def diff(
             config = new.config if new else now.config if now else {}
             after = masked(config or {}, hidden)
             after["state"] = _state_after(name, changes, now)
-        found.append(
+        diffs.append(
             {"before_header": name, "after_header": name, "before": _lines(before), "after": _lines(after)}
         )
-    return found
+    return diffs
 
 
 def _state_after(name: str, changes: ConnectorChanges, now: RunningConnector | None) -> str:
-    for each in (*changes.create, *changes.move):
-        if each.name == name:
-            return STATES[each.state]
+    for connector in (*changes.create, *changes.move):
+        if connector.name == name:
+            return STATES[connector.state]
     if name in changes.restart:
         return "RUNNING"
     return now.state if now else ""

@@ -52,14 +52,14 @@ class Choice:
 
 def origin(headers: Sequence[Header]) -> Origin | None:
     """Read a letter's origin from its headers; None where they lack a topic, partition or offset."""
-    found = {name: value for name, value in headers if value is not None}  # the last one is Connect's
+    value_by_name = {name: value for name, value in headers if value is not None}  # the last one is Connect's
     try:
         return Origin(
-            topic=found[_name("topic")].decode(),
-            partition=int(found[_name("partition")]),
-            offset=int(found[_name("offset")]),
-            connector=found.get(_name("connector.name"), b"").decode(errors="replace"),
-            error_class=found.get(_name("exception.class.name"), b"").decode(errors="replace"),
+            topic=value_by_name[_name("topic")].decode(),
+            partition=int(value_by_name[_name("partition")]),
+            offset=int(value_by_name[_name("offset")]),
+            connector=value_by_name.get(_name("connector.name"), b"").decode(errors="replace"),
+            error_class=value_by_name.get(_name("exception.class.name"), b"").decode(errors="replace"),
         )
     except (KeyError, ValueError):
         return None
@@ -71,12 +71,12 @@ def sent_back(headers: Sequence[Header]) -> list[Header]:
     Of Connect's only the last of each name goes: a sink that reads dead letters leaves its own after those
     of the first one, which are part of its record.
     """
-    last = {name: at for at, (name, _) in enumerate(headers)}
+    last = {name: position for position, (name, _) in enumerate(headers)}
     replays = REPLAYS.encode()
     kept = [
         (name, value)
-        for at, (name, value) in enumerate(headers)
-        if name != replays and not (name.startswith(CONTEXT.encode()) and last[name] == at)
+        for position, (name, value) in enumerate(headers)
+        if name != replays and not (name.startswith(CONTEXT.encode()) and last[name] == position)
     ]
     return [*kept, (replays, b"%d" % (_replays(headers) + 1))]
 
@@ -86,5 +86,5 @@ def _replays(headers: Sequence[Header]) -> int:
     return int(before[-1]) if before and before[-1].isdigit() else 0
 
 
-def _name(what: str) -> bytes:
-    return f"{CONTEXT}{what}".encode()
+def _name(suffix: str) -> bytes:
+    return f"{CONTEXT}{suffix}".encode()

@@ -38,32 +38,32 @@ class Facts:
 
 def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator[WorkerFinding]:
     contents = facts.stores.get(store)
-    what = f"the {store.role} store {store.location or '(PEM in the file)'} of {user}"
+    subject = f"the {store.role} store {store.location or '(PEM in the file)'} of {user}"
     if contents is None:
         return
     if isinstance(contents, str):
-        yield WorkerFinding("fault", f"{file}: {what} {contents}.")
+        yield WorkerFinding("fault", f"{file}: {subject} {contents}.")
         return
     if store.role == "key" and not contents.private_key:
         yield WorkerFinding(
-            "fault", f"{file}: {what} holds no private key; give it the client's key and certificate."
+            "fault", f"{file}: {subject} holds no private key; give it the client's key and certificate."
         )
         return
     if not contents.certificates:
         remedy = "make it with keytool: what openssl makes looks empty to Java"
-        yield WorkerFinding("fault", f"{file}: {what} holds no certificate that Java sees; {remedy}.")
+        yield WorkerFinding("fault", f"{file}: {subject} holds no certificate that Java sees; {remedy}.")
         return
     own = contents.certificates[:1] if store.role == "key" else contents.certificates
-    if all(each.not_after < facts.now for each in own):
-        last = max(own, key=lambda each: each.not_after)
+    if all(certificate.not_after < facts.now for certificate in own):
+        last = max(own, key=lambda certificate: certificate.not_after)
         yield WorkerFinding(
             "fault",
-            f"{file}: the certificate of {last.subject} in {what} expired at "
+            f"{file}: the certificate of {last.subject} in {subject} expired at "
             f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew it and restart the worker.",
         )
-    elif all(each.not_before > facts.now for each in own):
+    elif all(certificate.not_before > facts.now for certificate in own):
         yield WorkerFinding(
             "fault",
-            f"{file}: the certificate of {own[0].subject} in {what} is valid only from "
+            f"{file}: the certificate of {own[0].subject} in {subject} is valid only from "
             f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or issue it anew.",
         )

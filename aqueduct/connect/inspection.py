@@ -38,7 +38,7 @@ def look(
     facts = Facts(
         datetime.now(UTC),
         {store: contents for store, contents in stores.items() if contents is not None},
-        {each: listener for each, listener in listeners.items() if listener is not None},
+        {servers: listener for servers, listener in listeners.items() if listener is not None},
         {folder: trouble for folder, trouble in folders.items() if trouble},
     )
     left_out = [
@@ -50,8 +50,8 @@ def look(
         for store in stores.keys() - facts.stores.keys()
     ]
     left_out += [
-        Skipped(each, "no broker answers there", "connect-broker-away")
-        for each in listeners.keys() - facts.listeners.keys()
+        Skipped(servers, "no broker answers there", "connect-broker-away")
+        for servers in listeners.keys() - facts.listeners.keys()
     ]
     return facts, sorted(left_out)
 

@@ -19,30 +19,30 @@ INTERNAL = ("config", "offset", "status")
 
 def blocks(worker: Worker, connectors: Iterable[ConnectorConfig]) -> list[Block]:
     """Return the client blocks of the worker, and those that connectors override."""
-    return [*worker.blocks(), *(each for connector in connectors for each in worker.overridden(connector))]
+    return [*worker.blocks(), *(block for connector in connectors for block in worker.overridden(connector))]
 
 
 def stores(worker: Worker, connectors: Iterable[ConnectorConfig]) -> set[Store]:
     """Return all key stores and trust stores that are to be looked at."""
     speaking = (block for block in blocks(worker, connectors) if block.tls)
-    found = {store for block in speaking for store in (block.key_store, block.trust_store)}
+    named_stores = {store for block in speaking for store in (block.key_store, block.trust_store)}
     rest = worker.rest_tls()
-    found |= {of_worker.key_store(rest), of_worker.trust_store(rest)} if https(worker) else set()
-    return {store for store in found if store}
+    named_stores |= {of_worker.key_store(rest), of_worker.trust_store(rest)} if https(worker) else set()
+    return {store for store in named_stores if store}
 
 
 def findings(worker: Worker, connectors: Sequence[ConnectorConfig], facts: Facts) -> list[WorkerFinding]:
     """Return every finding, the worker's before its connectors'. The same sentence comes once."""
     own = worker.blocks()
-    known = BrokerDemands(facts, own)
-    found = [*_group_findings(worker), *client_findings(own, known), *inherited(own, known)]
-    found += rest_findings(worker, facts)
-    found += _topic_findings(worker)
-    found += _plugin_findings(worker, facts)
+    demands = BrokerDemands(facts, own)
+    gathered = [*_group_findings(worker), *client_findings(own, demands), *inherited(own, demands)]
+    gathered += rest_findings(worker, facts)
+    gathered += _topic_findings(worker)
+    gathered += _plugin_findings(worker, facts)
     for connector in connectors:
-        found += client_findings(worker.overridden(connector), known)
-        found += _connector_findings(worker, connector)
-    return list(dict.fromkeys(found))
+        gathered += client_findings(worker.overridden(connector), demands)
+        gathered += _connector_findings(worker, connector)
+    return list(dict.fromkeys(gathered))
 
 
 def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
@@ -58,7 +58,7 @@ def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
 def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
     names: dict[str, str] = {}
     brokers = len(
-        [each for each in worker.properties.get(of_worker.BOOTSTRAP, "").split(",") if each.strip()]
+        [server for server in worker.properties.get(of_worker.BOOTSTRAP, "").split(",") if server.strip()]
     )
     for kind in INTERNAL:
         setting = f"{kind}.storage.topic"
@@ -129,7 +129,7 @@ def _refused_overrides(worker: Worker, connector: ConnectorConfig) -> Iterator[W
     allowed = POLICIES.get(name)
     if name == "Allowlist":
         listed = worker.properties.get("connector.client.config.override.allowlist", "").split(",")
-        allowed = frozenset(each.strip() for each in listed if each.strip())
+        allowed = frozenset(key.strip() for key in listed if key.strip())
     if allowed is None:
         return
     for client, settings in connector.overrides.items():

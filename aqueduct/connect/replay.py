@@ -121,7 +121,7 @@ class _Replay:
     ) -> None:
         """Send the letters that are chosen; without a producer, only count them."""
         outcome = self._outcome
-        self._count(each for each in self._uncertain if self._ledger.has(each.partition, each.offset))
+        self._count(letter for letter in self._uncertain if self._ledger.has(letter.partition, letter.offset))
         self._uncertain.clear()
         # These are found again in every round; what was sent in an earlier one is in the ledger by now.
         outcome.before, outcome.others = -sum(outcome.sent.values()), 0
@@ -140,16 +140,16 @@ class _Replay:
         outcome.absent = tuple(sorted(self._unseen)) if self._has_letters else ()
 
     def _count(self, letters: Iterable[_Letter]) -> None:
-        for each in letters:
-            self._outcome.sent[each.target] += 1
-            self._outcome.reasons[each.origin.connector, each.origin.error_class] += 1
+        for letter in letters:
+            self._outcome.sent[letter.target] += 1
+            self._outcome.reasons[letter.origin.connector, letter.origin.error_class] += 1
 
     def _chosen(self) -> Iterator[_Letter]:
         partitions = self._dead.topic_partitions
         starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
         for partition in partitions:
-            wanted = Range(*partition, starts[partition], ends[partition])
-            for piece in read(self._client, wanted, topic_id=self._dead.id):
+            offset_range = Range(*partition, starts[partition], ends[partition])
+            for piece in read(self._client, offset_range, topic_id=self._dead.id):
                 for record in readable(piece.batches, self._leave_out_unread):
                     if letter := self._letter(partition.partition, record):
                         yield letter
@@ -160,8 +160,8 @@ class _Replay:
         if sent and not self._unseen:
             self._outcome.before += 1
             return None
-        found = headers(record.body)
-        origin = dead_letters.origin(found)
+        letter_headers = headers(record.body)
+        origin = dead_letters.origin(letter_headers)
         if self._unseen and origin:
             self._unseen -= self._order.choice.named_by(origin)
             self._has_letters = True
@@ -178,15 +178,17 @@ class _Replay:
         if isinstance(target, str):
             self._leave_out(target)
             return None
-        return _Letter(partition, record.offset, target, _as_sent(record, found), origin)
+        return _Letter(partition, record.offset, target, _as_sent(record, letter_headers), origin)
 
     def _leave_out_unread(self, batch: Batch, error: Exception) -> None:
         self._leave_out("they are in batches that can't be read, or unpack to too much", batch.count)
         self._unseen.clear()  # letters of the batch may have the names
 
-    def _leave_out(self, why: str, number: int = 1) -> None:
-        found = self._outcome.left_out
-        found[why if why in found or len(found) < MOST_REASONS else "of further topics, as these"] += number
+    def _leave_out(self, reason: str, number: int = 1) -> None:
+        left_out = self._outcome.left_out
+        left_out[
+            reason if reason in left_out or len(left_out) < MOST_REASONS else "of further topics, as these"
+        ] += number
 
     def _target(self, origin: Origin) -> TopicPartition | str:
         """Return where a letter goes, or why it can't be sent."""
@@ -211,13 +213,13 @@ class _Replay:
 
     def _send(self, producer: TransactionalProducer, letters: Sequence[_Letter]) -> None:
         by_target: dict[TopicPartition, list[Record]] = {}
-        for each in letters:
-            by_target.setdefault(each.target, []).append(each.record)
+        for letter in letters:
+            by_target.setdefault(letter.target, []).append(letter.record)
         producer.enlist([*by_target, TopicPartition(self._order.ledger, 0)])
         for target, some in by_target.items():
             _write(producer, target, some)
         now = int(time.time() * 1000)
-        entries = self._ledger.entries((each.partition, each.offset) for each in letters)
+        entries = self._ledger.entries((letter.partition, letter.offset) for letter in letters)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
         _write(producer, TopicPartition(self._order.ledger, 0), rows)
 
@@ -231,15 +233,15 @@ def _weight(letter: _Letter) -> int:
     return max(LETTER_BYTES, len(letter.record.body))
 
 
-def _as_sent(record: Record, found: Sequence[Header]) -> Record:
-    new = body(*key_and_value(record.body), dead_letters.sent_back(found))
+def _as_sent(record: Record, letter_headers: Sequence[Header]) -> Record:
+    new = body(*key_and_value(record.body), dead_letters.sent_back(letter_headers))
     return Record(record.timestamp, record.offset, new)
 
 
 def _write(producer: TransactionalProducer, target: TopicPartition, rows: Iterable[Record]) -> None:
     """Send records in batches that a broker accepts."""
-    for some in in_lists(rows, BATCH_BYTES, lambda each: len(each.body)):
-        numbered = (Record(each.timestamp, number, each.body) for number, each in enumerate(some))
+    for some in in_lists(rows, BATCH_BYTES, lambda row: len(row.body)):
+        numbered = (Record(row.timestamp, number, row.body) for number, row in enumerate(some))
         batch = build(Records.listed(numbered), codec="zstd")
         producer.send(*target, Ready(batch, len(some), some[-1].offset + 1))
 

@@ -44,12 +44,12 @@ class Connect:
 
     def plugins(self) -> list[str]:
         """Return the classes of all connectors that can be made."""
-        return [str(each["class"]) for each in self._ask("GET", "/connector-plugins")]
+        return [str(plugin["class"]) for plugin in self._ask("GET", "/connector-plugins")]
 
     def connectors(self) -> dict[str, RunningConnector]:
         """Return every connector there is, by name."""
-        found = self._ask("GET", "/connectors?expand=info&expand=status")
-        return {name: _connector(name, entry) for name, entry in found.items()}
+        entries = self._ask("GET", "/connectors?expand=info&expand=status")
+        return {name: _connector(name, entry) for name, entry in entries.items()}
 
     def validate(self, config: Mapping[str, str]) -> Validation:
         """Ask the plugin and Connect to judge a configuration; nothing is changed."""

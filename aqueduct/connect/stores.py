@@ -36,23 +36,27 @@ def certificates(pem: bytes) -> tuple[Certificate, ...]:
     if b"-----BEGIN CERTIFICATE-----" not in pem:
         return ()
     try:
-        found = x509.load_pem_x509_certificates(pem)
+        loaded = x509.load_pem_x509_certificates(pem)
     except ValueError as error:
         raise Unusable(f"holds a damaged certificate ({error})") from None
     return tuple(
-        Certificate(each.subject.rfc4514_string(), each.not_valid_before_utc, each.not_valid_after_utc)
-        for each in found
+        Certificate(
+            certificate.subject.rfc4514_string(),
+            certificate.not_valid_before_utc,
+            certificate.not_valid_after_utc,
+        )
+        for certificate in loaded
     )
 
 
 def pem_contents(pem: bytes, role: str, password: str | None) -> Contents:
     """Parse a PEM store (KIP-651); raise Unusable with the reason."""
-    found = certificates(pem)
-    if not found:
+    stored_certificates = certificates(pem)
+    if not stored_certificates:
         raise Unusable("holds no PEM certificate")
     if role == "key":
         _check_key(pem, password)
-    return Contents(found, role == "key")
+    return Contents(stored_certificates, role == "key")
 
 
 def _check_key(pem: bytes, password: str | None) -> None:

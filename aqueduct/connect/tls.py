@@ -50,7 +50,7 @@ def _java_contents(store: Store) -> Contents | None:
     if store.password is not None:
         command += ["-storepass:env", "STORE_PASSWORD"]  # a command line is everybody's to read
         environment["STORE_PASSWORD"] = store.password
-    done = subprocess.run(  # noqa: S603
+    completed = subprocess.run(  # noqa: S603
         command,
         env=environment,
         stdin=subprocess.DEVNULL,
@@ -58,12 +58,12 @@ def _java_contents(store: Store) -> Contents | None:
         stderr=subprocess.STDOUT,
         timeout=KEYTOOL_SECONDS,
     )
-    if done.returncode:
-        said = done.stdout.decode(errors="replace").strip().splitlines()
-        raise Unusable(f"is not opened by its password ({said[-1].removeprefix('keytool error: ')})")
+    if completed.returncode:
+        output = completed.stdout.decode(errors="replace").strip().splitlines()
+        raise Unusable(f"is not opened by its password ({output[-1].removeprefix('keytool error: ')})")
     # Nobody trusts the certificates that stand with a key, and those that are trusted are no client's own.
-    wanted = b"Entry type: PrivateKeyEntry" if store.role == "key" else b"Entry type: trustedCertEntry"
-    entries = [each for each in done.stdout.split(b"Alias name: ")[1:] if wanted in each]
+    entry_type = b"Entry type: PrivateKeyEntry" if store.role == "key" else b"Entry type: trustedCertEntry"
+    entries = [entry for entry in completed.stdout.split(b"Alias name: ")[1:] if entry_type in entry]
     return Contents(certificates(b"".join(entries)), store.role == "key" and bool(entries))
 
 
@@ -73,8 +73,8 @@ def listener(bootstrap_servers: str) -> Listener | None:
 
 
 def _addresses(bootstrap_servers: str) -> Iterable[tuple[str, int]]:
-    for each in bootstrap_servers.split(","):
-        host, _, port = each.strip().removeprefix("[").rpartition(":")
+    for server in bootstrap_servers.split(","):
+        host, _, port = server.strip().removeprefix("[").rpartition(":")
         if port.isdigit():
             yield host.rstrip("]"), int(port)
 

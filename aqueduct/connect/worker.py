@@ -81,8 +81,8 @@ class ConnectorConfig:
     @property
     def overrides(self) -> dict[str, Properties]:
         """Return the overrides, by kind of client."""
-        found = {client: _under(self.config, f"{client}.override.") for client in CLIENTS}
-        return {client: settings for client, settings in found.items() if settings}
+        settings_by_client = {client: _under(self.config, f"{client}.override.") for client in CLIENTS}
+        return {client: settings for client, settings in settings_by_client.items() if settings}
 
     @property
     def dead_letters(self) -> str:
@@ -102,12 +102,12 @@ class Worker:
 
     def overridden(self, connector: ConnectorConfig) -> list[Block]:
         """Return the blocks of the clients that the connector has settings of its own for."""
-        found = []
+        blocks = []
         for client, settings in connector.overrides.items():
             base = self._block(client).settings
             prefix = f"{client}.override."
-            found.append(Block(connector.file, client, prefix, {**base, **settings}, settings))
-        return found
+            blocks.append(Block(connector.file, client, prefix, {**base, **settings}, settings))
+        return blocks
 
     def _block(self, client: str) -> Block:
         own = _under(self.properties, f"{client}.")
@@ -125,7 +125,9 @@ class Worker:
         return _under(self.properties, "listeners.https.") or self.properties
 
     def plugin_path(self) -> list[str]:
-        return [each.strip() for each in self.properties.get("plugin.path", "").split(",") if each.strip()]
+        return [
+            folder.strip() for folder in self.properties.get("plugin.path", "").split(",") if folder.strip()
+        ]
 
 
 def key_store(settings: Properties) -> Store | None:
@@ -200,4 +202,4 @@ def _text(value: Any) -> str:
 
 
 def _under(properties: Properties, prefix: str) -> dict[str, str]:
-    return {key.removeprefix(prefix): each for key, each in properties.items() if key.startswith(prefix)}
+    return {key.removeprefix(prefix): value for key, value in properties.items() if key.startswith(prefix)}

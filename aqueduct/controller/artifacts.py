@@ -119,16 +119,16 @@ def maven_jars(name: str, coordinates: Sequence[str], *, lock: str, cache: str) 
 
 def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
     """Pack the jars that `fetch` brings into a folder, if they are those of the lock; else Failed."""
-    wanted = read_lock(Path(lock))
+    locked_digests = read_lock(Path(lock))
     with _exclusive(target):
         if target.exists():
             digests, sha256 = _digests_in_tar(target, lock)
-            _check_jars(digests, wanted, target, lock)
+            _check_jars(digests, locked_digests, target, lock)
             return Artifact(target, fetched=False, sha256=sha256)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             jars = Path(scratch) / "libs"
             fetch(jars)
-            _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, wanted, jars, lock)
+            _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, locked_digests, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
     return Artifact(target, fetched=True, sha256=sha256_of(target))
 
@@ -153,22 +153,22 @@ def versitygw(
         return _versitygw_from_archive(version, str(archive_url), str(archive_sha256), Path(cache))
     machine = GO_MACHINES.get(os.uname().machine, os.uname().machine)
     name = f"versitygw-linux-{machine}"
-    wanted = read_lock(Path(lock)).get(name)
-    if wanted is None:
+    locked_digest = read_lock(Path(lock)).get(name)
+    if locked_digest is None:
         raise Refused(
             f"{lock} has no digest of {name}: set artifact_versitygw_source to archive, "
             "or add the digest there."
         )
-    target = Path(cache) / f"versitygw-{version}-{wanted[:12]}"
+    target = Path(cache) / f"versitygw-{version}-{locked_digest[:12]}"
     with _exclusive(target):
         if target.exists():
-            _check_digest(target, wanted, lock)
-            return Artifact(target, fetched=False, sha256=wanted)
+            _check_digest(target, locked_digest, lock)
+            return Artifact(target, fetched=False, sha256=locked_digest)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             binary = _build_versitygw(version, machine, toolchain, Path(scratch))
-            _check_digest(binary, wanted, lock)
+            _check_digest(binary, locked_digest, lock)
             binary.replace(target)
-    return Artifact(target, fetched=True, sha256=wanted)
+    return Artifact(target, fetched=True, sha256=locked_digest)
 
 
 def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock: str, cache: str) -> Artifact:
@@ -176,21 +176,21 @@ def single_file(*, maven: str | None, url: str | None, sha256: str | None, lock:
 
     Its digest is `sha256`, or else the lock's by the name of the file, which the artifact keeps.
     """
-    name, wanted = file_and_digest(maven=maven, url=url, sha256=sha256, lock=lock)
-    target = Path(cache) / "files" / wanted[:12] / name
+    name, digest = file_and_digest(maven=maven, url=url, sha256=sha256, lock=lock)
+    target = Path(cache) / "files" / digest[:12] / name
     with _exclusive(target):
         if target.exists():
-            _check_digest(target, wanted, "sha256" if sha256 else lock)
-            return Artifact(target, fetched=False, sha256=wanted)
+            _check_digest(target, digest, "sha256" if sha256 else lock)
+            return Artifact(target, fetched=False, sha256=digest)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             fetched = Path(scratch) / name
             if maven:
                 _copy_from_maven(maven, fetched.parent)
             else:
                 fetched.write_bytes(_read(str(url), "its url"))
-            _check_digest(fetched, wanted, "sha256" if sha256 else lock)
+            _check_digest(fetched, digest, "sha256" if sha256 else lock)
             fetched.replace(target)
-    return Artifact(target, fetched=True, sha256=wanted)
+    return Artifact(target, fetched=True, sha256=digest)
 
 
 def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
@@ -204,8 +204,8 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
     digest = wheels_digest(lock)
     target = Path(cache) / f"wheels-{lock_file.stem}-py{python}-{digest}.tar"
     with _exclusive(target):
-        if known := _digest_beside(target):
-            return Artifact(target, fetched=False, sha256=known)
+        if made_sha256 := _digest_beside(target):
+            return Artifact(target, fetched=False, sha256=made_sha256)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             wheels = Path(scratch)
             _pip(
@@ -229,7 +229,7 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
                     f"a wheel of {sdist.name}",
                 )
                 sdist.unlink()
-            required = "".join(f"{_requirement(each)}\n" for each in sorted(wheels.glob("*.whl")))
+            required = "".join(f"{_requirement(wheel)}\n" for wheel in sorted(wheels.glob("*.whl")))
             (wheels / "requirements.txt").write_text(required)
             _pack(target, {p.name: p for p in wheels.iterdir()})
         return Artifact(target, fetched=True, sha256=_write_digest(target))
@@ -247,8 +247,8 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
     sources, version = own_sources(root), own_version(repository)
     target = Path(cache) / own_wheel_name(repository)
     with _exclusive(target):
-        if known := _digest_beside(target):
-            return Artifact(target, fetched=False, sha256=known)
+        if made_sha256 := _digest_beside(target):
+            return Artifact(target, fetched=False, sha256=made_sha256)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
             tree = Path(scratch) / "tree"
             for path in sources:
@@ -272,9 +272,9 @@ def _digest_beside(target: Path) -> str:
     """Return the digest of what was made here, empty if one of the two lacks; Failed if they differ."""
     if not (target.exists() and _beside(target).exists()):
         return ""
-    wanted = read_lock(_beside(target)).get(target.name, "")
-    _check_digest(target, wanted, str(_beside(target)))
-    return wanted
+    digest = read_lock(_beside(target)).get(target.name, "")
+    _check_digest(target, digest, str(_beside(target)))
+    return digest
 
 
 def _write_digest(target: Path) -> str:
@@ -294,23 +294,23 @@ def _exclusive(target: Path) -> Iterator[None]:
         yield
 
 
-def _check_jars(found: dict[str, str], wanted: dict[str, str], where: Path, lock: str) -> None:
+def _check_jars(digests: dict[str, str], locked: dict[str, str], where: Path, lock: str) -> None:
     problems = [
-        f"{name} {'is missing' if name not in found else 'has another digest'}"
-        for name in wanted
-        if found.get(name) != wanted[name]
-    ] + [f"{name} is not in the lock" for name in found.keys() - wanted.keys()]
+        f"{name} {'is missing' if name not in digests else 'has another digest'}"
+        for name in locked
+        if digests.get(name) != locked[name]
+    ] + [f"{name} is not in the lock" for name in digests.keys() - locked.keys()]
     if problems:
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise _changed(where, lock, f"{', '.join(sorted(problems)[:3])}{more}")
 
 
-def _fetch_from_maven(coordinates: Sequence[str], destination: Path, what: str, otherwise: str) -> None:
+def _fetch_from_maven(coordinates: Sequence[str], destination: Path, goal: str, otherwise: str) -> None:
     maven = _maven(otherwise)
     dependencies = "".join(
         f"<dependency><groupId>{group}</groupId><artifactId>{module}</artifactId><version>{escape(number)}</version>"
         "</dependency>"
-        for group, module, number in (each.split(":") for each in coordinates)
+        for group, module, number in (coordinate.split(":") for coordinate in coordinates)
     )
     with tempfile.TemporaryDirectory() as project:
         pom = Path(project) / "pom.xml"
@@ -329,7 +329,7 @@ def _fetch_from_maven(coordinates: Sequence[str], destination: Path, what: str, 
                 f"-DoutputDirectory={destination}",
                 "-DincludeScope=runtime",
             ],
-            f"fetch {what} with Maven",
+            f"fetch {goal} with Maven",
             REACH_MAVEN,
         )
 
@@ -416,10 +416,10 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
 def _download(url: str, sha256: str, variable: str) -> bytes:
     """Fetch what the variables `<variable>_url` and `<variable>_sha256` name."""
     content = _read(url, f"{variable}_url")
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
+    actual = hashlib.sha256(content).hexdigest()
+    if actual != sha256:
         raise Failed(
-            f"{url} has SHA-256 {found}, but {variable}_sha256 says {sha256}: "
+            f"{url} has SHA-256 {actual}, but {variable}_sha256 says {sha256}: "
             "nothing was installed; find out which of the two is wrong."
         )
     return content
@@ -434,10 +434,10 @@ def _read(url: str, variable: str) -> bytes:
     return content
 
 
-def _check_digest(path: Path, wanted: str, lock: str) -> None:
-    if (found := sha256_of(path)) != wanted:
+def _check_digest(path: Path, locked: str, lock: str) -> None:
+    if (actual := sha256_of(path)) != locked:
         raise Failed(
-            f"{path} has SHA-256 {found}, but {lock} says {wanted}. Nothing was installed; "
+            f"{path} has SHA-256 {actual}, but {lock} says {locked}. Nothing was installed; "
             "remove the file if it is there and run again, and if it happens again, find out who changed it."
         )
 
@@ -462,11 +462,11 @@ def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
     try:
         with (
             path.open("rb") as file,
-            tarfile.open(fileobj=file) as found,
+            tarfile.open(fileobj=file) as archive,
             tarfile.open(fileobj=again, mode="w|") as packed,
         ):
-            for member in found:
-                stream = found.extractfile(member) if member.isreg() else None
+            for member in archive:
+                stream = archive.extractfile(member) if member.isreg() else None
                 parent, _, name = member.name.rpartition("/")
                 if stream is None or (parent != "libs" if name != LAST_ENTRY else parent or member.size):
                     raise _changed(path, lock, f"{member.name} is no jar in libs/")
@@ -541,20 +541,20 @@ def _platforms() -> list[str]:
     ] + ["--platform", f"manylinux2014_{machine}", "--platform", "any"]
 
 
-def _pip(arguments: list[str], what: str) -> None:
+def _pip(arguments: list[str], goal: str) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _run(
-        [*pip, *arguments], f"get {what} with pip", "see that this controller reaches a Python package index"
+        [*pip, *arguments], f"get {goal} with pip", "see that this controller reaches a Python package index"
     )
 
 
-def _run(command: list[str], what: str, remedy: str, environment: Mapping[str, str] | None = None) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
-    if done.returncode:
-        said = [
+def _run(command: list[str], goal: str, remedy: str, environment: Mapping[str, str] | None = None) -> None:
+    completed = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603
+    if completed.returncode:
+        output = [
             line
-            for line in (done.stdout + done.stderr).strip().splitlines()
+            for line in (completed.stdout + completed.stderr).strip().splitlines()
             if not line.startswith("go: downloading")
         ]
-        errors = [line for line in said if "ERROR" in line] or said or ["it said nothing"]
-        raise Failed(f"Could not {what}: {errors[0].strip()} — {remedy}.")
+        errors = [line for line in output if "ERROR" in line] or output or ["it said nothing"]
+        raise Failed(f"Could not {goal}: {errors[0].strip()} — {remedy}.")

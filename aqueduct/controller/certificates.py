@@ -50,8 +50,8 @@ class Authority:
 def have_authority(folder: Path, now: datetime) -> tuple[Authority, bool]:
     """Load the authority of a folder, or make one; and whether it was made."""
     key, key_made = have_key(folder / "ca.key")
-    if found := _authority(folder, key):
-        return found, key_made
+    if authority := _authority(folder, key):
+        return authority, key_made
     certificate = self_signed(key, AUTHORITY, now)
     trusted = certificate.public_bytes(PEM)
     write(folder / "ca.pem", trusted, 0o644)
@@ -61,10 +61,10 @@ def have_authority(folder: Path, now: datetime) -> tuple[Authority, bool]:
 def load_authority(folder: Path) -> Authority:
     """Load the authority; Refused where there is none."""
     key_file = folder / "ca.key"
-    found = _authority(folder, _load_key(key_file)) if key_file.exists() else None
-    if found is None:
+    authority = _authority(folder, _load_key(key_file)) if key_file.exists() else None
+    if authority is None:
         raise Refused(f"{folder} has no authority: run playbooks/hosts.yml, which makes it, without --tags.")
-    return found
+    return authority
 
 
 def _authority(folder: Path, key: ec.EllipticCurvePrivateKey) -> Authority | None:
@@ -88,7 +88,7 @@ def self_signed(key: ec.EllipticCurvePrivateKey, called: str, now: datetime) -> 
     )
 
 
-def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
+def fault(pem: str, public_key: str, request: Wanted, authority: Authority, now: datetime) -> str:
     """Say why a certificate is to be replaced; nothing where it is good."""
     if not pem:
         return "there is none"
@@ -100,11 +100,11 @@ def fault(pem: str, public_key: str, wanted: Wanted, authority: Authority, now: 
         return "it is another key's"
     if not _signed(certificate, authority.certificate):
         return "another authority signed it"
-    if certificate.subject != _subject(wanted.principal):
-        return f"it isn't {wanted.principal}'s"
-    if _names(certificate) != set(map(_name, wanted.names)) or _usages(certificate) != wanted.usages:
+    if certificate.subject != _subject(request.principal):
+        return f"it isn't {request.principal}'s"
+    if _names(certificate) != set(map(_name, request.names)) or _usages(certificate) != request.usages:
         return "it has other names or usages"
-    if certificate.not_valid_after_utc < now + timedelta(days=wanted.renewal_days):
+    if certificate.not_valid_after_utc < now + timedelta(days=request.renewal_days):
         return "it is due"
     return ""
 
@@ -124,11 +124,11 @@ def provided_fault(file: Path, authorities: Path, principal: str, now: datetime)
     `authorities` is the site's `ca.pem`; `principal` is what brokers take from the certificate's subject.
     """
     texts = {}
-    for path, what in ((file, "it"), (authorities, authorities.name)):
+    for path, name in ((file, "it"), (authorities, authorities.name)):
         try:
             texts[path] = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            return f"{what} can't be read: {error.strerror}"
+            return f"{name} can't be read: {error.strerror}"
     return _chain_fault(texts[file], texts[authorities], principal, now)
 
 
@@ -157,10 +157,10 @@ def _chain_fault(pem: str, authorities: str, principal: str, now: datetime) -> s
         return f"its subject is {subject}, not CN={principal}"
     # As clients do: certificates beyond the one that a trusted authority signed are of no interest.
     for below, above in zip((certificate, *intermediates), (*intermediates, None), strict=True):
-        if why := _out_of_date(below, "its certificate", now):
-            return why
-        signers = [each for each in trusted if _signed(below, each)]
-        faults = [_out_of_date(each, "the certificate in ca.pem", now) for each in signers]
+        if reason := _out_of_date(below, "its certificate", now):
+            return reason
+        signers = [issuer for issuer in trusted if _signed(below, issuer)]
+        faults = [_out_of_date(signer, "the certificate in ca.pem", now) for signer in signers]
         if faults:
             return min(faults)  # nothing, where one of them is in date
         if above is None or not _signed(below, above):
@@ -168,50 +168,50 @@ def _chain_fault(pem: str, authorities: str, principal: str, now: datetime) -> s
     return "it does not lead to a certificate of ca.pem"
 
 
-def _out_of_date(certificate: x509.Certificate, what: str, now: datetime) -> str:
+def _out_of_date(certificate: x509.Certificate, role: str, now: datetime) -> str:
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if begin <= now <= end:
         return ""
-    which = f"{what} of {certificate.subject.rfc4514_string()}"
+    which = f"{role} of {certificate.subject.rfc4514_string()}"
     return f"{which} ended at {_minute(end)}" if end < now else f"{which} begins at {_minute(begin)}"
 
 
-def issue(public_key: str, wanted: Wanted, authority: Authority, now: datetime) -> str:
+def issue(public_key: str, request: Wanted, authority: Authority, now: datetime) -> str:
     """Sign a certificate, as PEM."""
-    days = wanted.validity_days
-    subject = _subject(wanted.principal)
+    days = request.validity_days
+    subject = _subject(request.principal)
     builder = (
         _builder(_public(public_key), subject, authority.certificate.subject, now, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(digital_signature=True), critical=True)
-        .add_extension(x509.ExtendedKeyUsage(sorted(wanted.usages, key=str)), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(sorted(request.usages, key=str)), critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False
         )
     )
-    if wanted.names:
-        names = x509.SubjectAlternativeName(map(_name, dict.fromkeys(wanted.names)))
+    if request.names:
+        names = x509.SubjectAlternativeName(map(_name, dict.fromkeys(request.names)))
         builder = builder.add_extension(names, critical=False)
     return builder.sign(authority.key, hashes.SHA256()).public_bytes(PEM).decode()
 
 
-def have_client(folder: Path, wanted: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
+def have_client(folder: Path, request: Wanted, authority: Authority, ca: Path, now: datetime) -> bool:
     """Make what is missing of a person's key, certificate and client properties; return whether any was."""
-    pem, key_file = folder / f"{wanted.principal}.pem", folder / f"{wanted.principal}.key"
+    pem, key_file = folder / f"{request.principal}.pem", folder / f"{request.principal}.key"
     if pem.exists() and of_another_authority(pem.read_text(), authority):
         key_file.unlink(missing_ok=True)
     key, _ = have_key(key_file)
     private = key.private_bytes(PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
     public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
-    _, _, found = (pem.read_text() if pem.exists() else "").partition("-----BEGIN CERTIFICATE")
-    certificate = f"-----BEGIN CERTIFICATE{found}" if found else ""
-    if fault(certificate, public, wanted, authority, now):
-        certificate = issue(public, wanted, authority, now)
+    _, _, body = (pem.read_text() if pem.exists() else "").partition("-----BEGIN CERTIFICATE")
+    certificate = f"-----BEGIN CERTIFICATE{body}" if body else ""
+    if fault(certificate, public, request, authority, now):
+        certificate = issue(public, request, authority, now)
     properties = client_properties(str(pem), str(ca))
     return any(
         [
             _keep(pem, f"{private}{certificate}".encode()),
-            _keep(folder / f"{wanted.principal}.properties", properties.encode()),
+            _keep(folder / f"{request.principal}.properties", properties.encode()),
         ]
     )
 
@@ -231,7 +231,7 @@ def java_truststore(ca: str, password: str) -> bytes:
     """Make a PKCS12 file of the certificates in `ca`, which Java trusts."""
     authorities = x509.load_pem_x509_certificates(ca.encode())
     return pkcs12.serialize_java_truststore(
-        [pkcs12.PKCS12Certificate(each, b"authority%d" % n) for n, each in enumerate(authorities)],
+        [pkcs12.PKCS12Certificate(authority, b"authority%d" % n) for n, authority in enumerate(authorities)],
         serialization.BestAvailableEncryption(password.encode()),
     )
 

@@ -13,10 +13,10 @@ from aqueduct.errors import Refused
 def file_and_digest(*, maven: str | None, url: str | None, sha256: str | None, lock: str) -> tuple[str, str]:
     """Name a single file and its SHA-256 without fetching it; Refused where nothing tells the digest."""
     name = _maven_file_name(maven) if maven else PurePosixPath(re.split("[?#]", str(url))[0]).name
-    wanted = sha256 or read_lock(Path(lock)).get(name)
-    if wanted is None:
+    digest = sha256 or read_lock(Path(lock)).get(name)
+    if digest is None:
         raise Refused(f"{lock} has no digest of {name}: say its sha256.")
-    return name, wanted
+    return name, digest
 
 
 def host_folder(name: str, sha256: str) -> str:
@@ -48,7 +48,10 @@ def own_wheel_name(repository: str) -> str:
 
 def own_sources(root: Path) -> list[Path]:
     packages = (root / name for name in ("aqueduct", "spark_apps"))
-    return [*(path for each in packages for path in sorted(each.rglob("*.py"))), root / "pyproject.toml"]
+    return [
+        *(path for package in packages for path in sorted(package.rglob("*.py"))),
+        root / "pyproject.toml",
+    ]
 
 
 def read_lock(lock: Path) -> dict[str, str]:

@@ -86,9 +86,9 @@ def _both(authority: Authority) -> bool:
     return len(x509.load_pem_x509_certificates(authority.trusted.encode())) > 1
 
 
-def _check_rolled_out(folder: Path, what: str) -> None:
+def _check_rolled_out(folder: Path, milestone: str) -> None:
     if not _rolled_out(folder):
-        raise Refused(f"It is not known that all hosts {what} before, by running that again.")
+        raise Refused(f"It is not known that all hosts {milestone} before, by running that again.")
 
 
 def _rolled_out(folder: Path) -> bool:

@@ -22,14 +22,14 @@ SECONDS = 60  # in which a record must come: a group forms, and what is fetched 
 
 def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consumed | None:
     """Consume a record; None where nobody could: there is none."""
-    for group, place, offset in _readers(store, restored):
-        expected = _next(store, place, offset)
+    for group, partition, offset in _readers(store, restored):
+        expected = _next(store, partition, offset)
         if expected is not None:
-            given = _consume(scratch, group or GROUP, place)
+            given = _consume(scratch, group or GROUP, partition)
             return Consumed(
                 group or GROUP,
                 bool(group),
-                *place,
+                *partition,
                 stored_offset=int(expected.offsets[0]),
                 offset=given.offset() if given else None,
                 right=given is not None and _same(given, expected),
@@ -44,27 +44,27 @@ def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, 
     """
     # A share group does not take a consumer for a member.
     moves = (move for move in restored.moves if not move.share)
-    for move in sorted(moves, key=lambda each: (bool(each.note), each.group, each.topic_partition)):
+    for move in sorted(moves, key=lambda move: (bool(move.note), move.group, move.topic_partition)):
         yield move.group, move.topic_partition, move.old
-    for place in sorted(restored.written):
-        yield "", place, store.partitions[place][0].start
+    for partition in sorted(restored.written):
+        yield "", partition, store.partitions[partition][0].start
 
 
-def _next(store: StoredEnd, place: TopicPartition, offset: int) -> RecordColumns | None:
+def _next(store: StoredEnd, partition: TopicPartition, offset: int) -> RecordColumns | None:
     """Return the store's first record from that offset on."""
-    covered, segments = store.partitions[place]
+    covered, segments = store.partitions[partition]
     for segment in segments:
         start = max(offset, segment.start)
         if segment.last_offset is not None and start <= segment.last_offset:
-            wanted = Range(*place, start, covered.stop)
-            for _, records in store_reader.read(store.only([wanted]), [wanted]):
+            offset_range = Range(*partition, start, covered.stop)
+            for _, records in store_reader.read(store.only([offset_range]), [offset_range]):
                 if len(records.offsets):
                     one = slice(0, 1)
                     return RecordColumns(records.contents[one], records.times[one], records.offsets[one], 0)
     return None
 
 
-def _consume(scratch: End, group: str, place: TopicPartition) -> Message | None:
+def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | None:
     """Return the first record that the group gets of a partition; commit it, as applications do."""
     consumer = Consumer(
         {
@@ -80,23 +80,23 @@ def _consume(scratch: End, group: str, place: TopicPartition) -> Message | None:
         }
     )
     try:
-        consumer.subscribe([place.topic])
+        consumer.subscribe([partition.topic])
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
             message = consumer.poll(1.0)
-            if message is None or message.error() or message.partition() != place.partition:
+            if message is None or message.error() or message.partition() != partition.partition:
                 continue
             consumer.commit(message=message, asynchronous=False)
             return message
         return None
     except KafkaException as error:
-        why = error.args[0].str()
-        raise Failed(f"Group {group} can't consume {place} of the scratch cluster: {why}.") from None
+        reason = error.args[0].str()
+        raise Failed(f"Group {group} can't consume {partition} of the scratch cluster: {reason}.") from None
     finally:
         consumer.close()
 
 
 def _same(given: Message, expected: RecordColumns) -> bool:
-    found = RecordColumns.of([given])
-    timed = not found.append_times
-    return bool(found.fingerprints(timed)[0] == expected.fingerprints(timed)[0])
+    actual = RecordColumns.of([given])
+    timed = not actual.append_times
+    return bool(actual.fingerprints(timed)[0] == expected.fingerprints(timed)[0])

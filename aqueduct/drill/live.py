@@ -32,26 +32,26 @@ def compare(
     names, compacted, left_out = _same_topics(live, snapshot, topics)
     partitions = reader.partitions(live) if names else {}
     places = [
-        place
-        for place in store.partitions
-        if place.topic in names and place.partition < partitions.get(place.topic, 0)
+        partition
+        for partition in store.partitions
+        if partition.topic in names and partition.partition < partitions.get(partition.topic, 0)
     ]
-    found = reader.ranges(live, places)
+    live_ranges = reader.ranges(live, places)
     behind = dict.fromkeys(names, 0)
-    for place, there in found.items():
-        behind[place.topic] += max(there.stop - store.partitions[place][0].stop, 0)
+    for partition, live_range in live_ranges.items():
+        behind[partition.topic] += max(live_range.stop - store.partitions[partition][0].stop, 0)
     cut = tuple(
-        f"{place} ends at {there.stop} in the live cluster, and at {store.partitions[place][0].stop} in the "
+        f"{tp} ends at {live_range.stop} in the live cluster, and at {store.partitions[tp][0].stop} in the "
         "snapshot"
-        for place, there in found.items()
-        if there.stop < store.partitions[place][0].stop
+        for tp, live_range in live_ranges.items()
+        if live_range.stop < store.partitions[tp][0].stop
     )
-    verdicts, moving = _compare(flow, store, found, compacted, workers)
+    verdicts, moving = _compare(flow, store, live_ranges, compacted, workers)
     left_out += tuple(
-        Skipped(f"{place} {IN_LIVE}", "retention deletes what is being read") for place in moving
+        Skipped(f"{partition} {IN_LIVE}", "retention deletes what is being read") for partition in moving
     )
-    kept = tuple(each for each in verdicts if not _thinner(each, compacted))
-    recreated = {each.what.partition(" ")[0] for each in left_out}
+    kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
+    recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
     gone = tuple(sorted({*topics} - names - recreated)) if names else ()
     return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out, gone)
 
@@ -59,18 +59,18 @@ def compare(
 def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:
     """Return the topics whose offsets mean the same in both, which are compacted, and why others' do not."""
     with connect(live, CLIENT) as client:
-        cluster, there = cluster_id(client), client.topics()
-        policies = setting_if_there(client, snapshot.topics.keys() & there.keys(), "cleanup.policy")
-    wanted = sorted(topics)
+        cluster, live_topics = cluster_id(client), client.topics()
+        policies = setting_if_there(client, snapshot.topics.keys() & live_topics.keys(), "cleanup.policy")
+    names = sorted(topics)
     if cluster != snapshot.manifest.cluster:
-        why = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
-        return set(), set(), (Skipped(f"everything {IN_LIVE}", why),)
-    ids = {name: snapshot.topics[name].topic_id for name in wanted if name in there}
-    others = [name for name, known in ids.items() if str(there[name].id) != known]
+        reason = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
+        return set(), set(), (Skipped(f"everything {IN_LIVE}", reason),)
+    ids = {name: snapshot.topics[name].topic_id for name in names if name in live_topics}
+    others = [name for name, topic_id in ids.items() if str(live_topics[name].id) != topic_id]
     left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
-    if wanted and not ids:  # one that was deleted is no fault; of none, the rights may be
-        why = "the live cluster has none of the topics that its client may describe"
-        left_out.append(Skipped(f"everything {IN_LIVE}", why))
+    if names and not ids:  # one that was deleted is no fault; of none, the rights may be
+        reason = "the live cluster has none of the topics that its client may describe"
+        left_out.append(Skipped(f"everything {IN_LIVE}", reason))
     same = ids.keys() - set(others)
     # It may have become so since, and then has fewer records than it had.
     compacted = {
@@ -82,32 +82,44 @@ def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[
 def _compare(
     flow: ComparedFlow,
     store: StoredEnd,
-    found: Mapping[TopicPartition, Range],
+    live_ranges: Mapping[TopicPartition, Range],
     compacted: Set[str],
     workers: Workers,
 ) -> tuple[list[Verdict], list[TopicPartition]]:
     """Return verdicts on what both ends have, and partitions whose beginning always went meanwhile."""
     verdicts: list[Verdict] = []
     for _ in range(TRIES):
-        both = (_common(there, store.partitions[place][0]) for place, there in found.items())
+        both = (
+            _common(live_range, store.partitions[partition][0])
+            for partition, live_range in live_ranges.items()
+        )
         lanes = [lane for lane in both if lane]
         if not lanes:
             return verdicts, []
-        done = reconcile.compare(flow, lanes, workers)
-        unequal = [_place(each) for each in done if not each.equal and not _thinner(each, compacted)]
+        compared = reconcile.compare(flow, lanes, workers)
+        unequal = [
+            _place(verdict) for verdict in compared if not verdict.equal and not _thinner(verdict, compacted)
+        ]
         now = reconcile.ranges(flow.target, unequal) if unequal else {}
-        moved = {place: there for place, there in now.items() if there.start > found[place].start}
-        verdicts += (each for each in done if _place(each) not in moved)
-        found = {place: replace(found[place], start=there.start) for place, there in moved.items()}
-    return verdicts, sorted(found)
+        moved = {
+            partition: live_range
+            for partition, live_range in now.items()
+            if live_range.start > live_ranges[partition].start
+        }
+        verdicts += (verdict for verdict in compared if _place(verdict) not in moved)
+        live_ranges = {
+            partition: replace(live_ranges[partition], start=live_range.start)
+            for partition, live_range in moved.items()
+        }
+    return verdicts, sorted(live_ranges)
 
 
 def _place(verdict: Verdict) -> TopicPartition:
     return TopicPartition(verdict.lane.topic, verdict.lane.partition)
 
 
-def _common(there: Range, covered: Range) -> ComparedLane | None:
-    start, stop = max(there.start, covered.start), min(there.stop, covered.stop)
+def _common(live_range: Range, covered: Range) -> ComparedLane | None:
+    start, stop = max(live_range.start, covered.start), min(live_range.stop, covered.stop)
     if start >= stop:
         return None
     both = Range(covered.topic, covered.partition, start, stop)

@@ -35,7 +35,7 @@ class Compared:
 
     @property
     def unequal(self) -> tuple[Verdict, ...]:
-        return tuple(each for each in self.verdicts if not each.equal)
+        return tuple(verdict for verdict in self.verdicts if not verdict.equal)
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class DrillOutcome:
 
     @property
     def records(self) -> int:
-        return sum(each.progress.records for each in self.restored.written.values())
+        return sum(written.progress.records for written in self.restored.written.values())
 
     @property
     def bytes(self) -> int:
-        return sum(each.progress.bytes for each in self.restored.written.values())
+        return sum(written.progress.bytes for written in self.restored.written.values())
 
     @property
     def newest_time(self) -> int | None:

@@ -46,7 +46,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         if outcome.live.gone:
             gone = outcome.live.gone
             yield f"{count(len(gone), 'topic')} not in the live cluster any more: {some(gone)}."
-        yield from _first([f"Cut: {each}." for each in outcome.live.cut])
+        yield from _first([f"Cut: {partition}." for partition in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
         yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
     yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
@@ -69,7 +69,7 @@ def _table(outcome: DrillOutcome) -> Iterator[str]:
 
 
 def _differences(compared: Compared, which: str) -> Iterator[str]:
-    unequal = [each.why for each in reconcile.sentences(compared.flow, compared.unequal)]
+    unequal = [difference.why for difference in reconcile.sentences(compared.flow, compared.unequal)]
     yield from _first(unequal)
     equal = len(compared.verdicts) - len(compared.unequal)
     yield f"{which}: {count(equal, 'partition')} equal, {len(unequal) or 'none'} unequal."
@@ -81,15 +81,15 @@ def _first(lines: list[str]) -> Iterator[str]:
         yield f"... and {len(lines) - LINES} more of that kind; --report has all."
 
 
-def _consumed(found: Consumed | None) -> str:
-    if found is None:
+def _consumed(consumed: Consumed | None) -> str:
+    if consumed is None:
         return "No record was consumed: there is none."
-    whose = f"Group {found.group}" if found.of_snapshot else f"A new group, {found.group},"
-    where = f"{found.topic}-{found.partition}"
-    if found.offset is None:
-        return f"{whose} was given no record of {where}; the store's {found.stored_offset} should come."
-    which = f"the store's offset {found.stored_offset}, here {found.offset}"
-    return f"{whose} was given {'its very next' if found.right else 'ANOTHER'} record of {where}: {which}."
+    whose = f"Group {consumed.group}" if consumed.of_snapshot else f"A new group, {consumed.group},"
+    where = f"{consumed.topic}-{consumed.partition}"
+    if consumed.offset is None:
+        return f"{whose} was given no record of {where}; the store's {consumed.stored_offset} should come."
+    which = f"the store's offset {consumed.stored_offset}, here {consumed.offset}"
+    return f"{whose} was given {'its very next' if consumed.right else 'ANOTHER'} record of {where}: {which}."
 
 
 def _recovery(outcome: DrillOutcome) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _not_asked(outcome: DrillOutcome) -> int:
 def report(outcome: DrillOutcome) -> dict[str, Any]:
     """Return DESIGN's report, as the restore's, with what was found."""
     live = outcome.live
-    found = outcome.consumed
+    consumed = outcome.consumed
     return {
         **restore.report(outcome.restored),
         "store": outcome.store,
@@ -139,15 +139,15 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
         "bytes": outcome.bytes,
         "topics_not_asked_for": _not_asked(outcome),
         "reconciled": _compared(outcome.compared),
-        "consumed": found
+        "consumed": consumed
         and {
-            "group": found.group,
-            "group_of_snapshot": found.of_snapshot,
-            "topic": found.topic,
-            "partition": found.partition,
-            "stored_offset": found.stored_offset,
-            "offset": found.offset,
-            "right": found.right,
+            "group": consumed.group,
+            "group_of_snapshot": consumed.of_snapshot,
+            "topic": consumed.topic,
+            "partition": consumed.partition,
+            "stored_offset": consumed.stored_offset,
+            "offset": consumed.offset,
+            "right": consumed.right,
         },
         "live": live
         and {
@@ -164,6 +164,6 @@ def report(outcome: DrillOutcome) -> dict[str, Any]:
 def _compared(compared: Compared) -> dict[str, Any]:
     return {
         "partitions": len(compared.verdicts),
-        "records": sum(each.readings[0].records for each in compared.verdicts),
+        "records": sum(verdict.readings[0].records for verdict in compared.verdicts),
         "unequal": left_out_entries(reconcile.sentences(compared.flow, compared.unequal)),
     }

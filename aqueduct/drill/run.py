@@ -60,10 +60,10 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
         compared = Compared(flow, tuple(reconcile.reconcile(flow, names, workers)))
     with phases.phase("consume"):
         consumed = consume(order.scratch, store, restored)
-    found = None
+    compared_live = None
     if order.live:
         with phases.phase(LIVE):
-            found = live.compare(order.live, store, snapshot, topics, workers)
+            compared_live = live.compare(order.live, store, snapshot, topics, workers)
     return DrillOutcome(
         snapshot=snapshot,
         store=order.store,
@@ -72,8 +72,8 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
         restored=restored,
         compared=compared,
         consumed=consumed,
-        live=found,
-        left_out=(*restored.left_out, *(found.left_out if found else ())),
+        live=compared_live,
+        left_out=(*restored.left_out, *(compared_live.left_out if compared_live else ())),
         seconds=phases.seconds,
     )
 

@@ -15,9 +15,9 @@ RACK = "aqueduct-drill"  # broker.rack of each of its brokers: no cluster has it
 def check(client: Client, backed_up: str) -> None:
     """Check the cluster; Refused unless all of it is scratch, and empty."""
     servers = client.end.bootstrap_servers
-    found = answer(client, MetadataRequest(topics=[]))
-    others = sorted(broker.node_id for broker in found.brokers if broker.rack != RACK)
-    if others or not found.brokers:
+    metadata = answer(client, MetadataRequest(topics=[]))
+    others = sorted(broker.node_id for broker in metadata.brokers if broker.rack != RACK)
+    if others or not metadata.brokers:
         raise Refused(
             f"{servers} isn't a scratch cluster: broker.rack of broker {some(others)} isn't {RACK}. Nothing "
             "was done. The role `drill` makes such a cluster; never set that rack in one that has data."

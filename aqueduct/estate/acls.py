@@ -68,7 +68,7 @@ def managed_principals(revoked: Iterable[str] = ()) -> str:
     Their rights go when nothing in the inventory needs them any more; so do those that a killed restore left.
     """
     services = "|".join(principal(service, "") for service in (*SERVICES, *FOR_A_RUN))
-    return "|".join([f"^({services})", *(f"^{re.escape(each)}$" for each in revoked)])
+    return "|".join([f"^({services})", *(f"^{re.escape(name)}$" for name in revoked)])
 
 
 def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
@@ -76,39 +76,39 @@ def flow_acls(site: str, flows: Iterable[Flow]) -> tuple[DeclaredAcl, ...]:
 
     Entries are sorted, and each principal and resource has one.
     """
-    found: list[DeclaredAcl] = []
+    acls: list[DeclaredAcl] = []
     for flow in flows:
-        found += source_acls(flow) if flow.source == site else []
-        found += target_acls(flow) if flow.target == site else []
-    return _merged(found)
+        acls += source_acls(flow) if flow.source == site else []
+        acls += target_acls(flow) if flow.target == site else []
+    return _merged(acls)
 
 
 def link_acls(site: str, arriving: tuple[Link, ...], leaving: Iterable[Link]) -> tuple[DeclaredAcl, ...]:
     """Return the ACLs that links need at one site: their ends, and the dedup of what arrives."""
-    found: list[DeclaredAcl] = []
+    acls: list[DeclaredAcl] = []
     for link in leaving:
         sender = principal("diode_upstream", site)
-        found += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
+        acls += _allow(sender, "topic", resources(link.topics), "describe describe_configs read")
         positions = [Resource(name, "literal") for name in (link.group, f"{link.group}-resend")]
-        found += _allow(sender, "group", positions, "describe read")
+        acls += _allow(sender, "group", positions, "describe read")
     receiver = principal("diode_downstream", site)
     for link in arriving:
         if link.mode == RECORD:
-            found += _allow(receiver, "topic", resources(link.topics), "describe write")
+            acls += _allow(receiver, "topic", resources(link.topics), "describe write")
     for link in kept_raw(arriving):
         raw = [Resource(link.raw_topic, "literal")]
-        found += _allow(receiver, "topic", raw, "describe describe_configs write")
+        acls += _allow(receiver, "topic", raw, "describe describe_configs write")
         dedup = _dedup(site, link.source)
-        found += _allow(dedup, "topic", raw, "describe read")
+        acls += _allow(dedup, "topic", raw, "describe read")
         clean = resources(link.clean_topics.values() or link.topics)
-        found += _allow(dedup, "topic", clean, "describe describe_configs write")
+        acls += _allow(dedup, "topic", clean, "describe describe_configs write")
     for ledger in ledgers(arriving):
         dedup, group = _dedup(site, ledger.source), entry.group(ledger.gap_topic)
         gaps = [Resource(ledger.gap_topic, "literal")]
-        found += _allow(dedup, "topic", gaps, "describe describe_configs read write")
-        found += _allow(dedup, "group", [Resource(group, "literal")], "describe read")
-        found += _allow(dedup, "transactional_id", [Resource(f"{group}-", "prefixed")], "describe write")
-    return _merged(found)
+        acls += _allow(dedup, "topic", gaps, "describe describe_configs read write")
+        acls += _allow(dedup, "group", [Resource(group, "literal")], "describe read")
+        acls += _allow(dedup, "transactional_id", [Resource(f"{group}-", "prefixed")], "describe write")
+    return _merged(acls)
 
 
 def _dedup(site: str, source: str) -> str:
@@ -167,7 +167,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
     """Return the ACLs of a site's Connect: its own group and topics, and those of each connector."""
     connect, group = principal("connect", site), worker_group(site)
     own = [Resource(name, "literal") for name in internal_topics(site).values()]
-    found = [
+    acls = [
         *_allow(connect, "group", [Resource(group, "literal")], "describe read"),
         *_allow(connect, "topic", own, "describe describe_configs read write"),
         # KIP-618: one producer for the configuration, and one for each task of a source.
@@ -180,14 +180,14 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
         written = "describe write"
         if any(key.startswith("topic.creation.") for key in connector.config):  # KIP-158
             written += " create describe_configs"
-        found += _allow(connect, "topic", resources(connector.writes), written)
-        found += _allow(connect, "topic", resources(connector.reads), "describe read")
+        acls += _allow(connect, "topic", resources(connector.writes), written)
+        acls += _allow(connect, "topic", resources(connector.reads), "describe read")
         if connector.is_sink:
-            found += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
+            acls += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
         if connector.dead_letters:
-            found += _allow(connect, "topic", [Resource(connector.dead_letters, "literal")], "describe write")
-            found += _replay_acls(site, connector)
-    return _merged(found)
+            acls += _allow(connect, "topic", [Resource(connector.dead_letters, "literal")], "describe write")
+            acls += _replay_acls(site, connector)
+    return _merged(acls)
 
 
 def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
@@ -271,8 +271,8 @@ def mirror_topics(flow: Flow) -> list[Resource]:
 
 def resources(patterns: Iterable[str]) -> list[Resource]:
     """Return the narrowest resources that cover every name which one of the patterns matches."""
-    found = {resource(pattern) for pattern in patterns}
-    return [EVERY] if EVERY in found else sorted(found)
+    covering = {resource(pattern) for pattern in patterns}
+    return [EVERY] if EVERY in covering else sorted(covering)
 
 
 # Characters that stand for themselves, up to one that is repeated or optional.

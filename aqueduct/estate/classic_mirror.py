@@ -88,4 +88,4 @@ def arguments(flow: Flow, folder: str, commit_seconds: int) -> list[str]:
 
 def argument_file(arguments: Iterable[str]) -> str:
     """Return the text of a file that `java @FILE` reads: quoted arguments, one a line (JEP 293)."""
-    return "".join(f"{json.dumps(each, ensure_ascii=False)}\n" for each in arguments)
+    return "".join(f"{json.dumps(argument, ensure_ascii=False)}\n" for argument in arguments)

@@ -82,7 +82,10 @@ class DeclaredConnector:
 def read_connectors(groups: Groups, hostvars: HostVars, site: str) -> tuple[DeclaredConnector, ...]:
     """Read a site's connectors, which are the same on all its connect hosts."""
     for host in members(groups, site, "connect")[:1]:
-        return tuple(DeclaredConnector.of(each) for each in hostvars[host].get("connect_connectors") or ())
+        return tuple(
+            DeclaredConnector.of(declaration)
+            for declaration in hostvars[host].get("connect_connectors") or ()
+        )
     return ()
 
 

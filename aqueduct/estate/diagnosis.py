@@ -18,7 +18,7 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     Ansible's commands, if it was asked.
     """
     answered = Counter[str]()
-    said: dict[tuple[str, str], list[str]] = {}
+    hosts_by_line: dict[tuple[str, str], list[str]] = {}
     silent: dict[tuple[str, str], list[str]] = {}
     for host, variables in hosts.items():
         site = site_name(variables["group_names"])
@@ -30,17 +30,19 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         lines = result["stdout_lines"] if result["rc"] == ExitCode.INCOMPLETE else ()
         for line in dict.fromkeys(lines):
             if not line.startswith(CONNECTED):
-                said.setdefault((site, line), []).append(host)
-    found = [
+                hosts_by_line.setdefault((site, line), []).append(host)
+    sentences = [
         f"{site}: {line}" + ("" if len(names) == answered[site] else f" ({', '.join(names)})")
-        for (site, line), names in said.items()
+        for (site, line), names in hosts_by_line.items()
     ]
-    unknown = [f"{site}: {', '.join(names)} did not answer{why}" for (site, why), names in silent.items()]
-    return found + unknown
+    unknown = [
+        f"{site}: {', '.join(names)} did not answer{reason}" for (site, reason), names in silent.items()
+    ]
+    return sentences + unknown
 
 
 def _reason(result: Mapping[str, Any]) -> str:
     """Return the reason: the last line of the command's errors, or Ansible's message about the host."""
-    said = str(result.get("stderr") or result.get("module_stderr") or result.get("msg") or "")
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    message = str(result.get("stderr") or result.get("module_stderr") or result.get("msg") or "")
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return f": {lines[-1]}" if lines else ", and why is not known."

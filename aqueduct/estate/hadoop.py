@@ -37,11 +37,11 @@ def metastore_url(groups: Groups, hostvars: HostVars, site: str, default_port: i
 
 def site_file(settings: Mapping[str, object]) -> str:
     """Return the text of a `-site.xml`, as all programs of Hadoop and Hive read it."""
-    found = (
+    properties = (
         f"  <property><name>{escape(name)}</name><value>{escape(_text(value))}</value></property>\n"
         for name, value in sorted(settings.items())
     )
-    return f'<?xml version="1.0"?>\n<configuration>\n{"".join(found)}</configuration>\n'
+    return f'<?xml version="1.0"?>\n<configuration>\n{"".join(properties)}</configuration>\n'
 
 
 def _text(value: object) -> str:

@@ -71,7 +71,7 @@ class Link:
     @property
     def targets(self) -> str:
         """Return the option of its sending service: where it sends to, and each link's number there."""
-        return ",".join(f"{_host(each.address)}:{each.port}={each.number}" for each in (self, *self.also))
+        return ",".join(f"{_host(link.address)}:{link.port}={link.number}" for link in (self, *self.also))
 
     @property
     def topics_pattern(self) -> str:
@@ -132,7 +132,7 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
     """Return the links that arrive at a site; they are the same on all of its diode_downstream hosts."""
     for host in members(groups, site, "diode_downstream")[:1]:
         declared = hostvars[host].get("diode_downstream_links") or ()
-        return tuple(Link.of(groups, site, each) for each in declared)
+        return tuple(Link.of(groups, site, declaration) for declaration in declared)
     return ()
 
 
@@ -146,7 +146,7 @@ def read_links_from(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link
     links = (link for target in site_names(groups) for link in read_links(groups, hostvars, target))
     leaving = [link for link in links if link.source == site]
     return tuple(
-        replace(link, also=tuple(each for each in leaving if _sends(link, each)))
+        replace(link, also=tuple(sent for sent in leaving if _sends(link, sent)))
         for link in leaving
         if not link.sent_by
     )
@@ -180,13 +180,13 @@ def read_readers(
     return (
         *(
             Reader(
-                host=each.host,
-                unit=f"mirror_maker@{each.flow}",
-                flow=each.flow,
-                target=each.target,
-                engine=each.engine,
+                host=mirror.host,
+                unit=f"mirror_maker@{mirror.flow}",
+                flow=mirror.flow,
+                target=mirror.target,
+                engine=mirror.engine,
             )
-            for each in mirrors
+            for mirror in mirrors
         ),
         *(
             Reader(link.upstream, f"diode_upstream@{link.sent_as}", link.group)
@@ -208,9 +208,9 @@ class DedupWork:
 
 def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
     """Return the work of dedup for the links that arrive at one site: a ledger for each source."""
-    found: dict[str, list[Link]] = {}
+    links_by_source: dict[str, list[Link]] = {}
     for link in kept_raw(links):
-        found.setdefault(link.source, []).append(link)
+        links_by_source.setdefault(link.source, []).append(link)
     return tuple(
         DedupWork(
             source,
@@ -218,7 +218,7 @@ def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
             tuple(link.raw_topic for link in some),
             {name: clean for link in some for name, clean in link.clean_topics.items()},
         )
-        for source, some in found.items()
+        for source, some in links_by_source.items()
     )
 
 
@@ -230,9 +230,9 @@ def topics(links: tuple[Link, ...], *, partitions: int, retention_hours: int) ->
     raw = {"cleanup.policy": "delete", "retention.ms": str(retention_hours * 3_600_000)}
     # Each transaction rewrites entries: small segments are compacted soon, and read fast at every start.
     gaps = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20)}
-    found = [
+    topic_configs = [
         (link.raw_topic, raw | {"max.message.bytes": str(link.largest_record_bytes + FRAME_BYTES)})
         for link in kept_raw(links)
     ]
-    found += [(each.gap_topic, gaps) for each in ledgers(links)]
-    return [{"name": name, "partitions": partitions, "config": config} for name, config in found]
+    topic_configs += [(ledger.gap_topic, gaps) for ledger in ledgers(links)]
+    return [{"name": name, "partitions": partitions, "config": config} for name, config in topic_configs]

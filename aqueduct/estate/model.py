@@ -100,7 +100,7 @@ class Flow:
     @property
     def version(self) -> tuple[int, ...]:
         """Return the source's version of Kafka, such as (0, 10, 0, 1); ValueError if what is said is none."""
-        return tuple(int(each) for each in self.source_version.split(".")) if self.source_version else NEW
+        return tuple(int(part) for part in self.source_version.split(".")) if self.source_version else NEW
 
     @property
     def isolation(self) -> str:
@@ -166,8 +166,8 @@ def site_name(group_names: Iterable[str]) -> str:
     """Return the site of a host that is in these groups; Refused where it is not exactly one."""
     sites = [name.removeprefix(SITE_PREFIX) for name in group_names if name.startswith(SITE_PREFIX)]
     if len(sites) != 1:
-        found = " and ".join(sorted(sites)) or "no site"
-        raise Refused(f"a host is in {found}: put it into exactly one group {SITE_PREFIX}<name>.")
+        membership = " and ".join(sorted(sites)) or "no site"
+        raise Refused(f"a host is in {membership}: put it into exactly one group {SITE_PREFIX}<name>.")
     return sites[0]
 
 

@@ -111,15 +111,15 @@ class _PatternParser:
         return self.text.startswith(expected, self.at)
 
     def take(self, expected: str) -> bool:
-        found = self.peek(expected)
-        self.at += len(expected) * found
-        return found
+        is_next = self.peek(expected)
+        self.at += len(expected) * is_next
+        return is_next
 
     def match(self, regex: str) -> re.Match[str] | None:
-        found = re.compile(regex).match(self.text, self.at)
-        if found:
-            self.at = found.end()
-        return found
+        match = re.compile(regex).match(self.text, self.at)
+        if match:
+            self.at = match.end()
+        return match
 
     def alternatives(self) -> Language:
         language = self.sequence()
@@ -206,14 +206,14 @@ class _PatternParser:
         character = self.text[self.at]
         self.at += 1
         if character.lower() in _CLASSES:
-            known = _CLASSES[character.lower()]
-            return known if character.islower() else "".join(set(ALPHABET) - set(known))
+            class_members = _CLASSES[character.lower()]
+            return class_members if character.islower() else "".join(set(ALPHABET) - set(class_members))
         if character in "pP":
             named = self.match(r"\{(\w+)\}|(\w)")
             if not named or (named[1] or named[2]) not in _PROPERTIES:
                 raise _Beyond
-            known = _PROPERTIES[named[1] or named[2]]
-            return known if character == "p" else "".join(set(ALPHABET) - set(known))
+            class_members = _PROPERTIES[named[1] or named[2]]
+            return class_members if character == "p" else "".join(set(ALPHABET) - set(class_members))
         if character in "xu":
             code = self.match(r"[0-9a-fA-F]{2}" if character == "x" else r"[0-9a-fA-F]{4}")
             if not code:

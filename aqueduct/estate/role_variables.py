@@ -32,10 +32,10 @@ class RoleVariables:
         """Return defaults and internal variables of the roles that a role depends on."""
         defaults: dict[str, Any] = {}
         internal: dict[str, Any] = {}
-        for each in self._read(role, "meta").get("dependencies", ()):
-            theirs, its = self._of_dependencies(each["role"])
-            defaults |= theirs | self._read(each["role"], "defaults")
-            internal |= its | self._read(each["role"], "vars")
+        for dependency in self._read(role, "meta").get("dependencies", ()):
+            theirs, its = self._of_dependencies(dependency["role"])
+            defaults |= theirs | self._read(dependency["role"], "defaults")
+            internal |= its | self._read(dependency["role"], "vars")
         return defaults, internal
 
     def _read(self, role: str, part: str) -> dict[str, Any]:

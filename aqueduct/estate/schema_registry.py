@@ -133,7 +133,7 @@ def properties_file(properties: Mapping[str, object]) -> str:
 
 def _escaped(text: str, further: str = "") -> str:
     """Escape backslashes, controls and these characters; blanks at the begin, which would be skipped."""
-    known = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
-    known |= {each: f"\\{each}" for each in further}
-    escaped = "".join(known.get(each, each) for each in text)
+    escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f"}
+    escapes |= {character: f"\\{character}" for character in further}
+    escaped = "".join(escapes.get(character, character) for character in text)
     return f"\\{escaped}" if escaped.startswith(" ") else escaped

@@ -11,5 +11,5 @@ def site_hosts(groups: Groups, hostvars: HostVars, site: str) -> list[list[str]]
 
 def _names(groups: Groups, hostvars: HostVars, host: str) -> list[str]:
     variables = {name for service, name in VARIABLES.items() if name and host in groups.get(service, ())}
-    found = {str(hostvars[host][name]) for name in variables if hostvars[host].get(name)}
-    return [host, *sorted(found - {host})]
+    given_names = {str(hostvars[host][name]) for name in variables if hostvars[host].get(name)}
+    return [host, *sorted(given_names - {host})]

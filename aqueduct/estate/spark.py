@@ -46,8 +46,8 @@ def master_host(groups: Groups, hostvars: HostVars, master: str) -> str:
 def unknown_hosts(groups: Groups, hostvars: HostVars, master: str) -> list[str]:
     """Return hosts in a URL that are none of the inventory's masters."""
     masters = groups.get("spark_master", ())
-    known = {name for host in masters for name in (host, address(host, hostvars))}
-    return [host for host in named_hosts(master) if host not in known]
+    known_hosts = {name for host in masters for name in (host, address(host, hostvars))}
+    return [host for host in named_hosts(master) if host not in known_hosts]
 
 
 def site_of(groups: Groups, host: str) -> str:

@@ -44,17 +44,17 @@ def blocks(table: pa.Table, sync: bytes) -> Iterator[bytes]:
             [_piece(column, field) for column, field in zip(part.columns, part.schema, strict=True)]
         )
         edges = _offsets(rows)
-        data = memoryview(rows.buffers()[2]) if edges[-1] else memoryview(b"")
+        row_bytes = memoryview(rows.buffers()[2]) if edges[-1] else memoryview(b"")
         cuts = np.searchsorted(edges, np.arange(0, edges[-1], BLOCK_BYTES))
         for first, last in pairwise([*np.unique(cuts).tolist(), len(rows)]):
-            content = bytes(data[edges[first] : edges[last]])
+            content = bytes(row_bytes[edges[first] : edges[last]])
             packed = snappy.compress(content) + zlib.crc32(content).to_bytes(4)
             yield _one(last - first) + _one(len(packed)) + packed + sync
 
 
 def avro_schema(schema: pa.Schema) -> dict[str, Any]:
     """Return Avro's schema of these columns."""
-    return {"type": "record", "name": RECORD, "fields": [_field(each, RECORD) for each in schema]}
+    return {"type": "record", "name": RECORD, "fields": [_field(field, RECORD) for field in schema]}
 
 
 def _field(field: pa.Field, within: str) -> dict[str, Any]:
@@ -63,15 +63,15 @@ def _field(field: pa.Field, within: str) -> dict[str, Any]:
 
 def _type(field: pa.Field, name: str) -> Any:
     """Return the type of a field; types that must have a name get this one."""
-    found = _value_type(field.type, name)
-    return ["null", found] if field.nullable else found
+    value_type = _value_type(field.type, name)
+    return ["null", value_type] if field.nullable else value_type
 
 
 def _value_type(type_: pa.DataType, name: str) -> Any:
     if pa.types.is_list(type_):
         return {"type": "array", "items": _type(type_.value_field, f"{name}_item")}
     if pa.types.is_struct(type_):
-        return {"type": "record", "name": name, "fields": [_field(each, name) for each in type_]}
+        return {"type": "record", "name": name, "fields": [_field(field, name) for field in type_]}
     if pa.types.is_decimal(type_):
         digits = {"precision": type_.precision, "scale": type_.scale}
         return {"type": "fixed", "name": name, "size": DECIMAL_BYTES, "logicalType": "decimal", **digits}
@@ -99,12 +99,12 @@ def _piece(values: pa.Array, field: pa.Field) -> pa.BinaryArray:
     """Encode the values of a field."""
     if not field.nullable:
         return _value(values)
-    there = values.is_valid()
+    valid = values.is_valid()
     if values.null_count == len(values):
         return pa.repeat(pa.scalar(NULL), len(values))
-    branch = pc.if_else(there, pa.scalar(NOT_NULL), pa.scalar(NULL))
-    found = _value(values)
-    return _joined([branch, pc.if_else(there, found, pa.scalar(b"")) if values.null_count else found])
+    branch = pc.if_else(valid, pa.scalar(NOT_NULL), pa.scalar(NULL))
+    encoded = _value(values)
+    return _joined([branch, pc.if_else(valid, encoded, pa.scalar(b"")) if values.null_count else encoded])
 
 
 def _value(values: pa.Array) -> pa.BinaryArray:
@@ -113,7 +113,7 @@ def _value(values: pa.Array) -> pa.BinaryArray:
     if pa.types.is_list(type_):
         return _list(values)
     if pa.types.is_struct(type_):
-        return _joined([_piece(each, field) for each, field in zip(values.flatten(), type_, strict=True)])
+        return _joined([_piece(column, field) for column, field in zip(values.flatten(), type_, strict=True)])
     if pa.types.is_binary(type_) or pa.types.is_string(type_):
         content = values.cast(pa.binary()).fill_null(b"")
         return _joined([_numbers(np.diff(_offsets(content))), content])
@@ -151,20 +151,20 @@ def _numbers(numbers: Numbers) -> pa.BinaryArray:
     """Encode whole numbers as Avro does, and Kafka, too."""
     zigzags = varints.zigzag(numbers)
     edges = np.concatenate([[0], np.cumsum(varints.sizes(zigzags))])
-    data = np.zeros(edges[-1], np.uint8)
-    varints.put(data, edges[:-1], zigzags)
-    return _binary(edges, data)
+    content = np.zeros(edges[-1], np.uint8)
+    varints.put(content, edges[:-1], zigzags)
+    return _binary(edges, content)
 
 
 def _fixed(values: Any) -> pa.BinaryArray:
     """Encode values as they stand in an array, the first axis of which counts them."""
     width = values.itemsize * (values.shape[1] if values.ndim > 1 else 1)
-    data = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
-    return _binary(np.arange(len(values) + 1) * width, data)
+    content = np.frombuffer(np.ascontiguousarray(values).tobytes(), np.uint8)
+    return _binary(np.arange(len(values) + 1) * width, content)
 
 
-def _binary(edges: Numbers, data: Bytes) -> pa.BinaryArray:
-    buffers = [None, pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(data)]
+def _binary(edges: Numbers, encoded: Bytes) -> pa.BinaryArray:
+    buffers = [None, pa.py_buffer(edges.astype(np.int32)), pa.py_buffer(encoded)]
     return pa.BinaryArray.from_buffers(pa.binary(), len(edges) - 1, buffers)
 
 

@@ -53,9 +53,9 @@ class FileMaker:
     def end(self) -> Iterator[MadeFile]:
         """Yield the last file, if there are rows for it."""
         if self._file is not None:
-            data = self._file.end()
+            content = self._file.end()
             self._file = None
-            yield MadeFile(self._first, self._last, self._records, data)
+            yield MadeFile(self._first, self._last, self._records, content)
 
 
 def empty(format_: FileFormat, schema: pa.Schema, name: bytes) -> memoryview:

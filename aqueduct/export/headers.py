@@ -27,11 +27,11 @@ class ReadHeaders:
 def read(places: RecordPlaces) -> ReadHeaders:
     """Read the headers of records; IndexError or ValueError where these are no records."""
     array = np.frombuffer(places.data, np.uint8)
-    at = places.begins
+    positions = places.begins
     for _ in ("key", "value"):
-        lengths, at = varints.get(array, at)
-        at = at + np.maximum(lengths, 0)
-    counts, at = varints.get(array, at)
+        lengths, positions = varints.get(array, positions)
+        positions = positions + np.maximum(lengths, 0)
+    counts, positions = varints.get(array, positions)
     if (counts < 0).any():
         raise ValueError("a number of headers is below 0")
     too_many = counts > MOST_HEADERS
@@ -39,33 +39,33 @@ def read(places: RecordPlaces) -> ReadHeaders:
     steps = []
     rows = np.flatnonzero(counts)
     while len(rows):
-        lengths, begins = _length(array, at[rows])
+        lengths, begins = _length(array, positions[rows])
         if (lengths < 0).any():
             raise ValueError("a header has no name")
         value_lengths, value_begins = _length(array, begins + lengths)
         ends = value_begins + np.maximum(value_lengths, 0)
         steps.append(np.array([rows, begins, begins + lengths, value_begins, ends, value_lengths < 0]))
-        at[rows] = ends
+        positions[rows] = ends
         rows = rows[counts[rows] > len(steps)]
-    if (at != places.ends)[~too_many].any():
+    if (positions != places.ends)[~too_many].any():
         raise ValueError("the headers do not end with their record")
     return ReadHeaders(_lists(places.data, counts, steps), too_many)
 
 
-def _length(array: varints.Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
+def _length(array: varints.Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
     """Return lengths, and where what is so long begins."""
-    lengths, begins = varints.get(array, at)
+    lengths, begins = varints.get(array, positions)
     if (lengths > len(array)).any():
         raise ValueError("a field is longer than all records")
     return lengths, begins
 
 
-def _lists(data: bytes, counts: Numbers, steps: list[Numbers]) -> pa.ListArray:
-    found = np.concatenate(steps, axis=1) if steps else np.zeros((6, 0), np.int64)
+def _lists(content: bytes, counts: Numbers, steps: list[Numbers]) -> pa.ListArray:
+    spans = np.concatenate(steps, axis=1) if steps else np.zeros((6, 0), np.int64)
     # By records, and of one in their order.
-    _, begins, ends, value_begins, value_ends, null = found[:, np.argsort(found[0], kind="stable")]
-    keys = cut_out(data, begins, ends)
-    values = cut_out(data, value_begins, value_ends, null.astype(np.bool_))
+    _, begins, ends, value_begins, value_ends, null = spans[:, np.argsort(spans[0], kind="stable")]
+    keys = cut_out(content, begins, ends)
+    values = cut_out(content, value_begins, value_ends, null.astype(np.bool_))
     items = pa.StructArray.from_arrays([keys, values], fields=list(RAW.value_type))
     offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
     return pa.ListArray.from_arrays(offsets, items, type=RAW)

@@ -55,7 +55,7 @@ class ExportShare:
 
 def shares(order: ExportOrder, plan: RestorePlan, tables: Mapping[str, LandTable]) -> list[ExportShare]:
     """Share out the work: the same shares for the same snapshot and request."""
-    found = in_lists(_parts(plan), PART_BYTES, lambda part: part.unpacked_bytes, most=SHARE_PARTS)
+    part_lists = in_lists(_parts(plan), PART_BYTES, lambda part: part.unpacked_bytes, most=SHARE_PARTS)
     return [
         ExportShare(
             order.store,
@@ -66,7 +66,7 @@ def shares(order: ExportOrder, plan: RestorePlan, tables: Mapping[str, LandTable
             tuple(parts),
             {topic: tables[topic] for topic, _ in (part.partition for part in parts) if topic in tables},
         )
-        for number, parts in enumerate(found)
+        for number, parts in enumerate(part_lists)
     ]
 
 
@@ -78,7 +78,7 @@ def _parts(plan: RestorePlan) -> Iterator[ExportPart]:
 
 def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, LandTable]:
     """Return the table of each topic that one takes; Refused where it is several, or can't be read here."""
-    found: dict[str, LandTable] = {}
+    table_by_topic: dict[str, LandTable] = {}
     for topic in topics:
         taking = [table for table in tables if table.takes(topic)]
         if len(taking) > 1:
@@ -90,14 +90,14 @@ def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, La
                     f"{table.full_name} has `sql`, which only aqueduct land reads: take it out of the "
                     "declarations of this export."
                 )
-            found[topic] = table
-    if tables and not found:
+            table_by_topic[topic] = table
+    if tables and not table_by_topic:
         names = some(table.full_name for table in tables)
         raise Refused(
             "pattern-matches-nothing",
             f"No topic of this export is declared for {names}: see their `topics`, and --topics.",
         )
-    return found
+    return table_by_topic
 
 
 def idle(tables: Iterable[LandTable], topics: Collection[str]) -> tuple[str, ...]:
@@ -108,8 +108,10 @@ def idle(tables: Iterable[LandTable], topics: Collection[str]) -> tuple[str, ...
     names = [table.full_name for table in tables if not any(map(table.takes, topics))]
     if not names:
         return ()
-    said = f"The snapshot has no topic that is declared for {some(names)}, so nothing is exported by them."
-    return (labelled("pattern-matches-nothing", said),)
+    sentence = (
+        f"The snapshot has no topic that is declared for {some(names)}, so nothing is exported by them."
+    )
+    return (labelled("pattern-matches-nothing", sentence),)
 
 
 def check_names(topics: Iterable[str]) -> None:
@@ -122,11 +124,13 @@ def check_names(topics: Iterable[str]) -> None:
 
 def digest(tables: Mapping[str, LandTable]) -> str:
     """Return a digest of what is declared for topics; empty without any."""
-    said = [f"{topic} {_declared(table)}" for topic, table in sorted(tables.items())]
-    return sha256("\n".join(said).encode()).hexdigest() if said else ""
+    declarations = [f"{topic} {_declared(table)}" for topic, table in sorted(tables.items())]
+    return sha256("\n".join(declarations).encode()).hexdigest() if declarations else ""
 
 
 def _declared(table: LandTable) -> str:
     registry = table.registry and table.registry.url  # its config has secrets
-    columns = [f"{each.name} {each.type} {each.path} {each.zone} {each.unit}" for each in table.columns]
+    columns = [
+        f"{column.name} {column.type} {column.path} {column.zone} {column.unit}" for column in table.columns
+    ]
     return f"{table.format} {columns} {table.keeps_tombstones} {table.delimited} {table.avro} {registry}"

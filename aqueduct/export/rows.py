@@ -86,7 +86,7 @@ class StoredRecords:
             read = headers.read(places)
         except (IndexError, ValueError) as error:
             raise damaged(batches[0], f"in it, or in one of the next, {error}") from None
-        types = np.repeat([each.log_append_time for each in batches], [each.count for each in batches])
+        types = np.repeat([batch.log_append_time for batch in batches], [batch.count for batch in batches])
         return cls(arrays, types, read.lists, read.too_many)
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ def schema(table: LandTable | None) -> pa.Schema:
     """Return the columns of a topic's files: Kafka's own, or those of its table."""
     if table is None:
         return KAFKA
-    return pa.schema([each.with_type(_instants(each.type)) for each in land_rows.schema(table)])
+    return pa.schema([field.with_type(_instants(field.type)) for field in land_rows.schema(table)])
 
 
 def plain(table: LandTable) -> LandTable:
@@ -124,22 +124,22 @@ class KafkaRows:
     schema = KAFKA
 
     def read(self, partition: TopicPartition, records: StoredRecords) -> ExportRows:
-        found = records.arrays
-        _, timely = epochs(found.times, "ms")
-        timely |= found.times == NO_TIME
+        arrays = records.arrays
+        _, timely = epochs(arrays.times, "ms")
+        timely |= arrays.times == NO_TIME
         named = _named(records.headers)
         if not (timely & named).all():
-            why = {int(row): WRONG_TIME for row in np.flatnonzero(~timely)}
-            why |= {int(row): WRONG_HEADER for row in np.flatnonzero(~named)}
+            reason_by_row = {int(row): WRONG_TIME for row in np.flatnonzero(~timely)}
+            reason_by_row |= {int(row): WRONG_HEADER for row in np.flatnonzero(~named)}
             return ExportRows(
-                self._table(partition, records.where(timely & named)), _bad(partition, records, why)
+                self._table(partition, records.where(timely & named)), _bad(partition, records, reason_by_row)
             )
         return ExportRows(self._table(partition, records), BAD_ROWS.empty_table())
 
     def _table(self, partition: TopicPartition, records: StoredRecords) -> pa.Table:
-        found = records.arrays
-        times = pa.array(found.times, pa.int64(), mask=found.times == NO_TIME).cast(INSTANT)
-        content = [found.keys, found.values, *_place(partition, records), times, _types(records)]
+        arrays = records.arrays
+        times = pa.array(arrays.times, pa.int64(), mask=arrays.times == NO_TIME).cast(INSTANT)
+        content = [arrays.keys, arrays.values, *_place(partition, records), times, _types(records)]
         return pa.table([*content, records.headers.cast(TEXT_HEADERS)], schema=KAFKA)
 
 
@@ -152,10 +152,12 @@ class DeclaredRows:
         self._reader = RowReader(plain(table), find, orc=False)
 
     def read(self, partition: TopicPartition, records: StoredRecords) -> ExportRows:
-        found = self._reader.read(partition, records.arrays)
-        places = np.searchsorted(records.arrays.offsets, found.bad.column("k_offset").to_numpy())
-        why = dict(zip(places.tolist(), found.bad.column("error").to_pylist(), strict=True))
-        return ExportRows(found.table.cast(self.schema), _bad(partition, records, why), found.tombstones)
+        table_rows = self._reader.read(partition, records.arrays)
+        places = np.searchsorted(records.arrays.offsets, table_rows.bad.column("k_offset").to_numpy())
+        reason_by_row = dict(zip(places.tolist(), table_rows.bad.column("error").to_pylist(), strict=True))
+        return ExportRows(
+            table_rows.table.cast(self.schema), _bad(partition, records, reason_by_row), table_rows.tombstones
+        )
 
 
 def _named(lists: pa.ListArray) -> Mask:
@@ -179,13 +181,13 @@ def _types(records: StoredRecords) -> pa.Array:
     return pa.array(records.types.astype(np.int32))
 
 
-def _bad(partition: TopicPartition, records: StoredRecords, why: dict[int, str]) -> pa.Table:
-    if not why:
+def _bad(partition: TopicPartition, records: StoredRecords, reason_by_row: dict[int, str]) -> pa.Table:
+    if not reason_by_row:
         return BAD_ROWS.empty_table()
     keep = np.zeros(len(records), np.bool_)
-    keep[list(why)] = True
+    keep[list(reason_by_row)] = True
     bad = records.where(keep)
-    found = bad.arrays
-    errors = pa.array([why[row] for row in sorted(why)])
-    content = [*_place(partition, bad), pa.array(found.times), _types(bad), errors]
-    return pa.table([*content, found.keys, found.values, bad.headers], schema=BAD_ROWS)
+    arrays = bad.arrays
+    errors = pa.array([reason_by_row[row] for row in sorted(reason_by_row)])
+    content = [*_place(partition, bad), pa.array(arrays.times), _types(bad), errors]
+    return pa.table([*content, arrays.keys, arrays.values, bad.headers], schema=BAD_ROWS)

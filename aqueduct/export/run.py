@@ -74,23 +74,23 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     with clock.phase("plan"):
         job = _look(order)
         _say(f"Export: {restore_report.summary(job.plan)}")
-    done = job.ended
-    if done:
+    ended = job.ended
+    if ended:
         with clock.phase("recount"):
-            _check_files(job.target, done.files)
+            _check_files(job.target, ended.files)
             state.tidy(job.target)
     else:
         name = f"export-{hashlib.sha256(repr(job.identity).encode()).hexdigest()[:16]}"
         with leased(job.source, job.identity.snapshot, name, _say):
             written = _write(job, workers, clock)
         with clock.phase("recount"):
-            done = _joined(job, written)
-            _check_files(job.target, done.files)
-            state.end(job.target, done)
+            ended = _joined(job, written)
+            _check_files(job.target, ended.files)
+            state.end(job.target, ended)
     return ExportOutcome(
         job.target.url,
         job.plan,
-        done,
+        ended,
         {topic: table.full_name for topic, table in job.tables.items()},
         before=job.ended is not None,
         written=0 if job.ended else len(job.todo),
@@ -105,8 +105,8 @@ def _look(order: ExportOrder) -> _Job:
     source, target = open_store(order.store), open_editable(order.to)
     keys = Keyring(source, order.private_keys)
     catalog = Catalog.open(source, order.trust, keys)
-    there, ended = state.begun(target), state.done(target)
-    number = order.snapshot or (there.snapshot if there else None)
+    begun, ended = state.begun(target), state.done(target)
+    number = order.snapshot or (begun.snapshot if begun else None)
     try:
         snapshot = catalog.snapshot(number, order.at_least)
     except Refused as error:
@@ -115,18 +115,18 @@ def _look(order: ExportOrder) -> _Job:
         raise Refused(
             f"{error} The export in {target.url} began with it: name another folder in --to."
         ) from None
-    wanted = restore_plan(snapshot, order.request)
-    plan.check_names(wanted.topics)
-    tables = plan.by_topic(order.tables, wanted.topics)
+    selection = restore_plan(snapshot, order.request)
+    plan.check_names(selection.topics)
+    tables = plan.by_topic(order.tables, selection.topics)
     for note in plan.idle(order.tables, snapshot.topics):
         _say(note)
-    identity = _identity(order, catalog.id, wanted, plan.digest(tables))
-    if there:
-        state.check_same(target, there, identity, ended=ended is not None)
-    lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
-    shares = plan.shares(order, wanted, tables)
-    made = state.shares_done(target) if there and not ended else set[int]()
-    return _Job(order, source, target, keys, identity, wanted, tables, shares, made, ended)
+    identity = _identity(order, catalog.id, selection, plan.digest(tables))
+    if begun:
+        state.check_same(target, begun, identity, ended=ended is not None)
+    lend(keys, (segment for lane in selection.lanes for segment in lane.segments), order.store)
+    shares = plan.shares(order, selection, tables)
+    made = state.shares_done(target) if begun and not ended else set[int]()
+    return _Job(order, source, target, keys, identity, selection, tables, shares, made, ended)
 
 
 def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
@@ -140,8 +140,8 @@ def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
     state.begin(job.target, job.identity)
     with clock.phase("records"):
         work = Work(Verb.EXPORT, sum(share.unpacked_bytes for share in todo), len(todo))
-        found = workers.parallel(work)(export_share, todo, BYTES)
-        written = {share.number: each for share, each in zip(todo, found, strict=True)}
+        shares_done = workers.parallel(work)(export_share, todo, BYTES)
+        written = {share.number: share_done for share, share_done in zip(todo, shares_done, strict=True)}
 
         def done(share: ExportShare) -> ShareDone:
             return written.get(share.number) or state.share_done(job.target, share.number)
@@ -153,7 +153,7 @@ def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
 def _check_places(order: ExportOrder) -> None:
     """Refuse a target in the store, or around it."""
     store, to = parse(order.store), parse(order.to)
-    parts = [f"{place.path.strip('/')}/".lstrip("/") for place in (store, to)]
+    parts = [f"{location.path.strip('/')}/".lstrip("/") for location in (store, to)]
     same = (store.scheme, store.bucket) == (to.scheme, to.bucket)
     if same and (parts[0].startswith(parts[1]) or parts[1].startswith(parts[0])):
         raise Refused(
@@ -162,12 +162,12 @@ def _check_places(order: ExportOrder) -> None:
         )
 
 
-def _identity(order: ExportOrder, store: str, wanted: RestorePlan, declarations: str) -> ExportIdentity:
+def _identity(order: ExportOrder, store: str, selection: RestorePlan, declarations: str) -> ExportIdentity:
     request = order.request
     return ExportIdentity(
         state.FORMAT,
         store,
-        wanted.snapshot,
+        selection.snapshot,
         tuple(sorted(old for old, _ in request.names)),
         request.instance,
         request.window.first_time,
@@ -175,7 +175,7 @@ def _identity(order: ExportOrder, store: str, wanted: RestorePlan, declarations:
         order.format,
         declarations,
         f"aqueduct {version('aqueduct')}, pyarrow {version('pyarrow')}",
-        sum(map(wanted.expired, wanted.topics)),
+        sum(map(selection.expired, selection.topics)),
     )
 
 
@@ -202,11 +202,11 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
         sums[file.topic, file.partition, file.bad] += file.records
     wrong = []
     for lane in job.plan.lanes:
-        found = counts[lane.target]
-        if found.all != lane.records:
-            wrong.append(f"{lane} ({count(found.all, 'record')} of {lane.records:,} of the snapshot)")
+        lane_counts = counts[lane.target]
+        if lane_counts.all != lane.records:
+            wrong.append(f"{lane} ({count(lane_counts.all, 'record')} of {lane.records:,} of the snapshot)")
         of_files = sums[*lane.target, False], sums[*lane.target, True]
-        if of_files != (found.rows, found.bad):
+        if of_files != (lane_counts.rows, lane_counts.bad):
             wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} bad ones are in its files)")
     if wrong:
         raise Failed(f"What was written is not what the snapshot has: {some(wrong)}.")
@@ -215,15 +215,15 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
         (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
         tuple(counts.values()),
         tuple(
-            MissingRange(each.topic, each.partition, each.start, each.stop)
-            for each in job.plan.gaps
-            if each.expired is None
+            MissingRange(gap.topic, gap.partition, gap.start, gap.stop)
+            for gap in job.plan.gaps
+            if gap.expired is None
         ),
-        tuple(each for share in written for each in share.left_out),
+        tuple(unread for share in written for unread in share.left_out),
         tuple(
-            ExpiredRange(each.topic, each.partition, each.start, each.stop, each.expired)
-            for each in job.plan.gaps
-            if each.expired is not None
+            ExpiredRange(gap.topic, gap.partition, gap.start, gap.stop, gap.expired)
+            for gap in job.plan.gaps
+            if gap.expired is not None
         ),
     )
 
@@ -235,9 +235,11 @@ def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
     def write(topic: str) -> ExportedFile:
         path = state.empty_path(topic, format_)
         name = hashlib.sha256(topic.encode()).digest()
-        data = files.empty(format_, rows.schema(job.tables.get(topic)), name)
-        job.target.create(path, data)
-        return ExportedFile(path, topic, 0, -1, -1, 0, len(data), hashlib.sha256(data).hexdigest(), bad=False)
+        content = files.empty(format_, rows.schema(job.tables.get(topic)), name)
+        job.target.create(path, content)
+        return ExportedFile(
+            path, topic, 0, -1, -1, 0, len(content), hashlib.sha256(content).hexdigest(), bad=False
+        )
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(write, sorted(job.plan.topics.keys() - written)))
@@ -246,16 +248,16 @@ def _write_empty(job: _Job, written: Set[str]) -> list[ExportedFile]:
 def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> None:
     """Look again at what is there; Failed if it isn't what was written."""
     sizes = {file.path: file.bytes for file in written}
-    there = {each.path: each.size for each in target.list("")}
-    wrong = [f"{path} (is gone)" for path in sorted(sizes.keys() - there.keys())]
+    stored_sizes = {stored_file.path: stored_file.size for stored_file in target.list("")}
+    wrong = [f"{path} (is gone)" for path in sorted(sizes.keys() - stored_sizes.keys())]
     wrong += [
-        f"{path} ({there[path]:,} bytes, not {size:,})"
+        f"{path} ({stored_sizes[path]:,} bytes, not {size:,})"
         for path, size in sorted(sizes.items())
-        if path in there and there[path] != size
+        if path in stored_sizes and stored_sizes[path] != size
     ]
     wrong += [
         f"{path} (is none of this export's)"
-        for path in sorted(there.keys() - sizes.keys())
+        for path in sorted(stored_sizes.keys() - sizes.keys())
         if not path.startswith(f"{state.FOLDER}/") and path != state.DONE
     ]
     if wrong:

@@ -135,23 +135,25 @@ def begun(target: Objects) -> ExportIdentity | None:
         pass
     except strict_json.Unreadable as error:
         raise Failed(f"{target.url}/{BEGUN} is damaged: {error}.") from None
-    if found := next(target.list(""), None):
+    if stored := next(target.list(""), None):
         raise Refused(
-            f"{target.url} is no export's: it has {found.path}. Name a folder in --to that is empty or not "
+            f"{target.url} is no export's: it has {stored.path}. Name a folder in --to that is empty or not "
             "there yet."
         )
     return None
 
 
-def check_same(target: Objects, there: ExportIdentity, mine: ExportIdentity, *, ended: bool) -> None:
+def check_same(target: Objects, prior: ExportIdentity, mine: ExportIdentity, *, ended: bool) -> None:
     """Refuse another export than the one that is there; one that has ended may be of another version."""
-    known, asked = asdict(there), asdict(mine)
+    recorded, asked = asdict(prior), asdict(mine)
     other = [
-        name for name in known if known[name] != asked[name] and not (ended and name in (MADE_BY, EXPIRED))
+        name
+        for name in recorded
+        if recorded[name] != asked[name] and not (ended and name in (MADE_BY, EXPIRED))
     ]
     if other == [MADE_BY]:
         raise Refused(
-            f"{target.url} has an export that {there.made_by} began, and this is {mine.made_by}, whose files "
+            f"{target.url} has an export that {prior.made_by} began, and this is {mine.made_by}, whose files "
             "may differ: end it with the former, or name another folder in --to."
         )
     if other == [EXPIRED]:
@@ -161,8 +163,10 @@ def check_same(target: Objects, there: ExportIdentity, mine: ExportIdentity, *, 
             "then named."
         )
     if other:
-        what = ", ".join(f"{name} {_short(known[name])}, not {_short(asked[name])}" for name in other)
-        raise Refused(f"{target.url} has another export ({what}): name another folder in --to.")
+        differences = ", ".join(
+            f"{name} {_short(recorded[name])}, not {_short(asked[name])}" for name in other
+        )
+        raise Refused(f"{target.url} has another export ({differences}): name another folder in --to.")
 
 
 def _short(value: object) -> str:
@@ -192,7 +196,7 @@ def share_done(target: Objects, number: int) -> ShareDone:
 
 def shares_done(target: Objects) -> set[int]:
     """Return the numbers of the shares that are done."""
-    paths = {each.path for each in target.list(FOLDER)} - {BEGUN}
+    paths = {stored_file.path for stored_file in target.list(FOLDER)} - {BEGUN}
     return {int(path.removeprefix(f"{FOLDER}/").removesuffix(".json")) for path in paths}
 
 

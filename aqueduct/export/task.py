@@ -34,11 +34,11 @@ BYTES: Size[ExportShare] = Size("MB, unpacked", lambda share: share.unpacked_byt
 def export_share(share: ExportShare) -> ShareDone:
     """Write the files of a share, and what they are; by a task that was run before, the same once more."""
     source, target = open_store(share.store), open_store(share.to)
-    done = [_PartExport(share, part, source, target).run() for part in share.parts]
+    done_parts = [_PartExport(share, part, source, target).run() for part in share.parts]
     whole = ShareDone(
-        tuple(file for each in done for file in each.files),
-        tuple(each for part in done for each in part.counts),
-        tuple(each for part in done for each in part.left_out),
+        tuple(file for part in done_parts for file in part.files),
+        tuple(counts for part in done_parts for counts in part.counts),
+        tuple(unread for part in done_parts for unread in part.left_out),
     )
     target.create(state.share_path(share.number), strict_json.dumps(whole))
     return whole
@@ -70,17 +70,17 @@ class _PartExport:
         rows, bad = self._maker(self._reader.schema, bad=False), self._maker(BAD_ROWS, bad=True)
         try:
             for records in self._records():
-                found = self._reader.read(self._part.partition, records)
-                self._count(found.table.num_rows, found.bad.num_rows, found.tombstones)
-                self._write(rows.add(found.table), bad=False)
-                self._write(bad.add(found.bad), bad=True)
+                converted = self._reader.read(self._part.partition, records)
+                self._count(converted.table.num_rows, converted.bad.num_rows, converted.tombstones)
+                self._write(rows.add(converted.table), bad=False)
+                self._write(bad.add(converted.bad), bad=True)
         except Failed as error:
             raise error.concerning(self._part.partition) from error
         self._write(rows.end(), bad=False)
         self._write(bad.end(), bad=True)
         if more := self._counts.unread - self._named:
-            what = f"{count(more, 'more record')} of {self._part.partition}"
-            self._left_out.append(Unread(what, "as those before"))
+            subject = f"{count(more, 'more record')} of {self._part.partition}"
+            self._left_out.append(Unread(subject, "as those before"))
         return ShareDone(tuple(self._files), (self._counts,), tuple(self._left_out))
 
     def _maker(self, schema: pa.Schema, *, bad: bool) -> FileMaker:
@@ -132,22 +132,22 @@ class _PartExport:
                     self._leave_out(batch.base_offset, batch.last_offset, batch.count, str(error))
 
     def _leave_out_records(self, records: StoredRecords) -> None:
-        why = f"it has over {headers.MOST_HEADERS:,} headers"
+        reason = f"it has over {headers.MOST_HEADERS:,} headers"
         offsets = records.arrays.offsets[np.flatnonzero(records.too_many)].tolist()
         for offset in offsets:
-            self._leave_out(offset, offset, 1, why)
+            self._leave_out(offset, offset, 1, reason)
 
-    def _leave_out(self, first: int, last: int, records: int, why: str) -> None:
+    def _leave_out(self, first: int, last: int, records: int, reason: str) -> None:
         self._count(unread=records)
         if len(self._left_out) == NAMED:
             return
         self._named += records
-        what = (
+        subject = (
             f"offsets {first} to {last} of {self._part.partition}"
             if last > first
             else (f"offset {first} of {self._part.partition}")
         )
-        self._left_out.append(Unread(what, f"{count(records, 'record')}: {why.rstrip('.')}"))
+        self._left_out.append(Unread(subject, f"{count(records, 'record')}: {reason.rstrip('.')}"))
 
     def _count(
         self, rows: int = 0, bad: int = 0, tombstones: int = 0, outside: int = 0, unread: int = 0

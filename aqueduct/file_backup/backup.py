@@ -49,8 +49,8 @@ def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
 
 
 def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
-    for each in own.half():
-        own.remove(each)
+    for leftover in own.half():
+        own.remove(leftover)
     date = plan.date_name(now)
     base = plan.base(own.dates(), date)
     if base and not order.source_moved:
@@ -78,32 +78,36 @@ def _made(
     unfinished.mkdir(mode=0o700)
     before = own.snapshot(base) if base else None
     had = own.entries(before) if before else []
-    done = _copied(order, reached, tree, own.tree(base) if base else None, lock)
-    vanished = done.returncode == reasons.VANISHED
-    if done.returncode and not vanished and not reasons.only_unreadable(done.returncode, done.stderr):
-        raise Failed(reached.failed(done, order.backups))
+    copying = _copied(order, reached, tree, own.tree(base) if base else None, lock)
+    vanished = copying.returncode == reasons.VANISHED
+    if (
+        copying.returncode
+        and not vanished
+        and not reasons.only_unreadable(copying.returncode, copying.stderr)
+    ):
+        raise Failed(reached.failed(copying, order.backups))
     shared = entries.inodes(own.tree(base), had) if base else {}
-    found = list(entries.scan(tree, shared))
-    files = [(each, inode) for each, inode in found if not each.is_folder]
-    left_out = reasons.left_out(done.stderr, order.source)
+    scanned = list(entries.scan(tree, shared))
+    files = [(entry, inode) for entry, inode in scanned if not entry.is_folder]
+    left_out = reasons.left_out(copying.stderr, order.source)
     if any(path == "." for path, _ in left_out):
         raise Failed(
             f"{order.source} was not backed up: {reasons.MAY_NOT_BE_READ}. Nothing of this backup was kept; "
             "earlier ones are as they were."
         )
-    new = [each for each, inode in files if inode not in shared]
-    _refuse_running(order, plan.running_data_folders(each.path for each, _ in files))
+    new = [file for file, inode in files if inode not in shared]
+    _refuse_running(order, plan.running_data_folders(file.path for file, _ in files))
     if before and before.files and not files and not order.may_be_empty:
         raise Refused(
             f"{order.source} was not backed up: it is empty, and had {before.files:,} files on {base}. Is "
             "its disk mounted? If all was removed on purpose, --allow-empty backs that up."
         )
     snapshot = FileSnapshot(
-        date, str(order.source), base, len(files), sum(each.size for each, _ in files),
-        len(new), sum(each.size for each in new), left_out,
+        date, str(order.source), base, len(files), sum(file.size for file, _ in files),
+        len(new), sum(file.size for file in new), left_out,
         order.with_attributes, "",
     )  # fmt: skip
-    own.write(unfinished, folder.head(snapshot), (each for each, _ in found))
+    own.write(unfinished, folder.head(snapshot), (entry for entry, _ in scanned))
     unfinished.rename(own.path / date)
     folder.synced(own.path)
     return snapshot
@@ -126,10 +130,10 @@ def _copied(
         f"{tree}/",
     ]
     for _ in range(plan.ATTEMPTS):
-        done = rsync.run(arguments, lock)
-        if done.returncode != reasons.VANISHED:
+        copying = rsync.run(arguments, lock)
+        if copying.returncode != reasons.VANISHED:
             break
-    return done
+    return copying
 
 
 def _refuse_overlap(source: Path, backups: Path) -> None:
@@ -152,16 +156,19 @@ def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
 
 def _in_use(order: FileBackupOrder, reached: Reached) -> list[str]:
     """Return the data folders of Kafka nodes that may run, of which anything would be backed up."""
-    found = plan.running_data_folders(reached.marks(order.excludes, order.backups))
-    if not found or not order.excludes:
-        return found
-    files = [PurePosixPath(each) for each in reached.files(order.excludes, order.backups)]
-    return [folder for folder in found if any(each.is_relative_to(folder) for each in files)]
+    data_folders = plan.running_data_folders(reached.marks(order.excludes, order.backups))
+    if not data_folders or not order.excludes:
+        return data_folders
+    files = [PurePosixPath(path) for path in reached.files(order.excludes, order.backups)]
+    return [folder for folder in data_folders if any(file.is_relative_to(folder) for file in files)]
 
 
-def _refuse_running(order: FileBackupOrder, found: list[str]) -> None:
-    if found:
-        where = some(shown(f"{order.source.folder.rstrip('/')}/{each}".removesuffix("/.")) for each in found)
+def _refuse_running(order: FileBackupOrder, data_folders: list[str]) -> None:
+    if data_folders:
+        where = some(
+            shown(f"{order.source.folder.rstrip('/')}/{data_folder}".removesuffix("/."))
+            for data_folder in data_folders
+        )
         raise Refused(
             f"{order.source} was not backed up: {where} has the data of a Kafka node that may run: what "
             "a broker leaves when it stops is not there. A copy of files that change is none; `aqueduct "

@@ -39,16 +39,18 @@ class FileEntry:
         return stat.S_ISDIR(self.mode)
 
 
-def scan(top: Path, known: Mapping[Inode, FileEntry] | None = None) -> Iterator[tuple[FileEntry, Inode]]:
-    """Yield what a tree has, in the order of paths; with `known` inodes read no more than names."""
+def scan(
+    top: Path, entry_by_inode: Mapping[Inode, FileEntry] | None = None
+) -> Iterator[tuple[FileEntry, Inode]]:
+    """Yield what a tree has, in the order of paths; of inodes in `entry_by_inode` read names only."""
     for path in sorted(_paths(top)):
         full = top / path
-        found = full.lstat()
-        inode = (found.st_dev, found.st_ino)
-        if known and inode in known and not stat.S_ISDIR(found.st_mode):
-            yield replace(known[inode], path=path), inode
+        status = full.lstat()
+        inode = (status.st_dev, status.st_ino)
+        if entry_by_inode and inode in entry_by_inode and not stat.S_ISDIR(status.st_mode):
+            yield replace(entry_by_inode[inode], path=path), inode
         else:
-            yield _entry(path, full, found), inode
+            yield _entry(path, full, status), inode
 
 
 def look(top: Path, path: str) -> FileEntry | None:
@@ -64,19 +66,19 @@ def look(top: Path, path: str) -> FileEntry | None:
 
 def above_path(path: str) -> list[str]:
     """Return the folders above a path, but for the tree itself."""
-    return [str(each) for each in PurePosixPath(path).parents][:-1]
+    return [str(parent) for parent in PurePosixPath(path).parents][:-1]
 
 
 def inodes(top: Path, entries: Iterable[FileEntry]) -> dict[Inode, FileEntry]:
     """Return a tree's files by their inodes, where its list has them; what is gone is left out."""
-    found = {}
-    for each in entries:
+    entry_by_inode = {}
+    for entry in entries:
         try:
-            seen = (top / each.path).lstat()
+            seen = (top / entry.path).lstat()
         except FileNotFoundError:
             continue
-        found[seen.st_dev, seen.st_ino] = each
-    return found
+        entry_by_inode[seen.st_dev, seen.st_ino] = entry
+    return entry_by_inode
 
 
 def _paths(top: Path) -> Iterator[str]:
@@ -85,20 +87,20 @@ def _paths(top: Path) -> Iterator[str]:
     folders = [""]
     while folders:
         above = folders.pop()
-        with os.scandir(top / above) as found:
-            for each in found:
-                path = f"{above}/{each.name}" if above else each.name
+        with os.scandir(top / above) as children:
+            for child in children:
+                path = f"{above}/{child.name}" if above else child.name
                 yield path
-                if each.is_dir(follow_symlinks=False):
+                if child.is_dir(follow_symlinks=False):
                     folders.append(path)
 
 
-def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:
+def _entry(path: str, full: Path, status: os.stat_result) -> FileEntry:
     digest = ""
-    if stat.S_ISREG(found.st_mode):
+    if stat.S_ISREG(status.st_mode):
         with full.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-    elif stat.S_ISLNK(found.st_mode):
+    elif stat.S_ISLNK(status.st_mode):
         digest = hashlib.sha256(os.fsencode(full.readlink())).hexdigest()
     attributes = {
         name: base64.b64encode(os.getxattr(full, name, follow_symlinks=False)).decode()
@@ -107,20 +109,20 @@ def _entry(path: str, full: Path, found: os.stat_result) -> FileEntry:
     }
     return FileEntry(
         path,
-        found.st_mode,
-        found.st_uid,
-        found.st_gid,
-        found.st_mtime_ns,
-        size(found),
-        found.st_rdev,
+        status.st_mode,
+        status.st_uid,
+        status.st_gid,
+        status.st_mtime_ns,
+        size(status),
+        status.st_rdev,
         digest,
         attributes,
     )
 
 
-def size(found: os.stat_result) -> int:
+def size(status: os.stat_result) -> int:
     """Return how long a file or a link is; 0 of all else."""
-    return found.st_size if stat.S_ISREG(found.st_mode) or stat.S_ISLNK(found.st_mode) else 0
+    return status.st_size if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) else 0
 
 
 def as_source(entry: FileEntry) -> FileEntry:

@@ -54,11 +54,11 @@ class BackupsOf:
 
     def dates(self) -> list[str]:
         """List complete backups, oldest first."""
-        return sorted(each.name for each in _listed(self.path) if plan.date_of(each.name) is not None)
+        return sorted(path.name for path in _listed(self.path) if plan.date_of(path.name) is not None)
 
     def half(self) -> list[Path]:
         """List what was never completed, or was being removed."""
-        return sorted(each for each in _listed(self.path) if each.name.startswith((UNFINISHED, GOING)))
+        return sorted(path for path in _listed(self.path) if path.name.startswith((UNFINISHED, GOING)))
 
     def tree(self, date: str) -> Path:
         return self.path / date / TREE
@@ -67,14 +67,14 @@ class BackupsOf:
         """Read what a backup says of itself; Failed if it can't be used."""
         path = self.path / date / HEAD
         try:
-            found: dict[str, Any] = json.loads(path.read_bytes())
-            if found["format"] not in (WITHOUT_DIGEST, FORMAT):
+            content: dict[str, Any] = json.loads(path.read_bytes())
+            if content["format"] not in (WITHOUT_DIGEST, FORMAT):
                 raise Failed(f"{path} is of another version of Aqueduct; use that one.")
-            if found["format"] == FORMAT and found.pop("sha256") != _digest(found):
+            if content["format"] == FORMAT and content.pop("sha256") != _digest(content):
                 raise ValueError
-            del found["format"]
-            left_out = tuple((str(what), str(why)) for what, why in found.pop("left_out"))
-            return FileSnapshot(date=date, left_out=left_out, **found)
+            del content["format"]
+            left_out = tuple((str(missed), str(reason)) for missed, reason in content.pop("left_out"))
+            return FileSnapshot(date=date, left_out=left_out, **content)
         except OSError as error:
             raise Failed(_unusable(path, error.strerror or str(error))) from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -104,17 +104,17 @@ class BackupsOf:
     @contextmanager
     def reading(self, *, alone: bool = False) -> Iterator[None]:
         """Read what nobody removes meanwhile; `alone`: who removes. Refused if another one has it."""
-        what = "read by a restore or verify" if alone else "pruned"
-        why = f"{self.path} is being {what}; wait until that ends."
-        with (lock.held if alone else lock.shared)(self.path / READING, why):
+        use = "read by a restore or verify" if alone else "pruned"
+        refusal = f"{self.path} is being {use}; wait until that ends."
+        with (lock.held if alone else lock.shared)(self.path / READING, refusal):
             yield
 
-    def write(self, unfinished: Path, head: Mapping[str, Any], found: Iterable[FileEntry]) -> None:
+    def write(self, unfinished: Path, head: Mapping[str, Any], file_entries: Iterable[FileEntry]) -> None:
         """Write a backup's list and what it says of itself, to the disk."""
         digest = hashlib.sha256()
         with (unfinished / LIST).open("wb") as file:
-            for each in found:
-                line = entries.written(each)
+            for entry in file_entries:
+                line = entries.written(entry)
                 digest.update(line)
                 file.write(line)
             file.flush()
@@ -139,24 +139,26 @@ class BackupsOf:
     def unmake(self) -> None:
         """Remove the place of a name that has nothing; by who has its lock of changes."""
         with suppress(OSError):
-            for each in LOCKS:
-                (self.path / each).unlink()
+            for lock_name in LOCKS:
+                (self.path / lock_name).unlink()
             self.path.rmdir()
 
 
 def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
     """Return all that a folder has backups of, or one; Refused if there is none."""
     try:
-        found = sorted(
-            each.name for each in folder.iterdir() if each.is_dir() and plan.NAME.fullmatch(each.name)
+        names = sorted(
+            subfolder.name
+            for subfolder in folder.iterdir()
+            if subfolder.is_dir() and plan.NAME.fullmatch(subfolder.name)
         )
     except OSError as error:
         raise Refused(f"{folder} can't be read: {error.strerror}; name the folder of the backups.") from None
-    if name is not None and name not in found:
-        raise Refused(f"{folder} has no backups of {name}; it has those of {some(found) or 'nothing'}.")
-    if not found:
+    if name is not None and name not in names:
+        raise Refused(f"{folder} has no backups of {name}; it has those of {some(names) or 'nothing'}.")
+    if not names:
         raise Refused(f"{folder} has no backups yet.")
-    return [BackupsOf(folder / each) for each in found if name in (None, each)]
+    return [BackupsOf(folder / backup_name) for backup_name in names if name in (None, backup_name)]
 
 
 def made(folder: Path, name: str) -> BackupsOf:
@@ -166,8 +168,8 @@ def made(folder: Path, name: str) -> BackupsOf:
         folder.mkdir(mode=0o700, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
         # Whose backups these are makes the locks: root, who restores, would leave ones that are root's.
-        for each in LOCKS:
-            (path / each).touch(mode=0o600)
+        for lock_name in LOCKS:
+            (path / lock_name).touch(mode=0o600)
     except FileNotFoundError:
         raise Refused(f"{folder} can't be made: {folder.parent} is not there; make that one.") from None
     except OSError as error:
@@ -198,25 +200,25 @@ def _digest(content: Mapping[str, Any]) -> str:
 
 def _listed(path: Path) -> list[Path]:
     try:
-        with os.scandir(path) as found:
-            return [path / each.name for each in found if each.is_dir(follow_symlinks=False)]
+        with os.scandir(path) as children:
+            return [path / child.name for child in children if child.is_dir(follow_symlinks=False)]
     except OSError as error:
         raise Failed(f"{path} can't be read: {error.strerror}; is it of another user?") from None
 
 
-def _unusable(path: Path, why: str) -> str:
-    return f"{path} can't be read: {why}; bring it back from a copy, or remove the backup {path.parent}."
+def _unusable(path: Path, reason: str) -> str:
+    return f"{path} can't be read: {reason}; bring it back from a copy, or remove the backup {path.parent}."
 
 
 def remove_tree(top: Path) -> None:
     """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls."""
     folders = [top]
-    for each in folders:  # grows meanwhile
-        with os.scandir(each) as found:
-            for entry in found:
+    for folder in folders:  # grows meanwhile
+        with os.scandir(folder) as children:
+            for entry in children:
                 if entry.is_dir(follow_symlinks=False):
                     folders.append(Path(entry.path))
                 else:
                     Path(entry.path).unlink()
-    for each in reversed(folders):
-        each.rmdir()
+    for folder in reversed(folders):
+        folder.rmdir()

@@ -110,7 +110,7 @@ def until(text: str) -> int:
 
 def at(names: Sequence[str], time: int | None) -> str | None:
     """Return the newest tree that is not younger than a time; None if there is none."""
-    return max((each for each in names if time is None or (date_of(each) or 0) <= time), default=None)
+    return max((name for name in names if time is None or (date_of(name) or 0) <= time), default=None)
 
 
 def running_data_folders(paths: Iterable[str]) -> list[str]:
@@ -119,12 +119,12 @@ def running_data_folders(paths: Iterable[str]) -> list[str]:
     A broker removes the mark of a clean shutdown when it starts, and a controller has none. Of a single
     partition's folder it can't be told, so that may be in use, too.
     """
-    parts = [_split(each) for each in paths]
+    parts = [_split(path) for path in paths]
     named = {(str(parent), name) for parent, name in parts if name in (META, CLEAN)}
-    found = {parent for parent, name in named if name == META and (parent, CLEAN) not in named}
+    data_folders = {parent for parent, name in named if name == META and (parent, CLEAN) not in named}
     if any(str(parent) == "." and re.fullmatch(SEGMENT, name) for parent, name in parts):
-        found.add(".")
-    return sorted(found)
+        data_folders.add(".")
+    return sorted(data_folders)
 
 
 def _split(path: str) -> tuple[PurePosixPath, str]:

@@ -26,14 +26,14 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
     with own.changing(), own.reading(alone=True):
         snapshots = [own.snapshot(date) for date in own.dates()]
         stay = kept(snapshots, keep)
-        go = tuple(each.date for each in snapshots if each.date not in stay)
+        go = tuple(snapshot.date for snapshot in snapshots if snapshot.date not in stay)
         half = own.half()
         if go:
             _refuse_damaged(own, stay)
         if execute:
             for path in [*half, *(own.path / date for date in go)]:
                 own.remove(path)
-    return FilesPruned(own.name, stay, go, tuple(each.name for each in half))
+    return FilesPruned(own.name, stay, go, tuple(leftover.name for leftover in half))
 
 
 def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
@@ -49,9 +49,11 @@ def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
 
 def kept(snapshots: Sequence[FileSnapshot], keep: KeepPolicy) -> dict[str, str]:
     """Return why backups stay, by their dates. They come oldest first."""
-    dates = [each.date for each in snapshots]
-    why = keep.keeps([Dated(number, plan.date_of(date) or 0) for number, date in enumerate(dates)])
-    whole = [number for number, each in enumerate(snapshots) if not each.left_out]
+    dates = [snapshot.date for snapshot in snapshots]
+    reasons_by_number = keep.keeps(
+        [Dated(number, plan.date_of(date) or 0) for number, date in enumerate(dates)]
+    )
+    whole = [number for number, snapshot in enumerate(snapshots) if not snapshot.left_out]
     for number in whole[-1:]:
-        why.setdefault(number, []).append("newest that is whole")
-    return {dates[number]: ", ".join(why[number]) for number in sorted(why)}
+        reasons_by_number.setdefault(number, []).append("newest that is whole")
+    return {dates[number]: ", ".join(reasons_by_number[number]) for number in sorted(reasons_by_number)}

@@ -41,47 +41,51 @@ _KNOWN = {
 _GONE = re.compile(r"(change_dir|link_stat)\b.* failed: No such file or directory \(2\)")
 
 
-def why(code: int, said: str, source: FileSource, backups: str) -> str:
+def why(code: int, output: str, source: FileSource, backups: str) -> str:
     """Say why rsync ended with a code; negative ones are of signals."""
     for text, meaning in _KNOWN.items():
-        if text in said:
+        if text in output:
             return meaning.format(backups=backups)
-    if _GONE.search(said):
+    if _GONE.search(output):
         return "the folder is gone there"
-    ended = told(code, said)
-    if code == 255 or (code > 0 and re.search(r"connection unexpectedly closed", said)):
+    ended = told(code, output)
+    if code == 255 or (code > 0 and re.search(r"connection unexpectedly closed", output)):
         return f"the connection to {source.login or 'rsync'} broke: {ended}"
     return ended
 
 
-def only_unreadable(code: int, said: str) -> bool:
+def only_unreadable(code: int, output: str) -> bool:
     """Tell if nothing else went wrong but that the source's user may not read some files."""
-    lines = [line for line in said.splitlines() if line.strip() and not _SUMMARY.match(line)]
+    lines = [line for line in output.splitlines() if line.strip() and not _SUMMARY.match(line)]
     return code == PARTIAL and bool(lines) and all(_UNREADABLE.fullmatch(line.strip()) for line in lines)
 
 
-def left_out(said: str, source: FileSource) -> tuple[tuple[str, str], ...]:
+def left_out(output: str, source: FileSource) -> tuple[tuple[str, str], ...]:
     """Return what could not be read, or vanished, and why."""
-    found = {_in(each["path"], source): "may not be read there" for each in _UNREADABLE.finditer(said)}
-    found |= {_in(each["path"], source): "vanished while it was read" for each in _VANISHED.finditer(said)}
-    return tuple(sorted(found.items()))
+    reason_by_path = {
+        _in(match["path"], source): "may not be read there" for match in _UNREADABLE.finditer(output)
+    }
+    reason_by_path |= {
+        _in(match["path"], source): "vanished while it was read" for match in _VANISHED.finditer(output)
+    }
+    return tuple(sorted(reason_by_path.items()))
 
 
-def told(code: int, said: str) -> str:
+def told(code: int, output: str) -> str:
     """Say how rsync ended, by its own first words; negative codes are of signals."""
     if code < 0:
         return f"rsync was killed by signal {-code}"
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
     first = next(
         (line for line in lines if not _SUMMARY.match(line)), lines[0] if lines else "it said nothing"
     )
     return f"rsync ended with code {code} ({shown(plain(first))})"
 
 
-def plain(said: str) -> str:
+def plain(output: str) -> str:
     """Return a name as it is: rsync writes `\\#012` for bytes that are not printed."""
     code = re.compile(rb"\\#([0-3][0-7]{2})")
-    return os.fsdecode(code.sub(lambda byte: bytes([int(byte[1], 8)]), os.fsencode(said)))
+    return os.fsdecode(code.sub(lambda byte: bytes([int(byte[1], 8)]), os.fsencode(output)))
 
 
 def _in(path: str, source: FileSource) -> str:

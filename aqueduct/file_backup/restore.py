@@ -82,41 +82,43 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
     listed = own.entries(snapshot)
-    paths = sorted({plan.below(each) for each in order.paths})
-    wanted = _wanted(order, paths, snapshot, listed)
+    paths = sorted({plan.below(path) for path in order.paths})
+    chosen = _wanted(order, paths, snapshot, listed)
     makes_target = not target.is_dir()
     if not makes_target and not os.access(target, os.X_OK):
         raise Refused(f"{target} may not be looked into by this user; nothing was restored.")
     # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
-    above = {each for path in paths for each in entries.above_path(path)} | ({"."} if makes_target else set())
-    above -= {each.path for each in wanted}
-    there_above = _look(target, (each for each in listed if each.path in above))
-    raised = [each for each in listed if each.path in above and not there_above.is_folder(each.path)]
-    if damage := verify.of_some(own, snapshot, [*raised, *wanted]):
-        told = some(f"{shown(path)} ({what})" for path, what in damage)
+    above = {parent for path in paths for parent in entries.above_path(path)} | (
+        {"."} if makes_target else set()
+    )
+    above -= {entry.path for entry in chosen}
+    there_above = _look(target, (entry for entry in listed if entry.path in above))
+    raised = [entry for entry in listed if entry.path in above and not there_above.is_folder(entry.path)]
+    if damage := verify.of_some(own, snapshot, [*raised, *chosen]):
+        damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
-            f"backup {order.date} of {own.name} is damaged, and nothing was restored: {told}. Take "
+            f"backup {order.date} of {own.name} is damaged, and nothing was restored: {damaged}. Take "
             "another date; `aqueduct files verify` tells which have it as it was."
         )
     root = os.geteuid() == 0
-    due = [entries.as_source(each) for each in wanted]
+    due = [entries.as_source(entry) for entry in chosen]
     ignored = _ignored(snapshot, root)
-    there = _look(target, [*raised, *due])
-    _refuse_full_folders(target, due, there)
+    at_target = _look(target, [*raised, *due])
+    _refuse_full_folders(target, due, at_target)
     other = [
-        each.path
-        for each in due
-        if not (each.is_folder and there.is_folder(each.path))
+        entry.path
+        for entry in due
+        if not (entry.is_folder and at_target.is_folder(entry.path))
         and (
-            each.path in there.hidden
-            or (each.path in there.found and verify.fault(each, there.found[each.path], ignored))
+            entry.path in at_target.hidden
+            or (entry.path in at_target.found and verify.fault(entry, at_target.found[entry.path], ignored))
         )
-    ] + [each.path for each in raised if there_above.has(each.path)]
+    ] + [entry.path for entry in raised if there_above.has(entry.path)]
     differing = {
-        each.path: what
-        for each in due
-        if each.is_folder and there.is_folder(each.path)
-        for what in [verify.fault(each, there.found[each.path], [*ignored, "time"])]
+        entry.path: what
+        for entry in due
+        if entry.is_folder and at_target.is_folder(entry.path)
+        for what in [verify.fault(entry, at_target.found[entry.path], [*ignored, "time"])]
         if what
     }
     top = differing.pop(".", "")
@@ -124,20 +126,22 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
         raise Refused(_others(target, other, differing))
     # The target's own folder is the user's; others that are there are left, but where they may be changed.
     stay = {
-        each.path for each in due if there.is_folder(each.path) and (each.path == "." or not order.overwrite)
+        entry.path
+        for entry in due
+        if at_target.is_folder(entry.path) and (entry.path == "." or not order.overwrite)
     }
-    sent = [entries.as_source(each) for each in raised] + [each for each in due if each.path not in stay]
-    files = [each for each in due if not each.is_folder]
+    sent = [entries.as_source(entry) for entry in raised] + [entry for entry in due if entry.path not in stay]
+    files = [entry for entry in due if not entry.is_folder]
     unread: tuple[str, ...] = ()
     if not order.dry_run:
-        _write(order, snapshot, sent, there, makes_target=makes_target)
-        left = [each for each in due if each.path in stay and each.path != "."]
+        _write(order, snapshot, sent, at_target, makes_target=makes_target)
+        left = [entry for entry in due if entry.path in stay and entry.path != "."]
         unread = _check(target, sent, ignored) + _check(target, left, [*ignored, "time"])
-    foreign = 0 if root else sum(each.owner != os.geteuid() for each in sent)
+    foreign = 0 if root else sum(entry.owner != os.geteuid() for entry in sent)
     return FilesRestored(
         snapshot,
         len(files),
-        sum(each.size for each in files),
+        sum(file.size for file in files),
         tuple(other),
         tuple(differing),
         top,
@@ -148,21 +152,21 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
 
 
 def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:
-    found, hidden = {}, set()
-    for each in due:
+    entry_by_path, hidden = {}, set()
+    for entry in due:
         try:
-            if seen := entries.look(target, each.path):
-                found[each.path] = seen
+            if seen := entries.look(target, entry.path):
+                entry_by_path[entry.path] = seen
         except PermissionError:
-            hidden.add(each.path)
-    return _AtTarget(found, frozenset(hidden))
+            hidden.add(entry.path)
+    return _AtTarget(entry_by_path, frozenset(hidden))
 
 
-def _refuse_full_folders(target: Path, due: Iterable[FileEntry], there: _AtTarget) -> None:
+def _refuse_full_folders(target: Path, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
     full = [
-        each.path
-        for each in due
-        if not each.is_folder and there.is_folder(each.path) and any((target / each.path).iterdir())
+        entry.path
+        for entry in due
+        if not entry.is_folder and at_target.is_folder(entry.path) and any((target / entry.path).iterdir())
     ]
     if full:
         raise Refused(
@@ -172,31 +176,31 @@ def _refuse_full_folders(target: Path, due: Iterable[FileEntry], there: _AtTarge
 
 
 def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) -> str:
-    folders = some(f"{shown(path)} ({what})" for path, what in differing.items())
-    said = []
+    folders = some(f"{shown(path)} ({difference})" for path, difference in differing.items())
+    sentences = []
     if other:
-        said.append(
+        sentences.append(
             f"{target} has others of {count(len(other), 'file')}: {some(map(shown, other))}. --overwrite "
             "replaces them"
         )
     if differing:
-        said.append(
+        sentences.append(
             f"{target} has {count(len(differing), 'folder')} not as in the backup: {folders}. --overwrite "
             "gives folders its mode and owner"
         )
-    return f"{'; '.join(said)}; nothing was restored."
+    return f"{'; '.join(sentences)}; nothing was restored."
 
 
 def left_out(snapshot: FileSnapshot, paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return what a backup lacks of some paths, below or above them, and why; of none: of all."""
     return tuple(
-        (what, why)
-        for what, why in snapshot.left_out
+        (missed, reason)
+        for missed, reason in snapshot.left_out
         if not paths
         or any(
-            "." in (path, what) or PurePosixPath(one).is_relative_to(other)
+            "." in (path, missed) or PurePosixPath(one).is_relative_to(other)
             for path in paths
-            for one, other in ((what, path), (path, what))
+            for one, other in ((missed, path), (path, missed))
         )
     )
 
@@ -206,19 +210,19 @@ def _wanted(
 ) -> list[FileEntry]:
     if not paths or "." in paths:
         return listed
-    every = {each.path for each in listed}
-    if missing := [each for each in paths if each not in every]:
+    every = {entry.path for entry in listed}
+    if missing := [path for path in paths if path not in every]:
         if left := left_out(snapshot, missing):
-            told = some(f"{shown(path)} ({why})" for path, why in left)
-            raise Refused(f"backup {order.date} of {order.backups.name} was made without {told}.")
+            lacking = some(f"{shown(path)} ({reason})" for path, reason in left)
+            raise Refused(f"backup {order.date} of {order.backups.name} was made without {lacking}.")
         raise Refused(
             f"backup {order.date} of {order.backups.name} has no {some(map(shown, missing))}; paths are as "
             "in the folder that was backed up, without its own."
         )
     return [
-        each
-        for each in listed
-        if any(each.path == path or each.path.startswith(path + "/") for path in paths)
+        entry
+        for entry in listed
+        if any(entry.path == path or entry.path.startswith(path + "/") for path in paths)
     ]
 
 
@@ -230,7 +234,7 @@ def _write(
     order: FileRestoreOrder,
     snapshot: FileSnapshot,
     sent: Sequence[FileEntry],
-    there: _AtTarget,
+    at_target: _AtTarget,
     *,
     makes_target: bool,
 ) -> None:
@@ -250,7 +254,7 @@ def _write(
     options += ["--from0", "--files-from=-"]
     # Those above what is named get the backup's owner, mode and times, too, unless that is forbidden. The
     # top is never named where it has something: all that is in it would be.
-    names = [f"./{each.path}\0" for each in sent if each.path != "."]
+    names = [f"./{entry.path}\0" for entry in sent if entry.path != "."]
     if not makes_target:
         options.append("--no-implied-dirs")
     elif not names:
@@ -258,50 +262,53 @@ def _write(
     if not names:
         return
     before = _half(target, sent)
-    done = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
-    if done.returncode:
-        for each in _half(target, sent) - before:
-            each.unlink(missing_ok=True)
-        what, why = f"backup {order.date} of {order.backups.name}", reasons.told(done.returncode, done.stderr)
-        if _untouched(target, sent, there):
+    copying = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
+    if copying.returncode:
+        for unfinished in _half(target, sent) - before:
+            unfinished.unlink(missing_ok=True)
+        name, cause = (
+            f"backup {order.date} of {order.backups.name}",
+            reasons.told(copying.returncode, copying.stderr),
+        )
+        if _untouched(target, sent, at_target):
             if makes_target:
                 with suppress(OSError):
                     target.rmdir()
-            raise Failed(f"{target} has nothing of {what}: {why}. Mend that and run it again.")
+            raise Failed(f"{target} has nothing of {name}: {cause}. Mend that and run it again.")
         raise Failed(
-            f"{target} has some of {what}, and not all: {why}. Mend that and run it again with --overwrite."
+            f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with --overwrite."
         )
 
 
-def _untouched(target: Path, sent: Sequence[FileEntry], there: _AtTarget) -> bool:
+def _untouched(target: Path, sent: Sequence[FileEntry], at_target: _AtTarget) -> bool:
     """Tell if a target has what it had, in the places of what was to be written there."""
-    rest = [each for each in sent if each.path != "."]
+    rest = [entry for entry in sent if entry.path != "."]
     now = _look(target, rest)
-    names = {each.path for each in rest}
-    return now.hidden == there.hidden & names and now.found == {
-        path: each for path, each in there.found.items() if path in names
+    names = {entry.path for entry in rest}
+    return now.hidden == at_target.hidden & names and now.found == {
+        path: entry for path, entry in at_target.found.items() if path in names
     }
 
 
-def _half(target: Path, wanted: Iterable[FileEntry]) -> set[Path]:
+def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
     """Return files with the names that rsync gives to these until they are whole: `.NAME.XXXXXX`."""
-    known: dict[PurePosixPath, set[str]] = {}
-    for each in wanted:
-        path = PurePosixPath(each.path)
-        known.setdefault(path.parent, set()).add(path.name)
-    found = set()
-    for parent, names in known.items():
+    names_by_folder: dict[PurePosixPath, set[str]] = {}
+    for entry in to_write:
+        path = PurePosixPath(entry.path)
+        names_by_folder.setdefault(path.parent, set()).add(path.name)
+    half_files = set()
+    for parent, names in names_by_folder.items():
         if not (target / parent).is_dir() or entries.look(target, str(parent)) is None:
             continue
         try:
             inside = [*(target / parent).iterdir()]
         except PermissionError:  # as it will be again, when rsync has ended
             continue
-        for there in inside:
-            half = HALF.fullmatch(there.name)
-            if half and there.name not in names and names & {half[1], f".{half[1]}"}:
-                found.add(there)
-    return found
+        for candidate in inside:
+            half = HALF.fullmatch(candidate.name)
+            if half and candidate.name not in names and names & {half[1], f".{half[1]}"}:
+                half_files.add(candidate)
+    return half_files
 
 
 def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tuple[str, ...]:
@@ -309,10 +316,10 @@ def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tu
     due, ignored = [*due], [*ignored]
     now = _look(target, due)
     bad = [
-        f"{shown(each.path)} ({what})"
-        for each in due
-        if each.path not in now.hidden
-        for what in [verify.fault(each, now.found.get(each.path), ignored)]
+        f"{shown(entry.path)} ({what})"
+        for entry in due
+        if entry.path not in now.hidden
+        for what in [verify.fault(entry, now.found.get(entry.path), ignored)]
         if what
     ]
     if bad:

@@ -41,13 +41,13 @@ class SshOptions:
 
     def command(self) -> list[str]:
         """Return ssh as it is to be run: no questions, no agent, no host that is not known."""
-        said = {
+        settings = {
             "BatchMode": "yes", "StrictHostKeyChecking": "yes", "LogLevel": "ERROR", "ForwardAgent": "no",
             "ConnectTimeout": "30", "ServerAliveInterval": "15", "ServerAliveCountMax": "4",
         }  # fmt: skip
         if self.known_hosts:
-            said |= {"UserKnownHostsFile": str(self.known_hosts), "GlobalKnownHostsFile": "/dev/null"}
-        options = [f"-o{name}={value}" for name, value in said.items()]
+            settings |= {"UserKnownHostsFile": str(self.known_hosts), "GlobalKnownHostsFile": "/dev/null"}
+        options = [f"-o{name}={value}" for name, value in settings.items()]
         key = ["-i", str(self.key), "-oIdentitiesOnly=yes", "-oIdentityAgent=none"] if self.key else []
         return ["ssh", "-F", "none", "-p", str(self.port), *options, *key]
 
@@ -84,19 +84,21 @@ class Reached:
         return self._listed(excluded(excludes), backups)
 
     def _listed(self, rules: Sequence[str], backups: Path) -> list[str]:
-        done = run([*self.options, "--recursive", "--list-only", *rules, self.argument])
-        if done.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
-            done.returncode, done.stderr
+        listing = run([*self.options, "--recursive", "--list-only", *rules, self.argument])
+        if listing.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
+            listing.returncode, listing.stderr
         ):
-            raise Failed(self.failed(done, backups))
+            raise Failed(self.failed(listing, backups))
         return [
-            reasons.plain(line.split(maxsplit=4)[4]) for line in done.stdout.splitlines() if line[:1] == "-"
+            reasons.plain(line.split(maxsplit=4)[4])
+            for line in listing.stdout.splitlines()
+            if line[:1] == "-"
         ]
 
-    def failed(self, done: "subprocess.CompletedProcess[str]", backups: Path) -> str:
-        why = reasons.why(done.returncode, done.stderr, self.source, str(backups))
+    def failed(self, process: "subprocess.CompletedProcess[str]", backups: Path) -> str:
+        cause = reasons.why(process.returncode, process.stderr, self.source, str(backups))
         return (
-            f"{self.source} was not backed up: {why}. Nothing of this backup was kept; earlier ones are as "
+            f"{self.source} was not backed up: {cause}. Nothing of this backup was kept; earlier ones are as "
             "they were."
         )
 
@@ -132,8 +134,8 @@ class Reached:
             wide.append("read other folders")
         # sshd (OpenSSH since 7.7) says which options a key has: of ports that it may forward, not all can be
         # tried.
-        told = " ".join(KEY_OPTIONS.findall(shell.stderr)).split()
-        if "port-forwarding" in told or (not told and self._forwards(backups)):
+        key_options = " ".join(KEY_OPTIONS.findall(shell.stderr)).split()
+        if "port-forwarding" in key_options or (not key_options and self._forwards(backups)):
             wide.append("forward ports")
         key = f"{self.source} was not backed up: the key {self.ssh.key or 'of ssh'}"
         right = plan.restriction(self.source.folder)
@@ -158,9 +160,9 @@ class Reached:
         which folder that is (rsync 3.2.4 to 3.5.0: `unsafe arg: /./ [as written, as it is]`).
         """
         asked = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:/./"])
-        if told := re.search(r"^\S*rrsync error: unsafe arg: /\./ (\[.*\])\r?$", asked.stderr, re.MULTILINE):
+        if match := re.search(r"^\S*rrsync error: unsafe arg: /\./ (\[.*\])\r?$", asked.stderr, re.MULTILINE):
             try:
-                return str(ast.literal_eval(told[1])[1])
+                return str(ast.literal_eval(match[1])[1])
             except (ValueError, SyntaxError, LookupError):
                 return None
         if reasons.CLOSED in asked.stderr:
@@ -173,22 +175,22 @@ class Reached:
         word = "-oLogLevel=INFO"  # else the server's answer is not told
         ssh, *options = self.ssh.command()
         try:
-            done = subprocess.run(  # noqa: S603
+            forwarding = subprocess.run(  # noqa: S603
                 [ssh, word, "-W", f"127.0.0.1:{CLOSED_PORT}", *options, self.source.ssh_login],
                 stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace",
                 timeout=PROBE_SECONDS, check=False, env=KEYLESS,
             )  # fmt: skip
         except subprocess.TimeoutExpired:  # something does listen, and waits
             return True
-        if "administratively prohibited" in done.stderr:
+        if "administratively prohibited" in forwarding.stderr:
             return False
-        if done.returncode == 0 or "open failed: connect failed" in done.stderr:
+        if forwarding.returncode == 0 or "open failed: connect failed" in forwarding.stderr:
             return True
-        raise Failed(self.failed(done, backups))
+        raise Failed(self.failed(forwarding, backups))
 
 
 def excluded(patterns: Sequence[str]) -> list[str]:
-    return [f"--exclude={each}" for each in patterns]
+    return [f"--exclude={pattern}" for pattern in patterns]
 
 
 def run(
@@ -214,9 +216,9 @@ def sizes(folders: Sequence[Path]) -> list[int]:
     if not folders:
         return []
     command = ["du", "--summarize", "--block-size=1", "--", *map(str, folders)]
-    done = subprocess.run(  # noqa: S603
+    usage = subprocess.run(  # noqa: S603
         command, capture_output=True, text=True, errors="replace", check=False, env=KEYLESS
     )
-    if done.returncode:
-        raise Failed(f"{done.stderr.strip().splitlines()[0]}.")
-    return [int(line.split("\t")[0]) for line in done.stdout.splitlines()]
+    if usage.returncode:
+        raise Failed(f"{usage.stderr.strip().splitlines()[0]}.")
+    return [int(line.split("\t")[0]) for line in usage.stdout.splitlines()]

@@ -44,23 +44,28 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
             number += 1
             try:
                 snapshot = own.snapshot(date)
-                listed = {each.path: each for each in own.entries(snapshot)}
+                listed = {entry.path: entry for entry in own.entries(snapshot)}
                 files += snapshot.files
-                left_out += [(date, path, why) for path, why in snapshot.left_out]
-                for path, what in _faults(own, snapshot, listed, seen):
-                    damage.setdefault((path, what), []).append(date)
+                left_out += [(date, path, reason) for path, reason in snapshot.left_out]
+                for path, flaw in _faults(own, snapshot, listed, seen):
+                    damage.setdefault((path, flaw), []).append(date)
             except Failed as error:
                 unusable.append(str(error))
-    found = tuple(FileDamage(path, what, tuple(where)) for (path, what), where in sorted(damage.items()))
-    read = sum(each.size for each in seen.values())
-    return FilesVerified(own.name, number, files, read, found, tuple(unusable), tuple(left_out))
+    damaged_files = tuple(
+        FileDamage(path, flaw, tuple(where)) for (path, flaw), where in sorted(damage.items())
+    )
+    read = sum(entry.size for entry in seen.values())
+    return FilesVerified(own.name, number, files, read, damaged_files, tuple(unusable), tuple(left_out))
 
 
-def of_some(own: BackupsOf, snapshot: FileSnapshot, wanted: Iterable[FileEntry]) -> list[tuple[str, str]]:
+def of_some(own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]) -> list[tuple[str, str]]:
     """Return paths of these that are not as in the list, and what of them is not."""
     top = own.tree(snapshot.date)
     return [
-        (each.path, what) for each in wanted for what in [fault(each, entries.look(top, each.path))] if what
+        (entry.path, what)
+        for entry in chosen
+        for what in [fault(entry, entries.look(top, entry.path))]
+        if what
     ]
 
 
@@ -68,25 +73,28 @@ def look_through(own: BackupsOf, date: str) -> None:
     """Failed if a backup can't be restored as far as is seen without reading what is in its files."""
     listed = own.entries(own.snapshot(date))
     bad = [
-        (each.path, what) for each in listed for what in [_outline(each, own.tree(date) / each.path)] if what
+        (entry.path, what)
+        for entry in listed
+        for what in [_outline(entry, own.tree(date) / entry.path)]
+        if what
     ]
     if bad:
-        told = some(f"{shown(path)} ({what})" for path, what in bad)
-        raise Failed(f"backup {date} of {own.name} is damaged: {told}.")
+        damaged = some(f"{shown(path)} ({flaw})" for path, flaw in bad)
+        raise Failed(f"backup {date} of {own.name} is damaged: {damaged}.")
 
 
 def _outline(was: FileEntry, path: Path) -> str:
     """Say what is wrong with a file by what the folder says of it."""
     try:
-        found = path.lstat()
+        status = path.lstat()
     except OSError:
         return "it is gone"
-    if (was.mode, was.owner, was.group) != (found.st_mode, found.st_uid, found.st_gid):
+    if (was.mode, was.owner, was.group) != (status.st_mode, status.st_uid, status.st_gid):
         return "other mode or owner"
     if was.is_folder:
         return ""
     return (
-        "" if (was.size, was.modified) == (entries.size(found), found.st_mtime_ns) else "other size or time"
+        "" if (was.size, was.modified) == (entries.size(status), status.st_mtime_ns) else "other size or time"
     )
 
 
@@ -94,22 +102,22 @@ def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) ->
     """Say what is wrong with a file; empty if nothing is."""
     if now is None:
         return "it is gone"
-    found = [each for each in entries.differs(was, now) if each not in {*ignored}]
-    return f"other {', '.join(found)}" if found else ""
+    differences = [aspect for aspect in entries.differs(was, now) if aspect not in {*ignored}]
+    return f"other {', '.join(differences)}" if differences else ""
 
 
 def _faults(
     own: BackupsOf, snapshot: FileSnapshot, listed: dict[str, FileEntry], seen: dict[Inode, FileEntry]
 ) -> list[tuple[str, str]]:
-    found = []
+    flaws = []
     try:
         for entry, inode in entries.scan(own.tree(snapshot.date), seen):
             if not entry.is_folder:
                 seen[inode] = entry
             was = listed.pop(entry.path, None)
-            what = fault(was, entry) if was else "it was not there when the backup was made"
-            if what:
-                found.append((entry.path, what))
+            flaw = fault(was, entry) if was else "it was not there when the backup was made"
+            if flaw:
+                flaws.append((entry.path, flaw))
     except OSError as error:
         raise Failed(f"{shown(error.filename)} can't be read: {error.strerror}.") from None
-    return found + [(path, "it is gone") for path in listed]
+    return flaws + [(path, "it is gone") for path in listed]

@@ -29,10 +29,10 @@ class Fields:
         ends: Numbers = self.begins + np.maximum(self.lengths, 0)
         return ends
 
-    def put(self, data: bytes) -> Iterator[bytes]:
+    def put(self, content: bytes) -> Iterator[bytes]:
         """Yield them as Kafka has them in a record: a varint of the length, and the bytes."""
-        found = map(data.__getitem__, map(slice, self.begins.tolist(), self.ends.tolist()))
-        return map(bytes.__add__, _varints(self.lengths), found)
+        pieces = map(content.__getitem__, map(slice, self.begins.tolist(), self.ends.tolist()))
+        return map(bytes.__add__, _varints(self.lengths), pieces)
 
 
 @dataclass(frozen=True)
@@ -43,43 +43,43 @@ class HeaderFields:
     names: Fields
     values: Fields
 
-    def put(self, data: bytes) -> Iterator[bytes]:
+    def put(self, content: bytes) -> Iterator[bytes]:
         """Yield each record's headers as Kafka has them."""
-        pieces = list(map(bytes.__add__, self.names.put(data), self.values.put(data)))
+        pieces = list(map(bytes.__add__, self.names.put(content), self.values.put(content)))
         edges = np.concatenate([[0], np.cumsum(self.counts)]).tolist()
         of_record = map(b"".join, map(pieces.__getitem__, map(slice, edges, edges[1:])))
         return map(bytes.__add__, _varints(self.counts), of_record)
 
 
-def bodies(data: bytes, keys: Fields, values: Fields, headers: HeaderFields | None = None) -> list[bytes]:
+def bodies(content: bytes, keys: Fields, values: Fields, headers: HeaderFields | None = None) -> list[bytes]:
     """Return the bodies of records, as Kafka has them."""
-    ends = headers.put(data) if headers else [b"\0"] * len(keys.begins)
-    return list(map(b"".join, zip(keys.put(data), values.put(data), ends, strict=True)))
+    ends = headers.put(content) if headers else [b"\0"] * len(keys.begins)
+    return list(map(b"".join, zip(keys.put(content), values.put(content), ends, strict=True)))
 
 
-def number(array: Bytes, at: Numbers, size: int) -> Numbers:
+def number(array: Bytes, positions: Numbers, size: int) -> Numbers:
     """Return the little-endian number of so many bytes at each position, signed if it has 4 or 8.
 
     IndexError beyond the array.
     """
-    found = np.zeros(len(at), np.uint64)
-    for place in range(size):
-        found |= array[at + place].astype(np.uint64) << np.uint64(8 * place)
-    signed: Numbers = found.view(np.int64)
+    unsigned = np.zeros(len(positions), np.uint64)
+    for byte_index in range(size):
+        unsigned |= array[positions + byte_index].astype(np.uint64) << np.uint64(8 * byte_index)
+    signed: Numbers = unsigned.view(np.int64)
     return signed.astype(np.int32).astype(np.int64) if size == 4 else signed
 
 
-def batches(found: Records) -> Iterator[Batch]:
+def batches(their_records: Records) -> Iterator[Batch]:
     """Yield whole batches of these records, uncompressed: a segment compresses them together."""
-    sizes = np.cumsum(np.fromiter(map(len, found.bodies), np.int64, len(found)))
-    at = 0
-    while at < len(found):
-        before = int(sizes[at - 1]) if at else 0
+    sizes = np.cumsum(np.fromiter(map(len, their_records.bodies), np.int64, len(their_records)))
+    start = 0
+    while start < len(their_records):
+        before = int(sizes[start - 1]) if start else 0
         stop = int(np.searchsorted(sizes, before + BATCH_BYTES, side="right"))
-        near = int(np.searchsorted(found.offsets, found.offsets[at] + MOST_SPAN))
-        stop = max(at + 1, min(stop, at + BATCH_RECORDS, near))
-        yield from walk(records.build(found[at:stop]), check_crc=False)
-        at = stop
+        near = int(np.searchsorted(their_records.offsets, their_records.offsets[start] + MOST_SPAN))
+        stop = max(start + 1, min(stop, start + BATCH_RECORDS, near))
+        yield from walk(records.build(their_records[start:stop]), check_crc=False)
+        start = stop
 
 
 def _varints(numbers: Numbers) -> Iterator[bytes]:

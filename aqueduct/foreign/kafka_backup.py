@@ -115,19 +115,19 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     Refused if they are not of a version that is known.
     """
     try:
-        found = strict_json.loads(TheirManifest, manifest)
+        their_manifest = strict_json.loads(TheirManifest, manifest)
         of_groups = strict_json.loads(TheirGroups, groups).groups if groups is not None else ()
     except strict_json.Unreadable as error:
         raise Refused(f"{url} is no backup of {PROGRAM}: {error}.") from None
-    topics = {topic.name: _partitions(topic) for topic in found.topics}
+    topics = {topic.name: _partitions(topic) for topic in their_manifest.topics}
     if not topics:
         raise Refused(f"{url} is a backup of no topic, by its {MANIFEST}: name another one.")
     for name, number_of in topics.items():
         if not LEGAL_NAME.fullmatch(name) or not 0 < number_of <= MOST_PARTITIONS:
             raise Refused(f"{url} has a topic {name[:40]!r} of {number_of} partitions: no topic can be so.")
     partitions = tuple(
-        _partition(topic.name, each, f"{found.backup_id}/", url)
-        for topic in found.topics
+        _partition(topic.name, each, f"{their_manifest.backup_id}/", url)
+        for topic in their_manifest.topics
         for each in topic.partitions
         if each.segments or each.gaps
     )
@@ -136,67 +136,73 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
         lacks += (Skipped("consumer groups", f"there is no {GROUPS}: their readers begin anew"),)
     return ForeignStore(
         PROGRAM,
-        found.source_cluster_id or "",
+        their_manifest.source_cluster_id or "",
         topics,
         partitions,
-        tuple(_group(each, url) for each in of_groups),
+        tuple(_group(group, url) for group in of_groups),
         lacks,
     )
 
 
 def _partitions(topic: TheirTopic) -> int:
     """Return how many partitions a topic has: before 0.13, only the last one with records tells."""
-    least = max((each.partition_id + 1 for each in topic.partitions), default=0)
+    least = max((partition.partition_id + 1 for partition in topic.partitions), default=0)
     return max(least, topic.original_partition_count or 0)
 
 
-def _partition(topic: str, found: TheirPartition, folder: str, url: str) -> ForeignPartition:
+def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> ForeignPartition:
     files = []
-    for each in found.segments:
-        if not each.key.startswith(folder) or not PLAIN.fullmatch(each.key):
-            raise Refused(f"{url} names {each.key[:80]!r}, which is not below {folder}: no version does so.")
-        if found.partition_id < 0 or not 0 <= each.start_offset <= each.end_offset or each.record_count < 1:
-            raise Refused(f"{url} tells of {each.key[:80]} what can't be: see its offsets and its count.")
+    for segment in theirs.segments:
+        if not segment.key.startswith(folder) or not PLAIN.fullmatch(segment.key):
+            raise Refused(
+                f"{url} names {segment.key[:80]!r}, which is not below {folder}: no version does so."
+            )
+        if (
+            theirs.partition_id < 0
+            or not 0 <= segment.start_offset <= segment.end_offset
+            or segment.record_count < 1
+        ):
+            raise Refused(f"{url} tells of {segment.key[:80]} what can't be: see its offsets and its count.")
         files.append(
             ForeignFile(
-                each.key.removeprefix(folder),
-                each.compressed_size,
-                each.end_offset,
-                each.start_offset,
-                each.record_count,
-                each.uncompressed_size,
+                segment.key.removeprefix(folder),
+                segment.compressed_size,
+                segment.end_offset,
+                segment.start_offset,
+                segment.record_count,
+                segment.uncompressed_size,
             )
         )
     files.sort(key=attrgetter("first", "last"))
-    missing = sorted(Missing(gap.start_offset, gap.end_offset) for gap in found.gaps)
-    return ForeignPartition(topic, found.partition_id, tuple(files), tuple(missing))
+    missing = sorted(Missing(gap.start_offset, gap.end_offset) for gap in theirs.gaps)
+    return ForeignPartition(topic, theirs.partition_id, tuple(files), tuple(missing))
 
 
-def _group(found: TheirGroup, url: str) -> StoredGroup:
+def _group(theirs: TheirGroup, url: str) -> StoredGroup:
     try:
         offsets = sorted(
             GroupOffset(topic, int(partition), offset, "")
-            for topic, of_topic in found.offsets.items()
+            for topic, of_topic in theirs.offsets.items()
             for partition, offset in of_topic.items()
         )
     except ValueError as error:
-        raise Refused(f"{url}: group {found.group_id} of {GROUPS} can't be read: {error}.") from None
-    return StoredGroup(found.group_id, "consumer", tuple(offsets))
+        raise Refused(f"{url}: group {theirs.group_id} of {GROUPS} can't be read: {error}.") from None
+    return StoredGroup(theirs.group_id, "consumer", tuple(offsets))
 
 
-def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
+def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a segment; Failed if it is not what was written, Refused if it is of an unknown version."""
     where = f"{url}/{file.path}"
-    if len(data) < HEADER.size + FOOTER.size:
-        raise Failed(f"{where} is damaged: it has {len(data)} bytes.")
-    magic, version, compression, count, first, last = HEADER.unpack_from(data)
+    if len(content) < HEADER.size + FOOTER.size:
+        raise Failed(f"{where} is damaged: it has {len(content)} bytes.")
+    magic, version, compression, count, first, last = HEADER.unpack_from(content)
     if magic != b"KBAK" or version != VERSION or compression > LZ4:
         raise Refused(
-            f"{where} is no segment of {PROGRAM}: it begins with {bytes(data[:6]).hex()}, and should with "
+            f"{where} is no segment of {PROGRAM}: it begins with {bytes(content[:6]).hex()}, and should with "
             "4b42414b01 and 00, 01 or 02."
         )
-    crc, end = FOOTER.unpack_from(data, len(data) - FOOTER.size)
-    if end != b"BKAE" or zlib.crc32(data[: -FOOTER.size]) != crc:
+    crc, end = FOOTER.unpack_from(content, len(content) - FOOTER.size)
+    if end != b"BKAE" or zlib.crc32(content[: -FOOTER.size]) != crc:
         raise Failed(f"{where} is damaged: it does not have the CRC that it tells.")
     if (first, last, count) != (file.first, file.last, file.records):
         raise Failed(
@@ -204,14 +210,14 @@ def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
             f"{file.records} from {file.first} to {file.last}: one of both is another's."
         )
     try:
-        unpacked = _unpacked(data[HEADER.size : -FOOTER.size], compression)
-        found = _records(unpacked, count)
+        unpacked = _unpacked(content[HEADER.size : -FOOTER.size], compression)
+        found_records = _records(unpacked, count)
     except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError) as error:
         raise Failed(f"{where} is damaged: {str(error).rstrip('.')}.") from None
-    offsets = found.offsets
+    offsets = found_records.offsets
     if offsets[0] != first or offsets[-1] != last or (offsets[1:] <= offsets[:-1]).any():
         raise Failed(f"{where} is damaged: its records are not in the order of their offsets.")
-    return FoundRecords(found, last + 1)
+    return FoundRecords(found_records, last + 1)
 
 
 def _unpacked(packed: memoryview, compression: int) -> bytes:
@@ -226,59 +232,59 @@ def _unpacked(packed: memoryview, compression: int) -> bytes:
     return bytes(lz4.block.decompress(packed))
 
 
-def _records(data: bytes, count: int) -> Records:
+def _records(content: bytes, count: int) -> Records:
     """Read so many records; ValueError or IndexError where they do not fill the data."""
-    begins, ends = _edges(data)
+    begins, ends = _edges(content)
     if len(begins) != count:
         raise ValueError(f"it has {len(begins)} records, and tells {count}")
-    array = np.frombuffer(data, np.uint8)
-    at, stop = np.array(begins, np.int64), np.array(ends, np.int64)
-    times, offsets = number(array, at, 8), number(array, at + 8, 8)
-    keys, at = _field(array, at + 16, 4)
-    values, at = _field(array, at, 4)
-    counts = number(array, at, 2)
-    headers, at = _headers(array, at + 2, counts)
-    if (at != stop).any():
+    array = np.frombuffer(content, np.uint8)
+    positions, stop = np.array(begins, np.int64), np.array(ends, np.int64)
+    times, offsets = number(array, positions, 8), number(array, positions + 8, 8)
+    keys, positions = _field(array, positions + 16, 4)
+    values, positions = _field(array, positions, 4)
+    counts = number(array, positions, 2)
+    headers, positions = _headers(array, positions + 2, counts)
+    if (positions != stop).any():
         raise ValueError("a record does not end where it should")
-    return Records(times, offsets, bodies(data, keys, values, headers))
+    return Records(times, offsets, bodies(content, keys, values, headers))
 
 
-def _edges(data: bytes) -> tuple[Sequence[int], Sequence[int]]:
+def _edges(content: bytes) -> tuple[Sequence[int], Sequence[int]]:
     """Find where records begin, behind their lengths, and end: only a length says where the next one is."""
     begins: list[int] = []
     ends: list[int] = []
-    at = 0
-    while at < len(data):
-        (size,) = LENGTH.unpack_from(data, at)
-        begins.append(at + LENGTH.size)
-        at += LENGTH.size + size
-        ends.append(at)
-    if at != len(data):
+    position = 0
+    while position < len(content):
+        (size,) = LENGTH.unpack_from(content, position)
+        begins.append(position + LENGTH.size)
+        position += LENGTH.size + size
+        ends.append(position)
+    if position != len(content):
         raise ValueError("its last record is cut")
     return begins, ends
 
 
-def _field(array: Bytes, at: Numbers, size: int) -> tuple[Fields, Numbers]:
+def _field(array: Bytes, positions: Numbers, size: int) -> tuple[Fields, Numbers]:
     """Read byte strings whose lengths have so many bytes; and where they end."""
-    lengths = number(array, at, size)
+    lengths = number(array, positions, size)
     if (lengths < -1).any():
         raise ValueError("a length is negative")
-    found = Fields(at + size, lengths)
-    if (found.ends > len(array)).any():
+    strings = Fields(positions + size, lengths)
+    if (strings.ends > len(array)).any():
         raise ValueError("a record ends before its value")
-    return found, found.ends
+    return strings, strings.ends
 
 
-def _headers(array: Bytes, at: Numbers, counts: Numbers) -> tuple[HeaderFields | None, Numbers]:
+def _headers(array: Bytes, positions: Numbers, counts: Numbers) -> tuple[HeaderFields | None, Numbers]:
     """Read headers: of all records the first ones, then the second ones, and so on."""
     if not counts.any():
-        return None, at
-    at = at.copy()
+        return None, positions
+    positions = positions.copy()
     rows, names, values = [], [], []
     for turn in range(int(counts.max())):
         row = np.flatnonzero(counts > turn)
-        name, after = _field(array, at[row], 2)
-        value, at[row] = _field(array, after, 4)
+        name, after = _field(array, positions[row], 2)
+        value, positions[row] = _field(array, after, 4)
         rows.append(row)
         names.append(name)
         values.append(value)
@@ -287,8 +293,8 @@ def _headers(array: Bytes, at: Numbers, counts: Numbers) -> tuple[HeaderFields |
 
     def joined(some: list[Fields]) -> Fields:
         return Fields(
-            np.concatenate([each.begins for each in some])[order],
-            np.concatenate([each.lengths for each in some])[order],
+            np.concatenate([fields.begins for fields in some])[order],
+            np.concatenate([fields.lengths for fields in some])[order],
         )
 
-    return HeaderFields(counts, joined(names), joined(values)), at
+    return HeaderFields(counts, joined(names), joined(values)), positions

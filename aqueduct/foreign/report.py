@@ -30,12 +30,12 @@ def _lines(outcome: ImportOutcome) -> Iterator[str]:
         records, size = sums[name]
         yield f"{shown[name]:<{width}}  {partitions:>10}  {records:>13,}  {size:>17,}"
     for gap in manifest.gaps:
-        what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
-        yield f"{gap.topic}-{gap.partition}: {what}."
-    for each in outcome.imported:
-        if each.twice:
-            verb = "was" if each.twice == 1 else "were"
-            yield f"{each.partition}: {count(each.twice, 'record')} came twice, and {verb} taken once."
+        loss = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
+        yield f"{gap.topic}-{gap.partition}: {loss}."
+    for part in outcome.imported:
+        if part.twice:
+            verb = "was" if part.twice == 1 else "were"
+            yield f"{part.partition}: {count(part.twice, 'record')} came twice, and {verb} taken once."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
     number = sum(segment.records for segment in manifest.segments)
@@ -55,32 +55,32 @@ def report(outcome: ImportOutcome) -> dict[str, Any]:
         "program": outcome.foreign.program,
         "partitions": [
             {
-                "topic": each.partition.topic,
-                "partition": each.partition.partition,
-                "from": each.start,
-                "to": each.stop,
-                "records": sum(segment.records for segment in each.segments),
-                "bytes": sum(segment.unpacked_bytes for segment in each.segments),
-                "twice": each.twice,
-                "holes": each.holes,
-                "others": each.others,
+                "topic": part.partition.topic,
+                "partition": part.partition.partition,
+                "from": part.start,
+                "to": part.stop,
+                "records": sum(segment.records for segment in part.segments),
+                "bytes": sum(segment.unpacked_bytes for segment in part.segments),
+                "twice": part.twice,
+                "holes": part.holes,
+                "others": part.others,
             }
-            for each in outcome.imported
+            for part in outcome.imported
         ],
         "gaps": [
-            {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
-            for each in outcome.manifest.gaps
+            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+            for gap in outcome.manifest.gaps
         ],
         "groups": [
             {
                 "group": group.group,
-                "topic": each.topic,
-                "partition": each.partition,
-                "old": each.offset,
+                "topic": committed.topic,
+                "partition": committed.partition,
+                "old": committed.offset,
                 "new": None,
             }
             for group in outcome.manifest.groups
-            for each in group.offsets
+            for committed in group.offsets
         ],
         "left_out": left_out_entries(outcome.left_out),
     }

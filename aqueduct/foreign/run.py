@@ -69,7 +69,9 @@ class ImportShare:
     limits: SegmentLimits
 
 
-SIZE: Size[ImportShare] = Size("MB", lambda share: sum(each.size for each in share.partitions), MEGABYTE)
+SIZE: Size[ImportShare] = Size(
+    "MB", lambda share: sum(partition.size for partition in share.partitions), MEGABYTE
+)
 
 
 def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
@@ -90,16 +92,18 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
     run = secrets.token_hex(4)
     _say(
         f"Importing {count(len(foreign.partitions), 'partition')} of {count(len(foreign.topics), 'topic')}, "
-        f"{sum(each.size for each in foreign.partitions) / 1e6:,.1f} MB."
+        f"{sum(partition.size for partition in foreign.partitions) / 1e6:,.1f} MB."
     )
     tasks = [
         ImportShare(order.source, order.layout, order.store, run, tuple(some), order.limits)
-        for some in in_lists(foreign.partitions, SHARE_BYTES, lambda each: each.size, most=SHARE_PARTITIONS)
+        for some in in_lists(
+            foreign.partitions, SHARE_BYTES, lambda partition: partition.size, most=SHARE_PARTITIONS
+        )
     ]
-    size = sum(each.size for each in foreign.partitions)
+    size = sum(partition.size for partition in foreign.partitions)
     work = Work(Verb.EXPORT, size, len(tasks))  # an import opens every record, too
-    found = workers.parallel(work)(import_share, tasks, SIZE)
-    imported = tuple(each for of_task in found for each in of_task)
+    task_lists = workers.parallel(work)(import_share, tasks, SIZE)
+    imported = tuple(partition for of_task in task_lists for partition in of_task)
     manifest = _manifest(order, foreign, imported, catalog, run, started)
     _check(manifest, order)
     try:
@@ -108,7 +112,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         raise Failed(
             f"Another run committed to {order.store} first, so this one committed nothing."
         ) from None
-    stored = sum(each.stored_bytes + each.index_bytes for each in manifest.segments)
+    stored = sum(segment.stored_bytes + segment.index_bytes for segment in manifest.segments)
     left_out = foreign.lacks + tuple(_unexplained(imported))
     return ImportOutcome(foreign, manifest, imported, stored, left_out, time.monotonic() - began)
 
@@ -132,7 +136,7 @@ def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
 
 def import_share(share: ImportShare) -> list[ImportedPartition]:
     source, store = open_store(share.source), open_store(share.store)
-    return [_import(source, store, share, each) for each in share.partitions]
+    return [_import(source, store, share, partition) for partition in share.partitions]
 
 
 def _import(
@@ -146,7 +150,9 @@ def _import(
         if not len(records):
             continue
         first = int(records.offsets[0])
-        begun = begun or _Import(store, share, partition, min([first, *(each.start for each in todo[:1])]))
+        begun = begun or _Import(
+            store, share, partition, min([first, *(missing.start for missing in todo[:1])])
+        )
         while todo and todo[0].start < first:
             begun.miss(todo[0].start, min(todo.pop(0).stop, first))
         begun.add(records, stop)
@@ -216,12 +222,12 @@ def _unlike(some: Records, others: Records) -> int:
 
 def _file(source: Objects, share: ImportShare, path: str, size: int) -> memoryview:
     try:
-        data = source.read(path)
+        content = source.read(path)
     except MissingObject:
         raise Failed(f"{share.source} has lost {path}. Nothing was committed.") from None
-    if size and len(data) != size:
-        raise Failed(f"{share.source}/{path} has {len(data)} bytes, and should have {size}.")
-    return data
+    if size and len(content) != size:
+        raise Failed(f"{share.source}/{path} has {len(content)} bytes, and should have {size}.")
+    return content
 
 
 def _manifest(
@@ -234,9 +240,9 @@ def _manifest(
 ) -> Manifest:
     starts = {name: [0] * partitions for name, partitions in foreign.topics.items()}
     positions = {name: [0] * partitions for name, partitions in foreign.topics.items()}
-    for each in imported:
-        starts[each.partition.topic][each.partition.partition] = each.start
-        positions[each.partition.topic][each.partition.partition] = each.stop
+    for part in imported:
+        starts[part.partition.topic][part.partition.partition] = part.start
+        positions[part.partition.topic][part.partition.partition] = part.stop
     now = time.time_ns() // 1_000_000
     return Manifest(
         chain=catalog.parent().follow(),
@@ -262,8 +268,8 @@ def _manifest(
             )
             for name, partitions in sorted(foreign.topics.items())
         ),
-        segments=tuple(segment for each in imported for segment in each.segments),
-        gaps=tuple(gap for each in imported for gap in each.gaps),
+        segments=tuple(segment for part in imported for segment in part.segments),
+        gaps=tuple(gap for part in imported for gap in part.gaps),
         groups=foreign.groups,
         acls=(),
         quotas=(),
@@ -276,23 +282,23 @@ def _check(manifest: Manifest, order: ImportOrder) -> None:
     """Failed where the foreign store has what no snapshot can."""
     try:
         Fold().add(manifest)
-        if why := judge.fault(manifest):
-            raise Failed(f"{why}.")
+        if fault := judge.fault(manifest):
+            raise Failed(f"{fault}.")
     except Failed as error:
         raise Failed(f"{order.source} has what can't be. Nothing was committed: {error}") from None
 
 
 def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
-    for each in imported:
-        if each.others:
+    for part in imported:
+        if part.others:
             yield Skipped(
-                f"{count(each.others, 'record')} of {each.partition}",
+                f"{count(part.others, 'record')} of {part.partition}",
                 "the file before has others at their offsets, which were taken: the topic may have been "
                 "recreated, and backed up to the same place",
             )
-        if each.holes:
+        if part.holes:
             yield Skipped(
-                f"{count(each.holes, 'offset')} of {each.partition} between {each.start} and {each.stop - 1}",
+                f"{count(part.holes, 'offset')} of {part.partition} between {part.start} and {part.stop - 1}",
                 "they have no record, and nothing tells why: markers of transactions, compaction, or loss",
             )
 

@@ -45,7 +45,7 @@ _PATH = re.compile(
 
 def store(entries: Iterable[Entry], url: str) -> ForeignStore:
     """Return what such files are there; Refused at a file of another layout."""
-    found: dict[tuple[str, int], list[ForeignFile]] = {}
+    files_by_partition: dict[tuple[str, int], list[ForeignFile]] = {}
     for entry in entries:
         if entry.path.startswith(INDEXES):
             continue
@@ -56,45 +56,47 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
                 "<topic>/<partition>/<offset>.bytes below the sink's prefix, which --from names."
             )
         file = ForeignFile(entry.path, entry.size, int(match["last"]))
-        found.setdefault((match["topic"], int(match["partition"])), []).append(file)
-    if not found:
+        files_by_partition.setdefault((match["topic"], int(match["partition"])), []).append(file)
+    if not files_by_partition:
         raise Refused(f"{url} has no file; --from names the sink's prefix.")
     topics: dict[str, int] = {}
-    for topic, partition in found:
+    for topic, partition in files_by_partition:
         topics[topic] = max(topics.get(topic, 0), partition + 1)
     partitions = tuple(
-        ForeignPartition(*place, tuple(sorted(files, key=lambda each: each.last)))
-        for place, files in sorted(found.items())
+        ForeignPartition(*topic_partition, tuple(sorted(files, key=lambda file: file.last)))
+        for topic_partition, files in sorted(files_by_partition.items())
     )
-    for each in partitions:
-        lasts = [file.last for file in each.files]
+    for foreign_partition in partitions:
+        lasts = [file.last for file in foreign_partition.files]
         if len(set(lasts)) < len(lasts):
-            raise Refused(f"{url}: {each} has an offset's file twice, padded in two ways: move one away.")
+            raise Refused(
+                f"{url}: {foreign_partition} has an offset's file twice, padded in two ways: move one away."
+            )
     return ForeignStore(PROGRAM, "", topics, partitions, (), LACKS)
 
 
-def read(data: memoryview, file: ForeignFile, url: str) -> FoundRecords:
+def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a file; Failed if records do not fill it."""
-    content = data.tobytes()
+    content = file_bytes.tobytes()
     if not content:  # a sink writes a file when it has a record
         raise Failed(f"{url}/{file.path} is damaged: it has 0 bytes.")
     begins, keys, values = [], [], []
-    at = 0
-    while at < len(content):  # only the sizes say where the next record is
+    position = 0
+    while position < len(content):  # only the sizes say where the next record is
         try:
-            key, value = SIZES.unpack_from(content, at)
+            key, value = SIZES.unpack_from(content, position)
         except struct.error:
             key = value = -1
-        stop = at + SIZES.size + key + value
+        stop = position + SIZES.size + key + value
         if key < 0 or value < 0 or stop > len(content):
             raise Failed(
                 f"{url}/{file.path} is cut, or was not written with Bytes_KeyAndValueWithSizes: the record "
-                f"at byte {at} does not end in it."
+                f"at byte {position} does not end in it."
             )
-        begins.append(at + SIZES.size)
+        begins.append(position + SIZES.size)
         keys.append(key)
         values.append(value)
-        at = stop
+        position = stop
     if len(begins) > file.last + 1:
         raise Failed(f"{url}/{file.path} has {len(begins)} records, and its last offset is {file.last}.")
     starts, sizes = np.array(begins, np.int64), np.array(keys, np.int64)

@@ -78,8 +78,10 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
         if not entry["operations"]:
             problems.append(f"{where} has no operations")
         if unknown := sorted(set(entry["operations"]) - OPERATIONS[resource]):
-            known = ", ".join(sorted(OPERATIONS[resource]))
-            problems.append(f"{where} has operation {', '.join(unknown)}; known for a {resource} are {known}")
+            operations = ", ".join(sorted(OPERATIONS[resource]))
+            problems.append(
+                f"{where} has operation {', '.join(unknown)}; known for a {resource} are {operations}"
+            )
         acls |= {Acl(f"{USER}{principal}", resource, name, pattern, op) for op in entry["operations"]}
     if problems:
         raise Refused(f"Wrong in the declared ACLs: {'; '.join(problems)}.")
@@ -91,13 +93,13 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
 
     `managed_principals` is a regex, searched in names without `User:`.
     """
-    wanted = frozenset(declared)
-    found = frozenset(actual)
+    declared_acls = frozenset(declared)
+    actual_acls = frozenset(actual)
     try:
         pattern = re.compile(managed_principals)
     except re.error as error:
         raise Refused(f"managed_principals: {managed_principals!r} does not compile: {error}.") from None
-    named = {acl.principal for acl in wanted}
+    named = {acl.principal for acl in declared_acls}
 
     def is_ours(principal: str) -> bool:
         return principal in named or (
@@ -105,14 +107,14 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
         )
 
     return AclChanges(
-        add=tuple(sorted(wanted - found)),
-        remove=tuple(sorted(acl for acl in found - wanted if is_ours(acl.principal))),
+        add=tuple(sorted(declared_acls - actual_acls)),
+        remove=tuple(sorted(acl for acl in actual_acls - declared_acls if is_ours(acl.principal))),
     )
 
 
 def within(acl: Acl, declared: Iterable[Acl]) -> bool:
     """Tell whether one of the declared ACLs allows all that this one does; one that denies gives nothing."""
-    return acl.denies or any(_covers(each, acl) for each in declared)
+    return acl.denies or any(_covers(declared_acl, acl) for declared_acl in declared)
 
 
 def _covers(declared: Acl, acl: Acl) -> bool:

@@ -86,13 +86,13 @@ class AddressManager(KafkaConnectionManager):  # type: ignore[misc]
         error = AddressUnreachableError(broker, address, reason)
         report(broker, address, reason)
         self._failed[broker] = str(error)
-        brokers = {each.node_id: f"{each.host}:{each.port}" for each in self.cluster.brokers()}
+        brokers = {node.node_id: f"{node.host}:{node.port}" for node in self.cluster.brokers()}
         if (
             brokers.keys() <= self._failed.keys()
             and _reached.isdisjoint(brokers.values())
             and time.monotonic() > self._tried + UNREACHED_SECONDS
         ):
-            whys = " ".join(self._failed[each] + "." for each in sorted(brokers))
+            whys = " ".join(self._failed[node_id] + "." for node_id in sorted(brokers))
             return NoAddressReachableError(f"{whys} {REMEDY}")
         return error
 
@@ -120,25 +120,25 @@ def report(broker: int, address: str, reason: str) -> None:
     """Print that an advertised address cannot be reached, once until it was reached again."""
     if (broker, address) not in _reported:
         _reported[broker, address] = reason
-        said = labelled("broker-address-unreachable", f"{sentence(broker, address, reason)}. {REMEDY}")
-        print(f"aqueduct: {said} Retrying.", file=sys.stderr, flush=True)
+        message = labelled("broker-address-unreachable", f"{sentence(broker, address, reason)}. {REMEDY}")
+        print(f"aqueduct: {message} Retrying.", file=sys.stderr, flush=True)
 
 
 def unreached() -> str:
     """Return what a user reads of the advertised addresses that cannot be reached now; empty: of none."""
-    said = " ".join(f"{sentence(*at, reason)}." for at, reason in sorted(_reported.items()))
-    return said and f"{said} {REMEDY}"
+    sentences = " ".join(f"{sentence(*endpoint, reason)}." for endpoint, reason in sorted(_reported.items()))
+    return sentences and f"{sentences} {REMEDY}"
 
 
 def report_librdkafka(error: Any) -> None:
     """Print an error of librdkafka if it is about an advertised address, as `report`; for `error_cb`."""
-    if found := unreachable(error.str()):
-        report(*found)
+    if failure := unreachable(error.str()):
+        report(*failure)
 
 
 def unreachable(text: str) -> tuple[int, str, str] | None:
     """Return the broker, the address and the reason, if an error of librdkafka is about those."""
-    found = _LIBRDKAFKA.match(text)
-    if not found or not any(re.search(pattern, found["reason"]) for pattern, _ in _REASONS):
+    match = _LIBRDKAFKA.match(text)
+    if not match or not any(re.search(pattern, match["reason"]) for pattern, _ in _REASONS):
         return None
-    return int(found["broker"]), found["address"], reason(found["reason"])
+    return int(match["broker"]), match["address"], reason(match["reason"])

@@ -47,9 +47,10 @@ def answering(bootstrap_servers: str) -> Iterator[None]:
     except NoAddressReachableError as error:
         raise Failed("broker-address-unreachable", str(error)) from error
     except KafkaError as error:
-        said = str(error).rstrip(".")
+        reason = str(error).rstrip(".")
         raise Failed(
-            "cluster-request-failed", f"The cluster at {bootstrap_servers} refused or did not answer: {said}."
+            "cluster-request-failed",
+            f"The cluster at {bootstrap_servers} refused or did not answer: {reason}.",
         ) from error
 
 
@@ -59,11 +60,11 @@ class TellingFailure(logging.Handler):
     error: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        for each in record.args or ():
-            if not isinstance(each, Exception) or isinstance(each, KafkaTimeoutError):
+        for argument in record.args or ():
+            if not isinstance(argument, Exception) or isinstance(argument, KafkaTimeoutError):
                 continue
-            if self.error is None or CUT_OFF not in str(each):
-                self.error = each
+            if self.error is None or CUT_OFF not in str(argument):
+                self.error = argument
 
     def __enter__(self) -> Self:
         logging.getLogger("kafka.net.manager").addHandler(self)

@@ -53,12 +53,16 @@ class Topic:
 
     @property
     def topic_partitions(self) -> list[TopicPartition]:
-        return [TopicPartition(self.name, each.number) for each in self.partitions]
+        return [TopicPartition(self.name, partition.number) for partition in self.partitions]
 
     @property
     def led_partitions(self) -> list[TopicPartition]:
         """Partitions with a leader, which alone can be asked for their offsets."""
-        return [TopicPartition(self.name, each.number) for each in self.partitions if each.leader is not None]
+        return [
+            TopicPartition(self.name, partition.number)
+            for partition in self.partitions
+            if partition.leader is not None
+        ]
 
 
 class Stopped(Failed):
@@ -173,10 +177,10 @@ class Client:
         """Return the named topics that exist, asked for now; None: all that the client may describe."""
         patience = Patience(self, "tells nothing of its topics")
         lists = [None] if names is None else in_lists(names, NAMES_PER_REQUEST)
-        found: dict[str, Topic] = {}
+        topic_by_name: dict[str, Topic] = {}
         for some in lists:
-            found |= patience.until_done(lambda some=some: self.ask_topics(some))  # type: ignore[misc]
-        return found
+            topic_by_name |= patience.until_done(lambda some=some: self.ask_topics(some))  # type: ignore[misc]
+        return topic_by_name
 
     # What follows asks once: a KafkaError of it is for the caller's own Patience.
 
@@ -187,8 +191,8 @@ class Client:
 
     def address(self, node_id: int) -> str:
         """Return where a broker says that it is, as it was known last."""
-        found = self._client.cluster.broker_metadata(node_id)
-        return f"{found.host}:{found.port}" if found else "an address"
+        broker = self._client.cluster.broker_metadata(node_id)
+        return f"{broker.host}:{broker.port}" if broker else "an address"
 
     def learn(self, names: Iterable[str]) -> None:
         """Ask for topics together that `topic` and `leader` would ask for one by one."""
@@ -220,10 +224,10 @@ class Client:
 
     def controller(self) -> int:
         """Return the id of the broker to ask for changes: in KRaft any one, which forwards them (KIP-590)."""
-        found: int = self.send(MetadataRequest(topics=[], min_version=4)).controller_id
-        if found < 0:
+        controller_id: int = self.send(MetadataRequest(topics=[], min_version=4)).controller_id
+        if controller_id < 0:
             raise NodeNotReadyError("the cluster has no controller")
-        return found
+        return controller_id
 
     def ask_topics(self, names: list[str] | None, node_id: int | None = None) -> dict[str, Topic]:
         """Ask for the named topics, and return those that exist; None: all that the client may describe.
@@ -236,34 +240,34 @@ class Client:
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False, min_version=4)
         metadata = self.send(request, node_id)
         self._client.cluster.update_metadata(metadata)
-        found = {}
+        topic_by_name = {}
         for topic in metadata.topics:
             error = for_code(topic.error_code)
             if error is NoError:
-                found[topic.name] = Topic(topic.topic_id, topic.name, tuple(_partitions(topic)))
+                topic_by_name[topic.name] = Topic(topic.topic_id, topic.name, tuple(_partitions(topic)))
             elif error not in (UnknownTopicOrPartitionError, LeaderNotAvailableError):
                 raise error(f"topic {topic.name}")
         for name in list(self._topics) if names is None else names:
             self.forget(name)
-        self._topics |= found
-        return found
+        self._topics |= topic_by_name
+        return topic_by_name
 
     def coordinators(self, kind: CoordinatorType, keys: Iterable[str]) -> dict[str, int | KafkaError]:
         """Return the id of the broker to ask for each group or transactional id, or why there is none."""
-        found: dict[str, int | KafkaError] = {}
+        coordinator_by_key: dict[str, int | KafkaError] = {}
         for some in in_lists(keys, NAMES_PER_REQUEST):
             request = FindCoordinatorRequest(key_type=kind.value, coordinator_keys=some, min_version=4)
-            for each in self.send(request).coordinators:
-                error = for_code(each.error_code)(f"{kind.name.lower()} {each.key}")
-                found[each.key] = error if each.error_code else each.node_id
-        return found
+            for coordinator in self.send(request).coordinators:
+                error = for_code(coordinator.error_code)(f"{kind.name.lower()} {coordinator.key}")
+                coordinator_by_key[coordinator.key] = error if coordinator.error_code else coordinator.node_id
+        return coordinator_by_key
 
     def coordinator(self, kind: CoordinatorType, key: str) -> int:
         """Return the id of the broker to ask for a group or a transactional id."""
-        found = self.coordinators(kind, [key])[key]
-        if isinstance(found, KafkaError):
-            raise found
-        return found
+        coordinator = self.coordinators(kind, [key])[key]
+        if isinstance(coordinator, KafkaError):
+            raise coordinator
+        return coordinator
 
 
 def passing(error: KafkaError) -> bool:
@@ -292,10 +296,10 @@ class Patience:
         if not (self._error and isinstance(error, NodeNotReadyError)):  # which says only that it fails again
             self._error = error
         if time.monotonic() > self._since + STALL_SECONDS:
-            said = str(self._error).rstrip(".")
+            reason = str(self._error).rstrip(".")
             raise Failed(
                 "cluster-not-responding",
-                f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {said}.",
+                f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {reason}.",
             ) from error
         self._client.sleep(self._backoff)
         self._backoff = min(self._longest, 2 * self._backoff)
@@ -310,8 +314,12 @@ class Patience:
 
 
 def _partitions(topic: Any) -> Iterator[Partition]:
-    for each in sorted(topic.partitions, key=lambda partition: partition.partition_index):
-        leader = each.leader_id if each.leader_id >= 0 else None
+    for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
+        leader = partition.leader_id if partition.leader_id >= 0 else None
         yield Partition(
-            topic.name, each.partition_index, leader, tuple(each.replica_nodes), tuple(each.isr_nodes)
+            topic.name,
+            partition.partition_index,
+            leader,
+            tuple(partition.replica_nodes),
+            tuple(partition.isr_nodes),
         )

@@ -152,16 +152,16 @@ def load(path: Path | str | None, *, for_tasks: bool = False) -> ClientConfig:
     text = _read(path)
     config = parse(text, str(path))
     for name, hint in ignored(text):
-        said = f"{path}: the property {name} is not used{hint}"
-        print(f"aqueduct: {labelled('client-property-ignored', said)}", file=sys.stderr, flush=True)
-    found = checked(_stored(config), str(path))
+        message = f"{path}: the property {name} is not used{hint}"
+        print(f"aqueduct: {labelled('client-property-ignored', message)}", file=sys.stderr, flush=True)
+    stored = checked(_stored(config), str(path))
     if for_tasks:
-        for pem in filter(None, (found.ca, found.certificate, found.key)):
+        for pem in filter(None, (stored.ca, stored.certificate, stored.key)):
             job_files.remember(pem)
     else:
-        for file in filter(None, (str(path), found.certificate, found.key)):  # a key may be in each
+        for file in filter(None, (str(path), stored.certificate, stored.key)):  # a key may be in each
             job_files.keep(file)
-    return found
+    return stored
 
 
 def ignored(text: str) -> Iterator[tuple[str, str]]:
@@ -189,11 +189,11 @@ def end(role: str, bootstrap_servers: str, path: Path | str | None, *, for_tasks
 
 def checked(config: ClientConfig, path: str) -> ClientConfig:
     """Return the configuration; Refused unless the files that `path` names in it are PEM, and can be used."""
-    for what, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
-        if pem is not None and "-----BEGIN " not in _read(pem, f" ({what} of {path})"):
+    for role, pem in (("CA", config.ca), ("certificate", config.certificate), ("key", config.key)):
+        if pem is not None and "-----BEGIN " not in _read(pem, f" ({role} of {path})"):
             raise Refused(
                 "client-config-invalid",
-                f"{pem} ({what} of {path}) is not PEM: convert it with openssl or keytool.",
+                f"{pem} ({role} of {path}) is not PEM: convert it with openssl or keytool.",
             )
     if config.certificate and config.key:
         _check_key(config.certificate, config.key, config.key_password, path)
@@ -208,25 +208,25 @@ def _check_key(certificate: str, key: str, password: str | None, path: str) -> N
         from cryptography.x509 import load_pem_x509_certificate
     except ImportError:  # on hosts that have no more than brokers need
         return
-    text, why = _read(key), ""
+    text, reason = _read(key), ""
     sealed = "ENCRYPTED" in text
     if sealed and not password:
-        why = "it wants a password"
+        reason = "it wants a password"
     else:
         try:
             opened = load_pem_private_key(text.encode(), (password or "").encode() if sealed else None)
             own = load_pem_x509_certificate(_read(certificate).encode()).public_key()
             if opened.public_key() != own:
-                why = "the key is another certificate's"
+                reason = "the key is another certificate's"
         except ValueError:
-            why = "its password is wrong, or a file is damaged" if sealed else "one of both is damaged"
+            reason = "its password is wrong, or a file is damaged" if sealed else "one of both is damaged"
         except UnsupportedAlgorithm:
             return  # the client may know it
-    if why:
+    if reason:
         raise Refused(
             "client-key-mismatch",
             f"The key {_shown(key, 'ssl.keystore.key')} can't be used with "
-            f"{_shown(certificate, 'ssl.keystore.certificate.chain')} ({path}): {why}.",
+            f"{_shown(certificate, 'ssl.keystore.certificate.chain')} ({path}): {reason}.",
         )
 
 
@@ -281,7 +281,7 @@ def _inline(properties: Mapping[str, str], where: str) -> dict[str, str]:
 
     Refused as Kafka does: with a store of another type or in a file, or a key without its certificate.
     """
-    found: dict[str, str] = {}
+    pem_by_name: dict[str, str] = {}
     for store, names in (("keystore", ("key", "certificate.chain")), ("truststore", ("certificates",))):
         given = [name for name in names if f"ssl.{store}.{name}" in properties]
         if not given:
@@ -296,10 +296,10 @@ def _inline(properties: Mapping[str, str], where: str) -> dict[str, str]:
                 "client-config-invalid",
                 f"{where}: set ssl.keystore.key and ssl.keystore.certificate.chain together.",
             )
-        found |= {
+        pem_by_name |= {
             name: _pem(properties[f"ssl.{store}.{name}"], f"{where}: ssl.{store}.{name}") for name in given
         }
-    return found
+    return pem_by_name
 
 
 def _pem(text: str, where: str) -> str:
@@ -336,15 +336,15 @@ def _login(properties: Mapping[str, str], where: str) -> Login:
             f"{where}: sasl.mechanism={mechanism} is none of {', '.join(MECHANISMS)}.",
         )
     if (entry := properties.get("sasl.jaas.config")) is not None:
-        found = _JAAS.fullmatch(entry)
-        if not found or found["module"] != MECHANISMS[mechanism]:
+        jaas = _JAAS.fullmatch(entry)
+        if not jaas or jaas["module"] != MECHANISMS[mechanism]:
             raise Refused(
                 "client-config-invalid",
                 f"{where}: sasl.jaas.config must be org.apache.kafka.common.security.{MECHANISMS[mechanism]}"
                 f'LoginModule required username="..." password="..."; for {mechanism}.',
             )
         options = {
-            name: re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS_OPTION.findall(found["options"])
+            name: re.sub(r"\\(.)", r"\1", value) for name, value in _JAAS_OPTION.findall(jaas["options"])
         }
         user, password = options.get("username"), options.get("password")
     else:

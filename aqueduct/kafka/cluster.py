@@ -71,7 +71,7 @@ def absent_brokers(cluster: Cluster, expected: Collection[int]) -> frozenset[int
 
     No waiting brings their replicas into sync.
     """
-    assigned = {node for each in cluster.partitions for node in each.replicas}
+    assigned = {node for partition in cluster.partitions for node in partition.replicas}
     return frozenset(assigned - cluster.brokers - set(expected))
 
 
@@ -82,7 +82,8 @@ def without_brokers(cluster: Cluster, nodes: Collection[int]) -> Cluster:
         return tuple(node for node in assigned if node not in nodes)
 
     partitions = (
-        replace(each, replicas=kept(each.replicas), in_sync=kept(each.in_sync)) for each in cluster.partitions
+        replace(partition, replicas=kept(partition.replicas), in_sync=kept(partition.in_sync))
+        for partition in cluster.partitions
     )
     return replace(cluster, partitions=tuple(partitions))
 
@@ -90,9 +91,9 @@ def without_brokers(cluster: Cluster, nodes: Collection[int]) -> Cluster:
 def unexpected_brokers(cluster: Cluster, expected: Collection[int]) -> list[str]:
     """Return the findings about brokers of the cluster that are not expected in it, a sentence each."""
     hosted: dict[int, list[Partition]] = {}
-    for each in cluster.partitions:
-        for node in set(each.replicas) - set(expected):
-            hosted.setdefault(node, []).append(each)
+    for partition in cluster.partitions:
+        for node in set(partition.replicas) - set(expected):
+            hosted.setdefault(node, []).append(partition)
     nodes = sorted(hosted.keys() | (cluster.brokers - set(expected)))
     return [_unexpected(node, hosted.get(node, []), running=node in cluster.brokers) for node in nodes]
 
@@ -157,24 +158,24 @@ def identified_problems(cluster: Cluster) -> list[ClusterProblem]:
     offline = _about(cluster.offline(), "without a leader")
     lagging, nodes = replication_problems(cluster), node_problems(cluster)
     return [
-        *(ClusterProblem(id="partitions-offline", sentence=each) for each in offline),
-        *(ClusterProblem(id="partitions-under-replicated", sentence=each) for each in lagging),
-        *(ClusterProblem(id="cluster-node-unhealthy", sentence=each) for each in nodes),
+        *(ClusterProblem(id="partitions-offline", sentence=sentence) for sentence in offline),
+        *(ClusterProblem(id="partitions-under-replicated", sentence=sentence) for sentence in lagging),
+        *(ClusterProblem(id="cluster-node-unhealthy", sentence=sentence) for sentence in nodes),
     ]
 
 
 def cluster_problems(cluster: Cluster) -> list[str]:
     """Say what is wrong with the cluster as a whole, a sentence each."""
-    return [each.sentence for each in identified_problems(cluster)]
+    return [problem.sentence for problem in identified_problems(cluster)]
 
 
 def node_problems(cluster: Cluster) -> list[str]:
     """Say which brokers the controller doesn't count on, and which controllers take no part in the quorum."""
-    fenced = [each for node in sorted(cluster.fenced) for each in registration_problems(cluster, node)]
+    fenced = [problem for node in sorted(cluster.fenced) for problem in registration_problems(cluster, node)]
     if cluster.quorum.leader is None:
         return [*fenced, "The controller quorum has no leader: nothing in the cluster can be changed."]
     voters = sorted(cluster.quorum.voters)
-    return fenced + [each for node in voters for each in controller_problems(cluster, node)]
+    return fenced + [problem for node in voters for problem in controller_problems(cluster, node)]
 
 
 def _about(partitions: Sequence[Partition], state: str) -> list[str]:

@@ -34,19 +34,19 @@ def read(path: Path) -> DataFolder:
     meta = path / META
     try:
         properties = parse_properties(meta.read_text(encoding="utf-8"))
-        names = [each.name for each in path.iterdir() if each.is_dir()]
+        names = [folder.name for folder in path.iterdir() if folder.is_dir()]
     except (OSError, UnicodeDecodeError) as error:
-        why = getattr(error, "strerror", None) or error
+        flaw = getattr(error, "strerror", None) or error
         raise Refused(
-            f"{path} can't be read as a data folder: {meta.name}: {why}; name one of the broker's log.dirs, "
+            f"{path} can't be read as a data folder: {meta.name}: {flaw}; name one of the broker's log.dirs, "
             "as a user who may read it."
         ) from None
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
-        why = "it was never formatted"
+        flaw = "it was never formatted"
         if _logs(names):
-            why = "it is damaged, for there are logs: put it back as it was, or see the host's backup"
-        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: {why}.")
+            flaw = "it is damaged, for there are logs: put it back as it was, or see the host's backup"
+        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: {flaw}.")
     return DataFolder(
         path,
         properties["cluster.id"],
@@ -57,9 +57,9 @@ def read(path: Path) -> DataFolder:
 
 
 def _logs(names: Iterable[str]) -> frozenset[TopicPartition]:
-    found = (LOG.fullmatch(name) for name in names)
-    logs = {TopicPartition(each["topic"], int(each["number"])) for each in found if each}
-    return frozenset(each for each in logs if each.topic != OF_CONTROLLERS)
+    matched = (LOG.fullmatch(name) for name in names)
+    logs = {TopicPartition(match["topic"], int(match["number"])) for match in matched if match}
+    return frozenset(log for log in logs if log.topic != OF_CONTROLLERS)
 
 
 def last_batch(segment: Path, *, check_crc: bool = True) -> tuple[Batch | None, Damaged | None]:
@@ -88,19 +88,22 @@ def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPar
     that of a copy, where the folder was brought to another host. A file's is taken where a log can't be read
     to its end, for nothing in it is newer. Only headers are read. Refused where a log can't be opened.
     """
-    found: dict[TopicPartition, int] = {}
+    time_by_partition: dict[TopicPartition, int] = {}
     try:
         for folder in path.iterdir():
             named = LOG.fullmatch(folder.name) or STRAY_LOG.fullmatch(folder.name)
-            if not named or (at := TopicPartition(named["topic"], int(named["number"]))) not in partitions:
+            if (
+                not named
+                or (partition := TopicPartition(named["topic"], int(named["number"]))) not in partitions
+            ):
                 continue
             if (time := _written(folder)) is not None:
-                found[at] = max(time, found.get(at, time))
+                time_by_partition[partition] = max(time, time_by_partition.get(partition, time))
     except OSError as error:
         raise Refused(
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
         ) from None
-    return found
+    return time_by_partition
 
 
 def _written(log: Path) -> int | None:
@@ -115,7 +118,7 @@ def _written(log: Path) -> int | None:
 
 def nobodys(path: Path) -> str:
     """Say why no broker may start with a folder without `meta.properties`; empty where it is new."""
-    logs = _logs(each.name for each in path.iterdir()) if path.is_dir() else frozenset()
+    logs = _logs(folder.name for folder in path.iterdir()) if path.is_dir() else frozenset()
     if not logs:
         return ""
     return (

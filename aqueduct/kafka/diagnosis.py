@@ -57,8 +57,8 @@ def group_partition(name: str, partitions: int) -> int:
     """
     code = 0
     encoded = name.encode("utf-16-be")
-    for at in range(0, len(encoded), 2):
-        code = (31 * code + int.from_bytes(encoded[at : at + 2])) % (1 << 32)
+    for index in range(0, len(encoded), 2):
+        code = (31 * code + int.from_bytes(encoded[index : index + 2])) % (1 << 32)
     if code == 1 << 31:  # Java's least number has no counterpart: Kafka takes 0 for it
         return 0
     return min(code, (1 << 32) - code) % partitions
@@ -66,17 +66,19 @@ def group_partition(name: str, partitions: int) -> int:
 
 def without_leader(cluster: Cluster, topic: str) -> set[TopicPartition]:
     return {
-        each.topic_partition for each in cluster.partitions if each.topic == topic and each.leader is None
+        partition.topic_partition
+        for partition in cluster.partitions
+        if partition.topic == topic and partition.leader is None
     }
 
 
 def _lost(cluster: Cluster) -> Iterator[str]:
     """Name partitions whose replicas are all on brokers that are gone, by these brokers."""
     by_brokers: dict[tuple[int, ...], list[Partition]] = defaultdict(list)
-    for each in cluster.partitions:
-        if _is_lost(cluster, each):
-            by_brokers[tuple(sorted(each.replicas))].append(each)
-    hosting = {node for each in cluster.partitions for node in each.replicas}
+    for partition in cluster.partitions:
+        if _is_lost(cluster, partition):
+            by_brokers[tuple(sorted(partition.replicas))].append(partition)
+    hosting = {node for partition in cluster.partitions for node in partition.replicas}
     changed = ""
     if idle := cluster.brokers - hosting:
         changed = f" There is no replica on {_named(idle)}: if that is the same host, its id was changed."
@@ -90,17 +92,21 @@ def _lost(cluster: Cluster) -> Iterator[str]:
 
 def _without_leader(cluster: Cluster) -> Iterator[str]:
     """Name partitions of which a replica runs, and none may lead."""
-    found = [each for each in cluster.partitions if each.leader is None and not _is_lost(cluster, each)]
-    awaited = {each: set(each.in_sync) - cluster.brokers for each in found}
-    if behind := [each for each in found if awaited[each]]:
-        start = _named({node for each in behind for node in awaited[each]})
+    leaderless = [
+        partition
+        for partition in cluster.partitions
+        if partition.leader is None and not _is_lost(cluster, partition)
+    ]
+    awaited = {partition: set(partition.in_sync) - cluster.brokers for partition in leaderless}
+    if behind := [partition for partition in leaderless if awaited[partition]]:
+        start = _named({node for partition in behind for node in awaited[partition]})
         yield (
             f"{_stopped(behind)}, for the replicas that are there were not in sync. Start {start}: an "
             "unclean leader election loses what only they have."
         )
     # As where a data folder got its old id back: to KRaft's controller it is a new one, which leads nothing.
-    if unknown := [each for each in found if not awaited[each]]:
-        replicas = {node for each in unknown for node in each.replicas}
+    if unknown := [partition for partition in leaderless if not awaited[partition]]:
+        replicas = {node for partition in unknown for node in partition.replicas}
         running, gone = replicas & cluster.brokers, replicas - cluster.brokers
         run = "run" if len(running) > 1 else "runs"
         first = f"Start {_named(gone)} first, for more may be there. Then run" if gone else "Run"
@@ -120,7 +126,7 @@ def _without_coordinator(cluster: Cluster, groups: Collection[str], *, told_sinc
                 more = f" Of the groups that were named: {some(_waiting(cluster, groups)) or 'none'}."
             if topic == GROUPS and not told_since:
                 more += " Their brokers' --data-folder tells since when."
-            every = sum(each.topic == topic for each in cluster.partitions)
+            every = sum(partition.topic == topic for partition in cluster.partitions)
             yield (
                 f"{clients} whose coordinator is gone wait without an error: {topic} has no leader for "
                 f"{len(dead)} of {count(every, 'partition')}.{more}"
@@ -131,9 +137,9 @@ def _waiting(cluster: Cluster, groups: Collection[str]) -> dict[str, TopicPartit
     """Return the groups that nobody coordinates, each with the partition that keeps its positions."""
     if not (groups and (dead := without_leader(cluster, GROUPS))):
         return {}
-    every = sum(each.topic == GROUPS for each in cluster.partitions)
+    every = sum(partition.topic == GROUPS for partition in cluster.partitions)
     kept = {group: TopicPartition(GROUPS, group_partition(group, every)) for group in sorted(groups)}
-    return {group: at for group, at in kept.items() if at in dead}
+    return {group: partition for group, partition in kept.items() if partition in dead}
 
 
 def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> Iterator[str]:
@@ -144,7 +150,11 @@ def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> It
     waiting = _waiting(cluster, groups)
     for path, times in written.items():
         if times:
-            named = [f"{moments.text(times[at])} ({group})" for group, at in waiting.items() if at in times]
+            named = [
+                f"{moments.text(times[partition])} ({group})"
+                for group, partition in waiting.items()
+                if partition in times
+            ]
             newest = some(named) or moments.text(max(times.values()))
             yield (
                 f"{path} has records in {len(times)} of these partitions of {GROUPS}, and no position was "
@@ -154,10 +164,10 @@ def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> It
 
 def _too_few(cluster: Cluster) -> Iterator[str]:
     """Name partitions that are served, and have a replica on a broker that does not exist."""
-    known = cluster.brokers | cluster.fenced
-    served = (each for each in cluster.partitions if not _is_lost(cluster, each))
-    if short := [each for each in served if set(each.replicas) - known]:
-        gone = {node for each in short for node in each.replicas} - known
+    registered = cluster.brokers | cluster.fenced
+    served = (partition for partition in cluster.partitions if not _is_lost(cluster, partition))
+    if short := [partition for partition in served if set(partition.replicas) - registered]:
+        gone = {node for partition in short for node in partition.replicas} - registered
         yield (
             f"{count(len(short), 'partition')} will stay with too few replicas, for others are on "
             f"{_named(gone)}, {_absent(cluster, gone)}: {some(short)}. Give the host its old id again, or "
@@ -167,7 +177,7 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
 
 def _idle(cluster: Cluster) -> Iterator[str]:
     """Name brokers that don't run and have nothing: KRaft knows an id until somebody removes it."""
-    if idle := cluster.fenced - {node for each in cluster.partitions for node in each.replicas}:
+    if idle := cluster.fenced - {node for partition in cluster.partitions for node in partition.replicas}:
         yield (
             f"Nothing is assigned to {_named(idle)}, {_absent(cluster, idle)}: where no host has that id any "
             "more, `kafka-cluster unregister` removes it."
@@ -217,8 +227,8 @@ def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assi
     for folder in folders:
         if folder.cluster_id == cluster.cluster_id:
             logs[folder.node_id] |= folder.logs
-    for node, there in sorted(logs.items()):
-        if missing := assigned.get(node, frozenset()) - there:
+    for node, partitions in sorted(logs.items()):
+        if missing := assigned.get(node, frozenset()) - partitions:
             yield (
                 f"No folder that was named has logs of {count(len(missing), 'partition')} that the cluster "
                 f"assigns to {_named([node])}: {some(sorted(missing))}."
@@ -230,11 +240,11 @@ def _is_lost(cluster: Cluster, partition: Partition) -> bool:
 
 
 def _assigned(cluster: Cluster) -> Assigned:
-    found: dict[int, set[TopicPartition]] = defaultdict(set)
-    for each in cluster.partitions:
-        for node in each.replicas:
-            found[node].add(each.topic_partition)
-    return found
+    assigned: dict[int, set[TopicPartition]] = defaultdict(set)
+    for partition in cluster.partitions:
+        for node in partition.replicas:
+            assigned[node].add(partition.topic_partition)
+    return assigned
 
 
 def _stopped(partitions: Sequence[Partition]) -> str:

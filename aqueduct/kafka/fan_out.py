@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 def ask_all(
     client: Client,
-    wanted: Iterable[K],
+    requested: Iterable[K],
     *,
     responsible: Callable[[list[K]], Mapping[K, int | KafkaError]],
     request: Callable[[list[K]], Any],
@@ -32,8 +32,8 @@ def ask_all(
     `unanswered` receives each thing that gets no answer, with its error, instead of the error being raised;
     an error that concerns all of them is raised.
     """
-    found: dict[K, T] = {}
-    missing = list(dict.fromkeys(wanted))
+    answer_by_key: dict[K, T] = {}
+    missing = list(dict.fromkeys(requested))
     patience = Patience(client, fault)
     while missing:
         errors: dict[K, KafkaError] = {}
@@ -58,7 +58,7 @@ def ask_all(
                     if isinstance(answer, KafkaError):
                         errors[key] = answer
                     else:
-                        found[key] = answer
+                        answer_by_key[key] = answer
             except KafkaError as error:
                 errors |= dict.fromkeys(keys, error)
         if len(errors) < len(missing):
@@ -77,4 +77,4 @@ def ask_all(
                     raise
                 unanswered |= errors
                 break
-    return found
+    return answer_by_key

@@ -52,7 +52,7 @@ class Recreated(Failed):
 
 def read(
     client: Client,
-    wanted: Range,
+    range_: Range,
     *,
     max_bytes: int = 4 << 20,
     topic_id: UUID | None = None,
@@ -66,23 +66,23 @@ def read(
     are away for a while; Failed if nothing came for STALL_SECONDS, at damaged data, and Recreated. The
     range must not reach beyond the last stable offset.
     """
-    source = _RangeSource(client, wanted, max_bytes, topic_id, whole_batches=whole_batches)
-    return _read(client, source, wanted, source.ask(wanted.start) if wanted.start < wanted.stop else None)
+    source = _RangeSource(client, range_, max_bytes, topic_id, whole_batches=whole_batches)
+    return _read(client, source, range_, source.ask(range_.start) if range_.start < range_.stop else None)
 
 
-def _read(client: Client, source: "_RangeSource", wanted: Range, coming: Future | None) -> Iterator[Fetched]:
+def _read(client: Client, source: "_RangeSource", range_: Range, coming: Future | None) -> Iterator[Fetched]:
     patience = Patience(client, f"gave nothing of {source}")
-    position = wanted.start
-    while position < wanted.stop:
+    position = range_.start
+    while position < range_.stop:
         try:
             piece = source.piece(client.wait(coming or source.ask(position)), position)
         except KafkaError as error:
             coming = None
             patience.pause(error)
-            client.forget(wanted.topic)  # it may have another leader, or be another topic now
+            client.forget(range_.topic)  # it may have another leader, or be another topic now
             continue
         position = piece.next_offset
-        coming = source.ask(position) if position < wanted.stop else None
+        coming = source.ask(position) if position < range_.stop else None
         yield piece
         patience.progress()
 
@@ -94,25 +94,26 @@ def estimated_bytes(client: Client, ranges: Iterable[Range]) -> int:
     """
     offsets = Counter[str]()
     longest: dict[str, Range] = {}
-    for each in ranges:
-        offsets[each.topic] += len(each)
-        if len(each) > len(longest.get(each.topic, ())):
-            longest[each.topic] = each
+    for range_ in ranges:
+        offsets[range_.topic] += len(range_)
+        if len(range_) > len(longest.get(range_.topic, ())):
+            longest[range_.topic] = range_
     asked = [longest[topic] for topic, _ in offsets.most_common(SAMPLES) if topic in longest]
     with suppress(KafkaError):
-        client.learn(each.topic for each in asked)
+        client.learn(range_.topic for range_ in asked)
     coming = [
-        _RangeSource(client, each, SAMPLE_BYTES, None, whole_batches=True).ask(each.start) for each in asked
+        _RangeSource(client, range_, SAMPLE_BYTES, None, whole_batches=True).ask(range_.start)
+        for range_ in asked
     ]
     until = time.monotonic() + SAMPLE_SECONDS
-    while missing := [each for each in coming if not each.is_done]:
+    while missing := [future for future in coming if not future.is_done]:
         if (left := until - time.monotonic()) <= 0:
             break
         client.wait_any(missing, left)
     samples = {
-        wanted.topic: sample
-        for wanted, answer in zip(asked, coming, strict=True)
-        if answer.is_done and not answer.exception and (sample := _sample(answer.value, wanted.start))
+        range_.topic: sample
+        for range_, answer in zip(asked, coming, strict=True)
+        if answer.is_done and not answer.exception and (sample := _sample(answer.value, range_.start))
     }
     if not samples:
         return 0
@@ -128,7 +129,11 @@ def _sample(answer: Any, start: int) -> tuple[int, int] | None:
     """Return the bytes of a response's whole batches, and the number of their offsets; None without any."""
     records = [partition.records for topic in answer.responses for partition in topic.partitions]
     try:
-        batches = [batch for data in records for batch in walk(data or b"", check_crc=False)]
+        batches = [
+            batch
+            for partition_records in records
+            for batch in walk(partition_records or b"", check_crc=False)
+        ]
     except Damaged:
         return None
     if not batches or batches[-1].last_offset < start:
@@ -140,11 +145,11 @@ class _RangeSource:
     """The partition that a range is read from."""
 
     def __init__(
-        self, client: Client, wanted: Range, max_bytes: int, topic_id: UUID | None, *, whole_batches: bool
+        self, client: Client, range_: Range, max_bytes: int, topic_id: UUID | None, *, whole_batches: bool
     ) -> None:
         self._client = client
-        self._wanted = wanted
-        self._topic_partition = wanted.topic_partition
+        self._wanted = range_
+        self._topic_partition = range_.topic_partition
         self._max_bytes = max_bytes
         self._topic_id = topic_id
         self._whole_batches = whole_batches
@@ -177,14 +182,14 @@ class _RangeSource:
 
     def _identify(self) -> UUID | None:
         """Return the topic's id, which must stay the same; None if the broker has no topic ids (KIP-516)."""
-        found = self._client.topic(self._wanted.topic).id
-        if found and self._topic_id and found != self._topic_id:
+        topic_id = self._client.topic(self._wanted.topic).id
+        if topic_id and self._topic_id and topic_id != self._topic_id:
             raise Recreated(
                 f"Topic {self._wanted.topic} of the {self._client.end} was deleted and recreated: it has "
-                f"the id {found} instead of {self._topic_id}. What was not read yet is gone."
+                f"the id {topic_id} instead of {self._topic_id}. What was not read yet is gone."
             )
-        self._topic_id = self._topic_id or found
-        return found
+        self._topic_id = self._topic_id or topic_id
+        return topic_id
 
     def piece(self, answer: Any, position: int) -> Fetched:
         """Return what an answer to `ask` brought; a KafkaError if that is nothing yet."""
@@ -198,32 +203,35 @@ class _RangeSource:
             return self._deleted(position)
         if error is not NoError:
             raise error(str(self))
-        found = self._walk(partition.records or b"")
-        if not found:
+        batches = self._walk(partition.records or b"")
+        if not batches:
             return self._nothing(position, partition.last_stable_offset)
-        aborted = ((each.producer_id, each.first_offset) for each in partition.aborted_transactions or ())
+        aborted = (
+            (transaction.producer_id, transaction.first_offset)
+            for transaction in partition.aborted_transactions or ()
+        )
         stop = self._wanted.stop
         # What retention deletes between a fetch and its answer shows only here; other holes are compaction's.
-        gone = min(found[0].base_offset, partition.log_start_offset, stop)
+        gone = min(batches[0].base_offset, partition.log_start_offset, stop)
         return Fetched(
-            batches=tuple(self._cut(committed(found, aborted), position)),
-            next_offset=min(found[-1].last_offset + 1, stop),
+            batches=tuple(self._cut(committed(batches, aborted), position)),
+            next_offset=min(batches[-1].last_offset + 1, stop),
             lost=(position, gone) if gone > position else None,
         )
 
     def _walk(self, records: bytes) -> list[Batch]:
         """Return the whole batches, up to the one that reaches the range's end."""
-        found = []
+        batches = []
         try:
             for batch in walk(records):
-                found.append(batch)
+                batches.append(batch)
                 if batch.last_offset + 1 >= self._wanted.stop:
                     break
         except Damaged as error:
             raise Failed(
                 "batch-damaged", f"{self} of the {self._client.end} can't be read. {error}"
             ) from None
-        return found
+        return batches
 
     def _cut(self, batches: Iterable[Batch], position: int) -> Iterator[Batch]:
         stop = self._wanted.stop

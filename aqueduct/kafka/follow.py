@@ -94,8 +94,12 @@ class Follower:
 
     def leave(self, topic: str) -> None:
         """Stop following a topic that is no longer wanted, or no longer exists."""
-        self._positions = {each: start for each, start in self._positions.items() if each.topic != topic}
-        self._epochs = {each: epoch for each, epoch in self._epochs.items() if each.topic != topic}
+        self._positions = {
+            partition: start for partition, start in self._positions.items() if partition.topic != topic
+        }
+        self._epochs = {
+            partition: epoch for partition, epoch in self._epochs.items() if partition.topic != topic
+        }
         self._ids.pop(topic, None)
 
     def poll(self, seconds: float) -> list[News]:
@@ -115,7 +119,7 @@ class Follower:
 
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
-        wanted: dict[int, FetchPositions] = {}
+        positions_by_leader: dict[int, FetchPositions] = {}
         epochs: dict[tuple[UUID, int], int] = {}
         for partition in self._positions:
             try:
@@ -123,24 +127,26 @@ class Follower:
                 if leader not in self._coming:
                     position = self._position(*partition)
                     asked = self._ids[partition.topic], partition.partition
-                    wanted.setdefault(leader, {})[asked] = position
+                    positions_by_leader.setdefault(leader, {})[asked] = position
                     epochs[asked] = self._epochs.get(partition, -1)
             except KafkaError as error:
                 if not passing(error):
                     raise
-        for leader, positions in wanted.items():
+        for leader, positions in positions_by_leader.items():
             session = self._sessions.setdefault(leader, _FetchSession())
             self._coming[leader] = self._client.submit(session.request(positions, epochs), leader)
 
     def _position(self, topic: str, partition: int) -> int:
         """Return the position of a partition; a recreated topic is followed from its beginning."""
-        found = self._client.topic(topic).id
-        if found is None:
+        topic_id = self._client.topic(topic).id
+        if topic_id is None:
             raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
-        if self._ids.setdefault(topic, found) != found:
-            self._ids[topic] = found
-            self._positions |= {each: 0 for each in self._positions if each.topic == topic}
-            self._epochs = {each: epoch for each, epoch in self._epochs.items() if each.topic != topic}
+        if self._ids.setdefault(topic, topic_id) != topic_id:
+            self._ids[topic] = topic_id
+            self._positions |= {partition: 0 for partition in self._positions if partition.topic == topic}
+            self._epochs = {
+                partition: epoch for partition, epoch in self._epochs.items() if partition.topic != topic
+            }
         return self._positions[TopicPartition(topic, partition)]
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
@@ -181,12 +187,15 @@ class Follower:
         if error is not NoError:
             raise error(str(partition))
         self._patience.progress()
-        found = self._walk(partition, answer.records or b"")
-        aborted = ((each.producer_id, each.first_offset) for each in answer.aborted_transactions or ())
-        batches = tuple(self._whole(committed(found, aborted), start))
-        stop = self._positions[partition] = found[-1].last_offset + 1 if found else start
-        if found and self._cut:
-            self._epochs[partition] = found[-1].leader_epoch
+        fetched = self._walk(partition, answer.records or b"")
+        aborted = (
+            (transaction.producer_id, transaction.first_offset)
+            for transaction in answer.aborted_transactions or ()
+        )
+        batches = tuple(self._whole(committed(fetched, aborted), start))
+        stop = self._positions[partition] = fetched[-1].last_offset + 1 if fetched else start
+        if fetched and self._cut:
+            self._epochs[partition] = fetched[-1].leader_epoch
         elif answer.diverging_epoch:  # with the offset as it was: only the epoch's own entry is gone
             self._epochs.pop(partition, None)
         return News(
@@ -256,7 +265,9 @@ class _FetchSession:
             isolation_level=IsolationLevel.READ_COMMITTED.value,
             session_id=self._id,
             session_epoch=self._epoch,
-            topics=[kind(topic_id=topic_id, partitions=each) for topic_id, each in entries.items()],
+            topics=[
+                kind(topic_id=topic_id, partitions=partitions) for topic_id, partitions in entries.items()
+            ],
             forgotten_topics_data=[
                 FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[partition])
                 for topic_id, partition in forgotten

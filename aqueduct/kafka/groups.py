@@ -77,16 +77,16 @@ def list_groups(client: Client) -> dict[str, ConsumerGroup]:
 def _list_groups(client: Client) -> dict[str, ConsumerGroup]:
     request = ListGroupsRequest(states_filter=[], types_filter=[], min_version=_STATES_SINCE)
     responses = [client.submit(request, broker) for broker in client.brokers()]
-    found = {}
+    group_by_name = {}
     for response in map(client.wait, responses):
         if response.error_code:
             raise for_code(response.error_code)()
-        for each in response.groups:
+        for listed in response.groups:
             group = ConsumerGroup(
-                each.group_id, each.group_type.lower(), each.protocol_type, each.group_state
+                listed.group_id, listed.group_type.lower(), listed.protocol_type, listed.group_state
             )
-            found[group.name] = group
-    return found
+            group_by_name[group.name] = group
+    return group_by_name
 
 
 def unlisted(client: Client) -> list[TopicPartition]:
@@ -97,9 +97,13 @@ def unlisted(client: Client) -> list[TopicPartition]:
     deadline = time.monotonic() + STALL_SECONDS
     while True:
         topic = client.topics([GROUPS]).get(GROUPS)
-        found = [each.topic_partition for each in topic.partitions if each.leader is None] if topic else []
-        if not found or time.monotonic() > deadline:
-            return found
+        leaderless = (
+            [partition.topic_partition for partition in topic.partitions if partition.leader is None]
+            if topic
+            else []
+        )
+        if not leaderless or time.monotonic() > deadline:
+            return leaderless
         client.sleep(POLL_SECONDS)
 
 
@@ -124,7 +128,7 @@ def progress(client: Client, group: str, partitions: Iterable[TopicPartition]) -
 
 def _fetch(
     client: Client,
-    wanted: Mapping[str, list[TopicPartition] | None],
+    partitions_by_group: Mapping[str, list[TopicPartition] | None],
     stable: bool,
     unanswered: dict[str, KafkaError] | None = None,
 ) -> dict[str, CommittedOffsets]:
@@ -137,12 +141,12 @@ def _fetch(
         for topic, number in partitions:
             numbers.setdefault(topic, []).append(number)
         topic_kind = kind.OffsetFetchRequestTopics
-        return [topic_kind(name=topic, partition_indexes=each) for topic, each in numbers.items()]
+        return [topic_kind(name=topic, partition_indexes=indexes) for topic, indexes in numbers.items()]
 
     def request(names: list[str]) -> OffsetFetchRequest:
         return OffsetFetchRequest(
             groups=[
-                kind(group_id=name, topics=topics(wanted[name]), member_id=None, member_epoch=-1)
+                kind(group_id=name, topics=topics(partitions_by_group[name]), member_id=None, member_epoch=-1)
                 for name in names
             ],
             require_stable=stable,
@@ -152,7 +156,7 @@ def _fetch(
 
     return ask_all(
         client,
-        wanted,
+        partitions_by_group,
         responsible=lambda names: client.coordinators(CoordinatorType.GROUP, names),
         request=request,
         answers=_committed,
@@ -185,7 +189,9 @@ def commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
 
     Done again, it changes nothing; where it fails, some may be set.
     """
-    for some in in_lists(offsets.items(), COMMIT_BYTES, lambda each: _weight(group, *each)):
+    for some in in_lists(
+        offsets.items(), COMMIT_BYTES, lambda partition_offset: _weight(group, *partition_offset)
+    ):
         patience = Patience(client, f"does not take the offsets of group {group}")
         patience.until_done(lambda some=some: _commit(client, group, dict(some)))  # type: ignore[misc]
 
@@ -206,26 +212,26 @@ def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
     )
     coordinator = client.coordinator(CoordinatorType.GROUP, group)
     for topic in client.send(request, coordinator).topics:
-        for each in topic.partitions:
-            error = for_code(each.error_code)
+        for partition in topic.partitions:
+            error = for_code(partition.error_code)
             if error in _LIVE:
                 raise LiveGroup(
                     f"Group {group} of the {client.end} has members, so its offsets can't be set: stop them."
                 )
-            if each.error_code:
-                raise error(f"group {group}, {topic.name}-{each.partition_index}")
+            if partition.error_code:
+                raise error(f"group {group}, {topic.name}-{partition.partition_index}")
 
 
 def delete(client: Client, names: Iterable[str]) -> None:
     """Delete groups without members, with their offsets; those that are not there are none."""
 
     def answers(response: Any) -> Iterator[tuple[str, bool | KafkaError]]:
-        for each in response.results:
-            error = for_code(each.error_code)
-            there = not each.error_code
+        for deleted in response.results:
+            error = for_code(deleted.error_code)
+            existed = not deleted.error_code
             yield (
-                each.group_id,
-                there if there or error is GroupIdNotFoundError else error(f"group {each.group_id}"),
+                deleted.group_id,
+                existed if existed or error is GroupIdNotFoundError else error(f"group {deleted.group_id}"),
             )
 
     ask_all(

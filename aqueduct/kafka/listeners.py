@@ -44,20 +44,20 @@ class BrokerListener:
 
 def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
     """Return a broker's listeners, with Kafka's defaults; Refused where Kafka would refuse them."""
-    pairs = (each.rpartition(":") for each in properties.get("listener.security.protocol.map", "").split(","))
+    pairs = (pair.rpartition(":") for pair in properties.get("listener.security.protocol.map", "").split(","))
     protocols = {name.strip().upper(): protocol.strip().upper() for name, _, protocol in pairs if name}
-    found = []
-    for each in properties.get("listeners", "PLAINTEXT://:9092").split(","):
-        if not (parts := _LISTENER.fullmatch(each)):
-            raise Refused(f"listeners can't be read: {each.strip()!r} is not NAME://host:port.")
+    listeners = []
+    for spec in properties.get("listeners", "PLAINTEXT://:9092").split(","):
+        if not (parts := _LISTENER.fullmatch(spec)):
+            raise Refused(f"listeners can't be read: {spec.strip()!r} is not NAME://host:port.")
         name = parts[1].upper()
         # Without a map a name is its protocol, and one of controllers that is none is PLAINTEXT (KIP-631).
         default = name if name in PROTOCOLS else "PLAINTEXT"
         protocol = protocols.get(name, "" if protocols else default)
         if protocol not in PROTOCOLS:
             raise Refused(f"listener.security.protocol.map has no protocol of the listener {name}.")
-        found.append(BrokerListener(name, protocol, int(parts[2])))
-    return found
+        listeners.append(BrokerListener(name, protocol, int(parts[2])))
+    return listeners
 
 
 def connections(tables: Iterable[str]) -> dict[int, ByAddress]:
@@ -66,28 +66,28 @@ def connections(tables: Iterable[str]) -> dict[int, ByAddress]:
     Tables are those of /proc/net/tcp and tcp6 (proc_pid_net(5)). Java listens to both by one IPv6 socket,
     which has IPv4 addresses as mapped ones.
     """
-    found: dict[int, ByAddress] = defaultdict(Counter)
+    clients_by_port: dict[int, ByAddress] = defaultdict(Counter)
     for table in tables:
         for line in table.splitlines()[1:]:
-            _, here, there, state, *_ = line.split()
+            _, local, remote, state, *_ = line.split()
             if state == ESTABLISHED:
-                found[int(here.partition(":")[2], 16)][_address(there.partition(":")[0])] += 1
-    return found
+                clients_by_port[int(local.partition(":")[2], 16)][_address(remote.partition(":")[0])] += 1
+    return clients_by_port
 
 
 def _address(text: str) -> str:
     """Decode an address: words of the host's own byte order, which hold the network's."""
-    words = (int(text[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(text), 8))
-    found = ip_address(b"".join(words))
-    return str((found.ipv4_mapped if isinstance(found, IPv6Address) else None) or found)
+    words = (int(text[index : index + 8], 16).to_bytes(4, sys.byteorder) for index in range(0, len(text), 8))
+    address = ip_address(b"".join(words))
+    return str((address.ipv4_mapped if isinstance(address, IPv6Address) else None) or address)
 
 
 def connected(listeners: Iterable[BrokerListener], by_port: Mapping[int, ByAddress]) -> Iterator[str]:
     """Tell of each listener who is connected; two with one port (KIP-797) have the same."""
     for listener in listeners:
-        there = by_port.get(listener.port, Counter())
-        whence = f" from {_with_times(there)}" if there else ""
-        yield f"Listener {listener}: {count(there.total(), 'connection')}{whence}."
+        clients = by_port.get(listener.port, Counter())
+        whence = f" from {_with_times(clients)}" if clients else ""
+        yield f"Listener {listener}: {count(clients.total(), 'connection')}{whence}."
 
 
 def mismatches(listeners: Iterable[BrokerListener], log: Iterable[str]) -> Iterator[str]:
@@ -105,8 +105,8 @@ def mismatches(listeners: Iterable[BrokerListener], log: Iterable[str]) -> Itera
             failed[int(of[2]), kind][of[1]] += 1
     for listener in listeners:
         for kind in (_NO_TLS, _NO_LOGIN, _NEEDLESS_TLS):
-            each = failed[listener.port, kind].items()
-            if still := Counter({address: times for address, times in each if times >= TIMES}):
+            clients = failed[listener.port, kind].items()
+            if still := Counter({address: times for address, times in clients if times >= TIMES}):
                 yield _sentence(listener, kind, _with_times(still))
 
 
@@ -137,5 +137,5 @@ def _sentence(listener: BrokerListener, kind: int, clients: str) -> str:
 
 
 def _with_times(clients: ByAddress) -> str:
-    ordered = sorted(clients.items(), key=lambda each: (-each[1], each[0]))
+    ordered = sorted(clients.items(), key=lambda client: (-client[1], client[0]))
     return some(f"{address} ({times:,})" for address, times in ordered)

@@ -81,8 +81,8 @@ def settled(
 def stable_ends(client: Client, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, StableEnd]:
     """Return each partition's last stable offset and its leader's epoch: its records have none later."""
 
-    def told(each: Any) -> StableEnd:
-        return StableEnd(each.offset, each.leader_epoch)
+    def told(partition: Any) -> StableEnd:
+        return StableEnd(partition.offset, partition.leader_epoch)
 
     return _asked(
         client, partitions, OffsetSpec.LATEST, told, isolation="read_committed", min_version=_EPOCHS_SINCE
@@ -99,19 +99,22 @@ def ends_of_epochs(client: Client, epochs: Mapping[TopicPartition, int]) -> dict
 
     def request(asked: list[TopicPartition]) -> OffsetForLeaderEpochRequest:
         topics: dict[str, list[Any]] = {}
-        for each in asked:
-            entry = kind.OffsetForLeaderPartition(partition=each.partition, leader_epoch=epochs[each])
-            topics.setdefault(each.topic, []).append(entry)
+        for partition in asked:
+            entry = kind.OffsetForLeaderPartition(
+                partition=partition.partition, leader_epoch=epochs[partition]
+            )
+            topics.setdefault(partition.topic, []).append(entry)
         return OffsetForLeaderEpochRequest(
-            replica_id=_CONSUMER, topics=[kind(topic=name, partitions=each) for name, each in topics.items()]
+            replica_id=_CONSUMER,
+            topics=[kind(topic=name, partitions=entries) for name, entries in topics.items()],
         )
 
     def answers(response: Any) -> Iterator[tuple[TopicPartition, int | KafkaError]]:
         for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.topic, each.partition)
-                error = for_code(each.error_code)(str(partition))
-                yield partition, error if each.error_code else each.end_offset
+            for answer in topic.partitions:
+                partition = TopicPartition(topic.topic, answer.partition)
+                error = for_code(answer.error_code)(str(partition))
+                yield partition, error if answer.error_code else answer.end_offset
 
     return of_leaders(client, epochs, request, answers)
 
@@ -167,7 +170,7 @@ def _asked(
     client: Client,
     partitions: Iterable[TopicPartition],
     spec: OffsetSpec | int,
-    told: Callable[[Any], T],
+    read_answer: Callable[[Any], T],
     *,
     isolation: Isolation,
     min_version: int,
@@ -187,7 +190,7 @@ def _asked(
             min_version=min_version,
         )
 
-    return of_leaders(client, partitions, request, partial(_answers, told=told), unanswered)
+    return of_leaders(client, partitions, request, partial(_answers, told=read_answer), unanswered)
 
 
 def of_leaders(
@@ -201,7 +204,7 @@ def of_leaders(
 
     def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
         client.learn(topic for topic, _ in asked)
-        return {each: _leader(client, each) for each in asked}
+        return {partition: _leader(client, partition) for partition in asked}
 
     return ask_all(
         client,
@@ -225,7 +228,7 @@ def _leader(client: Client, partition: TopicPartition) -> int | KafkaError:
 
 def _answers(response: Any, told: Callable[[Any], T]) -> Iterator[tuple[TopicPartition, T | KafkaError]]:
     for topic in response.topics:
-        for each in topic.partitions:
-            partition = TopicPartition(topic.name, each.partition_index)
-            error = for_code(each.error_code)(str(partition))
-            yield partition, error if each.error_code else told(each)
+        for answer in topic.partitions:
+            partition = TopicPartition(topic.name, answer.partition_index)
+            error = for_code(answer.error_code)(str(partition))
+            yield partition, error if answer.error_code else told(answer)

@@ -96,8 +96,10 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
             return attempt(progress)
         except Retry as error:
             if time.monotonic() > last + RETRY_SECONDS:
-                said = f"The {client.end} took no transaction for {RETRY_SECONDS} s: {str(error).rstrip('.')}"
-                raise Failed("transaction-failed", f"{said}{way_on}.") from error
+                reason = (
+                    f"The {client.end} took no transaction for {RETRY_SECONDS} s: {str(error).rstrip('.')}"
+                )
+                raise Failed("transaction-failed", f"{reason}{way_on}.") from error
             client.sleep(1)
 
 
@@ -166,7 +168,7 @@ class TransactionalProducer:
 
     def enlist(self, partitions: Iterable[TopicPartition]) -> None:
         """Tell at once what the transaction will write to; `send` does it for one partition at a time."""
-        if new := [each for each in partitions if each not in self._partitions]:
+        if new := [partition for partition in partitions if partition not in self._partitions]:
             self._ask(lambda: self._add_partitions(new))
             self._partitions.update(new)
 
@@ -188,12 +190,12 @@ class TransactionalProducer:
         )
         self._sequences[topic_partition] = (sequence + ready.count) % _SEQUENCES
         kind = ProduceRequest.TopicProduceData
-        data = kind.PartitionProduceData(index=partition, records=ready.data)
+        partition_data = kind.PartitionProduceData(index=partition, records=ready.data)
         request = ProduceRequest(
             transactional_id=self._id,
             acks=-1,
             timeout_ms=ACKNOWLEDGE_MILLISECONDS,
-            topic_data=[kind(name=topic, partition_data=[data])],
+            topic_data=[kind(name=topic, partition_data=[partition_data])],
             min_version=3,
             max_version=_PRODUCE_UNTIL,
         )
@@ -226,8 +228,8 @@ class TransactionalProducer:
 
     def _await_room(self, partition: TopicPartition, size: int) -> None:
         while self._in_flight and (
-            sum(each.topic_partition == partition for each in self._in_flight) >= IN_FLIGHT
-            or sum(each.size for each in self._in_flight) + size > IN_FLIGHT_BYTES
+            sum(sent.topic_partition == partition for sent in self._in_flight) >= IN_FLIGHT
+            or sum(sent.size for sent in self._in_flight) + size > IN_FLIGHT_BYTES
         ):
             self._acknowledge()
 
@@ -307,13 +309,17 @@ class TransactionalProducer:
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self._producer_id,
             v3_and_below_producer_epoch=self._epoch,
-            v3_and_below_topics=[kind(name=topic, partitions=each) for topic, each in topics.items()],
+            v3_and_below_topics=[
+                kind(name=topic, partitions=partitions) for topic, partitions in topics.items()
+            ],
             max_version=_ADD_PARTITIONS_UNTIL,
         )
         response = self._client.send(request, self._coordinator())
         for result in response.results_by_topic_v3_and_below:
-            for each in result.results_by_partition:
-                self._check(each.partition_error_code, f"{result.name}-{each.partition_index}")
+            for partition_result in result.results_by_partition:
+                self._check(
+                    partition_result.partition_error_code, f"{result.name}-{partition_result.partition_index}"
+                )
 
     def _add_group(self, group: str) -> None:
         request = AddOffsetsToTxnRequest(
@@ -336,8 +342,8 @@ class TransactionalProducer:
             max_version=_OFFSET_COMMIT_UNTIL,
         )
         for topic in self._client.send(request, self._coordinator(group)).topics:
-            for each in topic.partitions:
-                self._check(each.error_code, f"group {group}, {topic.name}-{each.partition_index}")
+            for partition in topic.partitions:
+                self._check(partition.error_code, f"group {group}, {topic.name}-{partition.partition_index}")
 
     def _end(self, *, committed: bool) -> None:
         if self._partitions or self._groups:
@@ -354,9 +360,9 @@ class TransactionalProducer:
         )
         self._check(self._client.send(request, self._coordinator()).error_code)
 
-    def _check(self, code: int, what: str = "") -> None:
+    def _check(self, code: int, subject: str = "") -> None:
         if code:
-            raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", what))))
+            raise for_code(code)(", ".join(filter(None, (f"transaction of {self._id}", subject))))
 
     def _coordinator(self, group: str | None = None) -> int:
         """Return the broker of the transaction or of a group, asked for once, and again after any trouble."""

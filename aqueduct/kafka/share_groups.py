@@ -65,12 +65,12 @@ class _State:
     @property
     def position(self) -> int:
         """Return the first offset that is not complete, nor is any after it taken for complete."""
-        found = self.start
+        position = self.start
         for first, last in sorted(self.complete):
-            if first > found:
+            if first > position:
                 break
-            found = max(found, last + 1)
-        return found
+            position = max(position, last + 1)
+        return position
 
 
 NOT_SUPPORTED = IncompatibleBrokerVersion, UnsupportedVersionError  # raised by a cluster without share groups
@@ -135,40 +135,40 @@ def positions(
     brokers do not let this client read what became of records.
     """
     keys = {
-        (group, each.topic_id.bytes, partition.partition): (group, partition)
+        (group, share_partition.topic_id.bytes, partition.partition): (group, partition)
         for group, partitions in described.items()
-        for partition, each in partitions.items()
+        for partition, share_partition in partitions.items()
     }
     states = _states(client, keys)
-    found: ShareOffsets = {group: {} for group in described}
+    positions_by_group: ShareOffsets = {group: {} for group in described}
     for key, (group, partition) in keys.items():
         state = states.get(key)
-        found[group][partition] = state.position if state else described[group][partition].start
-    return found
+        positions_by_group[group][partition] = state.position if state else described[group][partition].start
+    return positions_by_group
 
 
 _Key = tuple[str, bytes, int]  # group, topic's id, partition
 
 
-def _states(client: Client, wanted: Iterable[_Key]) -> dict[_Key, _State]:
-    chosen = frozenset(wanted)
+def _states(client: Client, keys: Iterable[_Key]) -> dict[_Key, _State]:
+    chosen = frozenset(keys)
     if not chosen:
         return {}
     try:
         topic = client.topics([STATE_TOPIC]).get(STATE_TOPIC)
         partitions = topic.topic_partitions if topic else []
         starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
-        found: dict[_Key, _State] = {}
-        ranges = [Range(*each, starts[each], ends[each]) for each in partitions]
+        states: dict[_Key, _State] = {}
+        ranges = [Range(*partition, starts[partition], ends[partition]) for partition in partitions]
         for _, records in keys_and_values(client, ranges):
             for key, value in records:
-                _apply(found, chosen, key or b"", value)
+                _apply(states, chosen, key or b"", value)
     except TopicAuthorizationFailedError:
         raise StateUnreadable(f"the client may not read {STATE_TOPIC}") from None
-    return found
+    return states
 
 
-def _apply(found: dict[_Key, _State], chosen: frozenset[_Key], key: bytes, value: bytes | None) -> None:
+def _apply(states: dict[_Key, _State], chosen: frozenset[_Key], key: bytes, value: bytes | None) -> None:
     """Bring the states up to a record of the state topic."""
     (kind,) = _SHORT.unpack_from(key)
     (length,) = _SHORT.unpack_from(key, _SHORT.size)
@@ -178,21 +178,21 @@ def _apply(found: dict[_Key, _State], chosen: frozenset[_Key], key: bytes, value
         return
     if value is None:
         if kind == _SNAPSHOT:
-            found.pop(of, None)
+            states.pop(of, None)
         return
     (version,) = _SHORT.unpack_from(value)
     if version or kind not in (_SNAPSHOT, _UPDATE):
         raise StateUnreadable(f"{STATE_TOPIC} has a format that this version does not know")
     message = (ShareUpdateValue if kind else ShareSnapshotValue).decode(value[_SHORT.size :], version=0)
-    if kind == _SNAPSHOT or of not in found:
-        found[of] = _State(message.start_offset)
-    state = found[of]
+    if kind == _SNAPSHOT or of not in states:
+        states[of] = _State(message.start_offset)
+    state = states[of]
     if message.start_offset >= 0:
         state.start = message.start_offset
     state.complete += (
-        (each.first_offset, each.last_offset)
-        for each in message.state_batches
-        if each.delivery_state in _COMPLETE
+        (batch.first_offset, batch.last_offset)
+        for batch in message.state_batches
+        if batch.delivery_state in _COMPLETE
     )
 
 
@@ -219,7 +219,7 @@ def _alter(client: Client, group: str, some: Sequence[tuple[TopicPartition, int]
         entry = kind.Partition(partition_index=number, start_offset=offset)
         topics.setdefault(topic, []).append(entry)
     request = AlterShareGroupOffsetsRequest(
-        group_id=group, topics=[kind(topic_name=name, partitions=each) for name, each in topics.items()]
+        group_id=group, topics=[kind(topic_name=name, partitions=entries) for name, entries in topics.items()]
     )
     coordinator = client.coordinator(CoordinatorType.GROUP, group)
     response = client.send(request, coordinator)

@@ -42,17 +42,18 @@ class Table:
     def refresh(self, partitions: Collection[TopicPartition]) -> None:
         """Read these partitions from where it was to their ends."""
         starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
-        wanted = [
-            Range(*each, max(starts[each], self._positions.get(each, 0)), ends[each]) for each in partitions
+        ranges = [
+            Range(*partition, max(starts[partition], self._positions.get(partition, 0)), ends[partition])
+            for partition in partitions
         ]
-        for each, found in keys_and_values(self._client, wanted):
-            for key, value in found:
+        for range_, records in keys_and_values(self._client, ranges):
+            for key, value in records:
                 if self._on_record:
                     self._on_record(key or b"", value)
                 if value is None:
                     self.rows.pop(key or b"", None)
                 else:
-                    self.rows[key or b""] = Row(value, each.topic_partition)
+                    self.rows[key or b""] = Row(value, range_.topic_partition)
         self._positions |= ends
 
 
@@ -69,19 +70,22 @@ def texts(rows: dict[bytes, Row]) -> dict[str, str]:
 
 
 def keys_and_values(
-    client: Client, wanted: Iterable[Range], max_bytes: int = 1 << 20
+    client: Client, ranges: Iterable[Range], max_bytes: int = 1 << 20
 ) -> Iterator[tuple[Range, list[KeyValue]]]:
     """Yield committed records of ranges, range after range, each in as many lists as answers came."""
     coming: deque[tuple[Range, Iterator[Fetched]]] = deque()
-    for each in wanted:
-        coming.append((each, read(client, each, max_bytes=max_bytes, whole_batches=True)))
+    for range_ in ranges:
+        coming.append((range_, read(client, range_, max_bytes=max_bytes, whole_batches=True)))
         if len(coming) > AHEAD:
             yield from _parsed(*coming.popleft())
     while coming:
         yield from _parsed(*coming.popleft())
 
 
-def _parsed(wanted: Range, pieces: Iterable[Fetched]) -> Iterator[tuple[Range, list[KeyValue]]]:
+def _parsed(range_: Range, pieces: Iterable[Fetched]) -> Iterator[tuple[Range, list[KeyValue]]]:
     for piece in pieces:
-        found = (each for batch in piece.batches for each in bodies(batch))
-        yield wanted, [key_and_value(body) for offset, body in found if wanted.start <= offset < wanted.stop]
+        records = (record for batch in piece.batches for record in bodies(batch))
+        yield (
+            range_,
+            [key_and_value(body) for offset, body in records if range_.start <= offset < range_.stop],
+        )

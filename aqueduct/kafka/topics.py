@@ -83,18 +83,18 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
     shrink = []
     others = []
     for topic in declared:
-        found = actual.get(topic.name)
-        if found is None:
+        present = actual.get(topic.name)
+        if present is None:
             create.append(topic)
             continue
-        if topic.partitions < found.partitions:
-            shrink.append(f"{topic.name} ({found.partitions}, declared {topic.partitions})")
-        elif topic.partitions > found.partitions:
+        if topic.partitions < present.partitions:
+            shrink.append(f"{topic.name} ({present.partitions}, declared {topic.partitions})")
+        elif topic.partitions > present.partitions:
             grow[topic.name] = topic.partitions
-        if changes := {k: v for k, v in topic.config.items() if not _same(v, found.config.get(k))}:
+        if changes := {k: v for k, v in topic.config.items() if not _same(v, present.config.get(k))}:
             alter[topic.name] = changes
-        if topic.replication_factor is not None and found.replication_factors != {topic.replication_factor}:
-            has = "/".join(map(str, sorted(found.replication_factors)))
+        if topic.replication_factor is not None and present.replication_factors != {topic.replication_factor}:
+            has = "/".join(map(str, sorted(present.replication_factors)))
             others.append(f"{topic.name} ({has}, declared {topic.replication_factor})")
     if shrink:
         raise Refused(
@@ -134,14 +134,14 @@ def _text(value: object) -> str | None:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _same(declared: str | None, found: str | None) -> bool:
+def _same(declared: str | None, actual: str | None) -> bool:
     """Return whether both are equal once Kafka has parsed them.
 
     It answers with its own spelling of a number, a boolean or a list.
     """
-    if declared is None or found is None:
-        return declared is found
-    return _parsed(declared) == _parsed(found)
+    if declared is None or actual is None:
+        return declared is actual
+    return _parsed(declared) == _parsed(actual)
 
 
 def _parsed(value: str) -> list[Decimal | str]:

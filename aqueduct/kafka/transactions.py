@@ -76,9 +76,9 @@ class TransactionalId:
         """Return when the coordinator aborts the transaction at the latest."""
         return self.start_time + self.timeout
 
-    def covers(self, found: PartitionTransaction) -> bool:
+    def covers(self, transaction: PartitionTransaction) -> bool:
         """Tell whether the coordinator will end this transaction."""
-        return self.state not in _ENDED and found.partition in self.partitions
+        return self.state not in _ENDED and transaction.partition in self.partitions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,8 +120,8 @@ class HangingTransaction:
     @property
     def _is_past(self) -> bool:
         """Tell whether no producer has its epoch any more, so no later transaction can be taken for it."""
-        known = self.transactional_id
-        return known is None or known.producer_epoch > self.found.producer_epoch
+        transactional_id = self.transactional_id
+        return transactional_id is None or transactional_id.producer_epoch > self.found.producer_epoch
 
     @property
     def can_be_finished(self) -> bool:
@@ -152,11 +152,11 @@ class Search:
 
 
 def tracked_by(
-    found: Iterable[PartitionTransaction], known: Iterable[TransactionalId]
+    transactions: Iterable[PartitionTransaction], transactional_ids: Iterable[TransactionalId]
 ) -> dict[PartitionTransaction, TransactionalId | None]:
     """Return each open transaction with the transactional id of its producer."""
-    by_producer = {each.producer_id: each for each in known}
-    return {each: by_producer.get(each.producer_id) for each in found}
+    by_producer = {transactional_id.producer_id: transactional_id for transactional_id in transactional_ids}
+    return {transaction: by_producer.get(transaction.producer_id) for transaction in transactions}
 
 
 def parse_decision(value: bytes) -> Decision | None:
@@ -191,8 +191,8 @@ def parse_decision(value: bytes) -> Decision | None:
 class _StateReader:
     """Fields of a message of Kafka's, in their order."""
 
-    def __init__(self, data: bytes, *, compact: bool) -> None:
-        self._data = data
+    def __init__(self, message: bytes, *, compact: bool) -> None:
+        self._data = message
         self._at = 0
         self._compact = compact  # a flexible version (KIP-482)
 
@@ -227,15 +227,15 @@ class _StateReader:
         raise ValueError("a number has more than 32 bits")
 
     def _take(self, length: int) -> bytes:
-        found = self._data[self._at : self._at + length]
-        if not 0 <= length == len(found):
+        field = self._data[self._at : self._at + length]
+        if not 0 <= length == len(field):
             raise ValueError("a transaction's state ends before its fields")
         self._at += length
-        return found
+        return field
 
 
 def decision_about(
-    found: PartitionTransaction, decisions: Sequence[Decision], last_marker: int | None
+    transaction: PartitionTransaction, decisions: Sequence[Decision], last_marker: int | None
 ) -> Decision | None:
     """Return the decision that ended this transaction; None if none is known to be about it.
 
@@ -244,94 +244,98 @@ def decision_about(
     epoch from one transaction to the next: an earlier transaction's decision has its marker.
     """
     about = [
-        each
-        for each in decisions
-        if found.producer_id in each.producer_ids and found.partition in each.partitions
+        decision
+        for decision in decisions
+        if transaction.producer_id in decision.producer_ids and transaction.partition in decision.partitions
     ]
     if not about:
         return None
     last = about[-1]
-    if last.producer_epoch == found.producer_epoch + 1:
+    if last.producer_epoch == transaction.producer_epoch + 1:
         return last
     later = last_marker is None or last.time > last_marker + CLOCK_MILLISECONDS
-    return last if last.producer_epoch == found.producer_epoch and later else None
+    return last if last.producer_epoch == transaction.producer_epoch and later else None
 
 
 def readers(
     partition: TopicPartition, stable_end: int, committed: Mapping[str, Mapping[TopicPartition, int]]
 ) -> tuple[str, ...]:
     """Return who waits at the last stable offset of a partition; `committed` is by group."""
-    found = [f"group {name}" for name, offsets in committed.items() if offsets.get(partition) == stable_end]
+    waiting = [f"group {name}" for name, offsets in committed.items() if offsets.get(partition) == stable_end]
     if table := _TABLE_OF_CONNECT.fullmatch(partition.topic):
-        found.insert(0, f"MirrorMaker of the flow {table['flow']}, which reads this topic before it starts")
+        waiting.insert(0, f"MirrorMaker of the flow {table['flow']}, which reads this topic before it starts")
     if partition.topic == GROUPS_TOPIC:
-        found.insert(0, "consumers whose offsets the transaction commits")
-    return tuple(found)
+        waiting.insert(0, "consumers whose offsets the transaction commits")
+    return tuple(waiting)
 
 
-def findings(found: Search, now: int) -> list[str]:
+def findings(search: Search, now: int) -> list[str]:
     """Return all findings of a search, a sentence or more each; `now` in milliseconds."""
     return [
-        *map(hanging_sentence, found.hanging),
-        *overdue_sentences(found.tracked, now),
-        *unknown_sentences(found.unknown),
+        *map(hanging_sentence, search.hanging),
+        *overdue_sentences(search.tracked, now),
+        *unknown_sentences(search.unknown),
     ]
 
 
-def hanging_sentence(each: HangingTransaction) -> str:
+def hanging_sentence(hanging: HangingTransaction) -> str:
     """Return the finding about a hanging transaction, with its remedy."""
-    found, waiting = each.found, ""
-    if each.readers:
-        waiting = f" Waiting for it: {some(each.readers)}."
+    txn, waiting = hanging.found, ""
+    if hanging.readers:
+        waiting = f" Waiting for it: {some(hanging.readers)}."
     return (
-        f"{found.partition} has a hanging transaction of {_producer(each)}: it is open since offset "
-        f"{found.start_offset} (first record {moments.text(each.start_time)}), and its coordinator will not "
-        f"end it. Read-committed consumers do not get {count(each.end - found.start_offset, 'offset')} "
-        f"from there on.{waiting} {_decided(each)} Run `{each.command}`."
+        f"{txn.partition} has a hanging transaction of {_producer(hanging)}: it is open since offset "
+        f"{txn.start_offset} (first record {moments.text(hanging.start_time)}), and its coordinator will not "
+        f"end it. Read-committed consumers do not get {count(hanging.end - txn.start_offset, 'offset')} "
+        f"from there on.{waiting} {_decided(hanging)} Run `{hanging.command}`."
     )
 
 
-def finished_sentence(each: HangingTransaction) -> str:
+def finished_sentence(hanging: HangingTransaction) -> str:
     """Return what is said of a transaction that is ended as its coordinator had decided."""
-    found = each.found
+    txn = hanging.found
     return (
-        f"{found.partition}: the transaction of {_producer(each)} from offset {found.start_offset} on is "
-        f"{each.outcome.done}. {_decided(each)} Its marker was missing."
+        f"{txn.partition}: the transaction of {_producer(hanging)} from offset {txn.start_offset} on is "
+        f"{hanging.outcome.done}. {_decided(hanging)} Its marker was missing."
     )
 
 
-def _producer(each: HangingTransaction) -> str:
-    known = each.transactional_id
-    return f"producer {each.found.producer_id}" + (f" (transactional id {known.name})" if known else "")
+def _producer(hanging: HangingTransaction) -> str:
+    transactional_id = hanging.transactional_id
+    return f"producer {hanging.found.producer_id}" + (
+        f" (transactional id {transactional_id.name})" if transactional_id else ""
+    )
 
 
-def _decided(each: HangingTransaction) -> str:
-    if not each.decisions_read:
+def _decided(hanging: HangingTransaction) -> str:
+    if not hanging.decisions_read:
         return f"Whether it was committed is not known: the client may not read {STATE_TOPIC}."
-    if each.decision is None:
+    if hanging.decision is None:
         return "No record of a decision to commit it was found."
-    return f"The coordinator {each.outcome.done} it at {moments.text(each.decision.time)}."
+    return f"The coordinator {hanging.outcome.done} it at {moments.text(hanging.decision.time)}."
 
 
 def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, TransactionalId]], now: int) -> list[str]:
     """Return the findings about transactions that coordinators should have ended before now."""
     by_id: dict[TransactionalId, list[TopicPartition]] = {}
-    for found, known in tracked:
-        if now > known.end_time + OVERDUE_MILLISECONDS:
-            by_id.setdefault(known, []).append(found.partition)
+    for txn, owner in tracked:
+        if now > owner.end_time + OVERDUE_MILLISECONDS:
+            by_id.setdefault(owner, []).append(txn.partition)
     return [
-        f"The transaction of {known.name} on {some(partitions)} is in state {known.state} and was to end "
-        f"by {moments.text(known.end_time)}. Its coordinator, broker {known.coordinator}, has not written "
-        f"its markers. See the journal of broker {known.coordinator} and restart it."
-        for known, partitions in by_id.items()
+        f"The transaction of {owner.name} on {some(partitions)} is in state {owner.state} and was to end "
+        f"by {moments.text(owner.end_time)}. Its coordinator, broker {owner.coordinator}, has not written "
+        f"its markers. See the journal of broker {owner.coordinator} and restart it."
+        for owner, partitions in by_id.items()
     ]
 
 
 def unknown_sentences(unknown: Iterable[Skipped]) -> list[str]:
     """Return the findings about what could not be decided."""
-    return [f"Whether transactions hang on {each.what} is not known: {each.why}." for each in unknown]
+    return [
+        f"Whether transactions hang on {skipped.what} is not known: {skipped.why}." for skipped in unknown
+    ]
 
 
-def unread(partitions: Collection[TopicPartition], why: str) -> LeftOut:
+def unread(partitions: Collection[TopicPartition], reason: str) -> LeftOut:
     """Return the entry of partitions about which nothing could be decided."""
-    return (Skipped(some(sorted(partitions)), why, "transaction-search-incomplete"),) if partitions else ()
+    return (Skipped(some(sorted(partitions)), reason, "transaction-search-incomplete"),) if partitions else ()

@@ -68,45 +68,45 @@ class AvroData:
         """Where numbers end: bytes after which none of theirs follows."""
         return np.flatnonzero(self.bytes < 0x80)
 
-    def read(self, schema: RecordType, wanted: WantedFields) -> Mapping[str, pa.Array]:
+    def read(self, schema: RecordType, fields: WantedFields) -> Mapping[str, pa.Array]:
         """Read records, one a row; return columns' fields, by the columns' names, null where a row has none.
 
         A field that the schema has not is not returned. What is returned of rows that are not right means
         nothing.
         """
-        found: dict[str, pa.Array] = {}
+        array_by_column: dict[str, pa.Array] = {}
         rows = np.arange(len(self.at))
-        self._record(schema, rows, wanted, found)
+        self._record(schema, rows, fields, array_by_column)
         self._wrong(rows, self.at < self.ends, "there are bytes behind its end")
-        return found
+        return array_by_column
 
     # Records
 
     def _record(
-        self, schema: RecordType, rows: Numbers, wanted: WantedFields, found: dict[str, pa.Array]
+        self, schema: RecordType, rows: Numbers, fields: WantedFields, array_by_column: dict[str, pa.Array]
     ) -> None:
         for name, below in schema.fields:
-            want = wanted.below.get(name)
+            want = fields.below.get(name)
             if want is None:
                 self._skip(below, rows, 0)
             elif want.below:
-                there, inner = self._branch(below, rows)
+                present_rows, inner = self._branch(below, rows)
                 if isinstance(inner, RecordType):
-                    self._record(inner, there, want, found)
+                    self._record(inner, present_rows, want, array_by_column)
                 else:
-                    self._skip(inner, there, 0)
+                    self._skip(inner, present_rows, 0)
             else:
                 begins = self.at[rows]
                 for column in want.columns:
                     self._go(rows, begins)
-                    found[column.name] = self._spread(*self._value(below, rows, column))
+                    array_by_column[column.name] = self._spread(*self._value(below, rows, column))
 
     def _branch(self, schema: Schema, rows: Numbers) -> tuple[Numbers, Schema]:
         """Read which branch of a nullable type is there; return the rows that aren't null, and their type."""
         if not isinstance(schema, Union):
             return rows, schema
         numbers = self._choice(len(schema.branches), rows, "a branch that its union has not")
-        other = next((at for at, each in enumerate(schema.branches) if each != NULL), 0)
+        other = next((index for index, branch in enumerate(schema.branches) if branch != NULL), 0)
         return rows[numbers == other], schema.branches[other]
 
     def _choice(self, choices: int, rows: Numbers, otherwise: str) -> Numbers:
@@ -125,13 +125,13 @@ class AvroData:
             self._wrong(rows, np.ones(len(rows), np.bool_), f"it is nested more than {DEPTH} deep")
         elif isinstance(schema, RecordType):
             self._step(rows)
-            for _, each in schema.fields:
-                self._skip(each, rows, depth + 1)
+            for _, inner_schema in schema.fields:
+                self._skip(inner_schema, rows, depth + 1)
         elif isinstance(schema, Union):
             numbers = self._choice(len(schema.branches), rows, "a branch that its union has not")
             self._step(rows)
-            for number, each in enumerate(schema.branches):
-                self._skip(each, rows[numbers == number], depth + 1)
+            for number, inner_schema in enumerate(schema.branches):
+                self._skip(inner_schema, rows[numbers == number], depth + 1)
         elif isinstance(schema, Items):
             self._items(schema.items, rows, depth + 1)
         elif schema.kind in ("int", "long", "enum"):
@@ -143,11 +143,11 @@ class AvroData:
 
     def _value(self, schema: Schema, rows: Numbers, column: Column) -> tuple[Numbers, pa.Array]:
         """Read values that a column takes; return the rows that have one, and it."""
-        there, inner = self._branch(schema, rows)
+        present_rows, inner = self._branch(schema, rows)
         if isinstance(inner, Items):
-            return there, self._list(inner, there, column)
+            return present_rows, self._list(inner, present_rows, column)
         if isinstance(inner, Scalar):
-            return there, self._scalar(inner, there, column)
+            return present_rows, self._scalar(inner, present_rows, column)
         raise TypeError(f"{inner} fits no column")
 
     def _scalar(self, schema: Scalar, rows: Numbers, column: Column) -> pa.Array:
@@ -174,7 +174,9 @@ class AvroData:
             self._wrong(rows, ~right, "a string isn't UTF-8")
             return _where(right, values).cast(pa.string())
         if schema.logical == "uuid":
-            return pa.array([str(UUID(bytes=each or bytes(16))) for each in values.to_pylist()], pa.string())
+            return pa.array(
+                [str(UUID(bytes=encoded or bytes(16))) for encoded in values.to_pylist()], pa.string()
+            )
         return values
 
     def _whole(self, schema: Scalar, rows: Numbers) -> Numbers:
@@ -237,8 +239,8 @@ class AvroData:
         inner = AvroData(self.bytes, begins, self.ends[parents])
         of_items = replace(column, type=types.scalar_of(column.type))
         values = inner._spread(*inner._value(schema.items, np.arange(len(begins)), of_items))
-        for item, reason in inner.why.items():
-            self._wrong(parents[item : item + 1], np.ones(1, np.bool_), reason)
+        for index, reason in inner.why.items():
+            self._wrong(parents[index : index + 1], np.ones(1, np.bool_), reason)
         counts = np.bincount(parents, minlength=len(self.at))[rows]
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)
@@ -315,10 +317,10 @@ class AvroData:
 
     def _number(self, rows: Numbers) -> Numbers:
         """Read a number of at most 64 bits of each row."""
-        at = self.at[rows]
-        byte = self.bytes[at]
+        positions = self.at[rows]
+        byte = self.bytes[positions]
         zigzags = (byte & 0x7F).astype(np.uint64)
-        after = at + 1
+        after = positions + 1
         unended = np.flatnonzero(byte >= 0x80)
         shift = 0
         while len(unended):

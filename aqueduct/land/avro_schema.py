@@ -95,22 +95,22 @@ def parse(text: str) -> RecordType:
     return parse_with(text, {})
 
 
-def parse_with(text: str, known: dict[str, Schema]) -> RecordType:
+def parse_with(text: str, types_by_name: dict[str, Schema]) -> RecordType:
     """Parse as `parse` a schema that may name types that are known already."""
-    found = add(text, known)
-    if not isinstance(found, RecordType):
-        raise WrongSchema(f"it is a schema of {found}, not of a record")
+    schema = add(text, types_by_name)
+    if not isinstance(schema, RecordType):
+        raise WrongSchema(f"it is a schema of {schema}, not of a record")
     try:
-        _check(found, set(), {})
+        _check(schema, set(), {})
     except RecursionError:
         raise WrongSchema(DEEP) from None
-    return found
+    return schema
 
 
-def add(text: str, known: dict[str, Schema]) -> Schema:
+def add(text: str, types_by_name: dict[str, Schema]) -> Schema:
     """Parse any schema, and add the types that it names to those that are known."""
     try:
-        return _parse(json.loads(text), "", known)
+        return _parse(json.loads(text), "", types_by_name)
     except RecursionError:
         raise WrongSchema(DEEP) from None
     except WrongSchema:
@@ -119,67 +119,67 @@ def add(text: str, known: dict[str, Schema]) -> Schema:
         raise WrongSchema(f"it isn't JSON: {error}") from None
 
 
-def _parse(content: Any, space: str, known: dict[str, Schema]) -> Schema:
+def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema:
     """Parse a part of a schema within a namespace."""
     if isinstance(content, str):
         if content in PRIMITIVES:
             return Scalar(content)
-        named = known.get(_full(content, space)) or known.get(content)
+        named = types_by_name.get(_full(content, space)) or types_by_name.get(content)
         if named is None:
             raise WrongSchema(f"it has no type {content}")
         return named
     if isinstance(content, list):
-        branches = tuple(_parse(each, space, known) for each in content)
-        if not branches or any(isinstance(each, Union) for each in branches):
+        branches = tuple(_parse(branch, space, types_by_name) for branch in content)
+        if not branches or any(isinstance(branch, Union) for branch in branches):
             raise WrongSchema("a union has types, of which none is a union")
         return Union(branches)
     if not isinstance(content, Mapping):
         raise WrongSchema(f"{json.dumps(content)[:100]} isn't a type")
     kind = content.get("type")
     if kind in ("record", "error", "enum", "fixed"):
-        return _named(content, kind, space, known)
+        return _named(content, kind, space, types_by_name)
     if kind == "array":
-        return Items(_parse(content.get("items"), space, known))
+        return Items(_parse(content.get("items"), space, types_by_name))
     if kind == "map":
         entry = RecordType(
-            "map", [("key", Scalar("string")), ("value", _parse(content.get("values"), space, known))]
+            "map", [("key", Scalar("string")), ("value", _parse(content.get("values"), space, types_by_name))]
         )
         return Items(entry, "map")
-    found = _parse(kind, space, known)
-    return _logical(content, found) if isinstance(found, Scalar) else found
+    schema = _parse(kind, space, types_by_name)
+    return _logical(content, schema) if isinstance(schema, Scalar) else schema
 
 
-def _named(content: Mapping[str, Any], kind: str, space: str, known: dict[str, Schema]) -> Schema:
+def _named(content: Mapping[str, Any], kind: str, space: str, types_by_name: dict[str, Schema]) -> Schema:
     name, space_ = content.get("name"), content.get("namespace")
     space_ = space if space_ is None else space_  # null is as good as none, as Java's parser has it
     if not isinstance(name, str) or not isinstance(space_, str):
         raise WrongSchema(f"a type that is {kind} has no name")
     full = _full(name, space_)
-    if full in known:
+    if full in types_by_name:
         raise WrongSchema(f"{full} is there twice")
     if kind == "enum":
         symbols = content.get("symbols")
-        if not isinstance(symbols, list) or not all(isinstance(each, str) for each in symbols):
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise WrongSchema(f"the enum {full} has no list of symbols")
-        known[full] = Scalar("enum", symbols=tuple(symbols))
-        return known[full]
+        types_by_name[full] = Scalar("enum", symbols=tuple(symbols))
+        return types_by_name[full]
     if kind == "fixed":
         size = content.get("size")
         if type(size) is not int or not 0 <= size <= LARGEST_FIXED:
             raise WrongSchema(f"the fixed {full} has no size")
-        known[full] = found = _logical(content, Scalar("fixed", size=size))
-        return found
-    known[full] = record = RecordType(full)
+        types_by_name[full] = fixed = _logical(content, Scalar("fixed", size=size))
+        return fixed
+    types_by_name[full] = record = RecordType(full)
     fields = content.get("fields")
     if not isinstance(fields, list):
         raise WrongSchema(f"the record {full} has no list of fields")
     inner = full.rpartition(".")[0]
-    for each in fields:
-        if not isinstance(each, Mapping) or not isinstance(each.get("name"), str):
+    for field_ in fields:
+        if not isinstance(field_, Mapping) or not isinstance(field_.get("name"), str):
             raise WrongSchema(f"a field of {full} has no name")
-        if each["name"] in dict(record.fields):
-            raise WrongSchema(f"the field {each['name']} of {full} is there twice")
-        record.fields.append((each["name"], _parse(each.get("type"), inner, known)))
+        if field_["name"] in dict(record.fields):
+            raise WrongSchema(f"the field {field_['name']} of {full} is there twice")
+        record.fields.append((field_["name"], _parse(field_.get("type"), inner, types_by_name)))
     return record
 
 
@@ -200,31 +200,33 @@ def _logical(content: Mapping[str, Any], of: Scalar) -> Scalar:
     return Scalar(of.kind, name, of.size, scale if name == "decimal" else 0, of.symbols)
 
 
-def _check(schema: Schema, done: set[RecordType], least: dict[RecordType, int]) -> None:
+def _check(schema: Schema, checked: set[RecordType], least: dict[RecordType, int]) -> None:
     """Refuse what bytes without end could be read for: items that take none, and a record in itself."""
     if isinstance(schema, RecordType):
-        if schema not in done:
-            done.add(schema)
+        if schema not in checked:
+            checked.add(schema)
             _least(schema, (), least)
-            for _, each in schema.fields:
-                _check(each, done, least)
+            for _, inner_schema in schema.fields:
+                _check(inner_schema, checked, least)
     elif isinstance(schema, Items):
         if not _least(schema.items, (), least):
             raise WrongSchema(f"an item of its {schema} takes no bytes, so nothing limits how many there are")
-        _check(schema.items, done, least)
+        _check(schema.items, checked, least)
     elif isinstance(schema, Union):
-        for each in schema.branches:
-            _check(each, done, least)
+        for inner_schema in schema.branches:
+            _check(inner_schema, checked, least)
 
 
-def _least(schema: Schema, within: tuple[RecordType, ...], known: dict[RecordType, int]) -> int:
+def _least(schema: Schema, within: tuple[RecordType, ...], least_bytes: dict[RecordType, int]) -> int:
     """Return how many bytes a value takes at least, roughly."""
     if isinstance(schema, RecordType):
         if schema in within:
             raise WrongSchema(f"the {schema} holds itself, without an end")
-        if schema not in known:
-            known[schema] = sum(_least(each, (*within, schema), known) for _, each in schema.fields)
-        return known[schema]
+        if schema not in least_bytes:
+            least_bytes[schema] = sum(
+                _least(inner_schema, (*within, schema), least_bytes) for _, inner_schema in schema.fields
+            )
+        return least_bytes[schema]
     if isinstance(schema, Scalar):
         return {"null": 0, "fixed": schema.size}.get(schema.kind, 1)
     return 1
@@ -234,22 +236,22 @@ def optional(schema: Schema) -> Schema | None:
     """Return the type that a nullable one has beside null; null is its own; None: there are several."""
     if not isinstance(schema, Union):
         return schema
-    others = [each for each in schema.branches if each != NULL]
+    others = [branch for branch in schema.branches if branch != NULL]
     return others[0] if len(others) == 1 else None if others else NULL
 
 
 def at(schema: RecordType, path: Sequence[str]) -> Schema | None:
     """Return the type of a path, or None; WrongSchema if it goes through what isn't a record."""
-    found: Schema = schema
+    reached: Schema = schema
     for number, step in enumerate(path):
-        inner = optional(found)
+        inner = optional(reached)
         if not isinstance(inner, RecordType):
-            raise WrongSchema(f"{'.'.join(path[:number])} is of type {found}, which has no fields")
+            raise WrongSchema(f"{'.'.join(path[:number])} is of type {reached}, which has no fields")
         below = dict(inner.fields).get(step)
         if below is None:
             return None
-        found = below
-    return found
+        reached = below
+    return reached
 
 
 def names(schema: RecordType, path: Sequence[str]) -> Iterator[str]:

@@ -28,7 +28,7 @@ def no_registry(_: int) -> RecordType:
 
 def landed(of: Sequence[Column]) -> tuple[Column, ...]:
     """Return columns as they are taken of what AvroReader has read: by their own names."""
-    return tuple(replace(each, path=(each.name,)) if each.of_value else each for each in of)
+    return tuple(replace(column, path=(column.name,)) if column.of_value else column for column in of)
 
 
 class AvroReader:
@@ -38,56 +38,56 @@ class AvroReader:
         self, of: Sequence[Column], schema: RecordType | None = None, find: Find = no_registry
     ) -> None:
         """Read by one schema; or, without one, by that which `find` has for the id before each value."""
-        self._columns = tuple(each for each in of if each.of_value)
+        self._columns = tuple(column for column in of if column.of_value)
         self._find = find
         self._one = _Writer.of(schema, self._columns) if schema else None
         self._known: dict[int, _Writer | str] = {}
-        self.wanted = pa.schema([(each.name, each.type) for each in self._columns])
+        self.wanted = pa.schema([(column.name, column.type) for column in self._columns])
 
     def read(self, values: pa.BinaryArray) -> ReadRecords:
         """Read a batch of records, none of them null."""
-        why: dict[int, str] = {}
+        reasons: dict[int, str] = {}
         tables, records = [self.wanted.empty_table()], [np.empty(0, np.int64)]
         for first in range(0, len(values), BLOCK):
-            data, begins, ends = _bytes(values.slice(first, BLOCK))
-            for writer, rows in self._by_writer(data, begins, ends):
+            buffer, begins, ends = _bytes(values.slice(first, BLOCK))
+            for writer, rows in self._by_writer(buffer, begins, ends):
                 if isinstance(writer, str):
-                    why |= dict.fromkeys((first + rows).tolist(), writer)
+                    reasons |= dict.fromkeys((first + rows).tolist(), writer)
                     continue
                 header = 0 if self._one else HEADER.size
-                part = AvroData(data, begins[rows] + header, ends[rows])
+                part = AvroData(buffer, begins[rows] + header, ends[rows])
                 arrays, right = writer.read(part)
-                why |= {first + int(rows[row]): reason for row, reason in part.why.items()}
+                reasons |= {first + int(rows[row]): reason for row, reason in part.why.items()}
                 if self._columns:
                     tables.append(pa.table(arrays, schema=self.wanted).filter(pa.array(right)))
                 records.append(first + rows[right])
         of = np.concatenate(records)
-        faults = tuple(WrongRecord(index, why[index]) for index in sorted(why))
+        faults = tuple(WrongRecord(index, reasons[index]) for index in sorted(reasons))
         return ReadRecords(pa.concat_tables(tables), np.arange(len(of)), of, faults)
 
     def _by_writer(
-        self, data: Bytes, begins: Numbers, ends: Numbers
+        self, buffer: Bytes, begins: Numbers, ends: Numbers
     ) -> Iterator[tuple["_Writer | str", Numbers]]:
         """Yield rows of the same writer, or why they can't be read."""
         rows = np.arange(len(begins))
         if self._one:
             yield self._one, rows
             return
-        headed = (ends - begins >= HEADER.size) & (data[begins] == MAGIC)
+        headed = (ends - begins >= HEADER.size) & (buffer[begins] == MAGIC)
         yield "it doesn't begin with 0 and a schema's id, as records with a registry do", rows[~headed]
         rows = rows[headed]
-        ids = data[begins[rows][:, None] + np.arange(1, HEADER.size)].view(">u4").reshape(len(rows))
+        ids = buffer[begins[rows][:, None] + np.arange(1, HEADER.size)].view(">u4").reshape(len(rows))
         # Those of most records first, so that invented ids do not use up what may be asked for.
-        known, counts = np.unique(ids, return_counts=True)
-        unasked, why = [], ""
-        for id_ in known[np.argsort(-counts, kind="stable")].tolist():
+        unique_ids, counts = np.unique(ids, return_counts=True)
+        unasked, reason = [], ""
+        for id_ in unique_ids[np.argsort(-counts, kind="stable")].tolist():
             try:
                 yield self._writer(id_), rows[ids == id_]
             except Unasked as error:
                 unasked.append(id_)
-                why = str(error)
+                reason = str(error)
         if unasked:
-            yield why, rows[np.isin(ids, unasked)]
+            yield reason, rows[np.isin(ids, unasked)]
 
     def _writer(self, id_: int) -> "_Writer | str":
         if id_ not in self._known:
@@ -108,26 +108,28 @@ class _Writer:
     columns: tuple[Column, ...]
 
     @classmethod
-    def of(cls, schema: RecordType, wanted: tuple[Column, ...]) -> "_Writer":
+    def of(cls, schema: RecordType, table_columns: tuple[Column, ...]) -> "_Writer":
         """Judge a schema; WrongSchema if one of its fields does not fit its column."""
-        fields = [avro_schema.at(schema, column.path) for column in wanted]
-        if wanted and not any(fields):
+        fields = [avro_schema.at(schema, column.path) for column in table_columns]
+        if table_columns and not any(fields):
             raise WrongSchema("none of the columns' fields is in it")
-        for column, found in zip(wanted, fields, strict=True):
-            if found and (why := avro_schema.unfit(found, column.type, column.unit)):
-                raise WrongSchema(f"{column.origin}: {why}")
-        return cls(schema, wanted)
+        for column, field_schema in zip(table_columns, fields, strict=True):
+            if field_schema and (reason := avro_schema.unfit(field_schema, column.type, column.unit)):
+                raise WrongSchema(f"{column.origin}: {reason}")
+        return cls(schema, table_columns)
 
-    def read(self, data: AvroData) -> tuple[list[pa.Array], times.Mask]:
-        """Read a row each; return the columns, and which rows are right; of the others `data.why` is told."""
-        rows = len(data.at)
-        found = data.read(self.schema, WantedFields.of(self.columns))
-        arrays, fits = [], data.right
+    def read(self, records: AvroData) -> tuple[list[pa.Array], times.Mask]:
+        """Read a row each; return the columns, and which rows are right; `records.why` is of the others."""
+        rows = len(records.at)
+        fields_by_name = records.read(self.schema, WantedFields.of(self.columns))
+        arrays, fits = [], records.right
         for column in self.columns:
-            values = found[column.name] if column.name in found else pa.nulls(rows, column.type)
-            array, right, why = columns.fit(values, column)
-            for row, reason in why.items():
-                data.why.setdefault(row, reason)
+            values = (
+                fields_by_name[column.name] if column.name in fields_by_name else pa.nulls(rows, column.type)
+            )
+            array, right, reasons = columns.fit(values, column)
+            for row, reason in reasons.items():
+                records.why.setdefault(row, reason)
             arrays.append(array)
             fits = fits & right
         return arrays, fits
@@ -135,11 +137,11 @@ class _Writer:
 
 def _bytes(values: pa.BinaryArray) -> tuple[Bytes, Numbers, Numbers]:
     """Return the bytes of values, with PADDING behind, and where each begins and ends."""
-    _, offsets, data = values.buffers()
+    _, offsets, buffer = values.buffers()
     width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
     places = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1].astype(np.int64)
     first, last = int(places[0]), int(places[-1])
     text = np.zeros(last - first + PADDING, np.uint8)
-    if data:
-        text[: last - first] = np.frombuffer(data, np.uint8)[first:last]
+    if buffer:
+        text[: last - first] = np.frombuffer(buffer, np.uint8)[first:last]
     return text, places[:-1] - first, places[1:] - first

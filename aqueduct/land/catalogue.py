@@ -56,23 +56,23 @@ class Catalogue:
             if state.number:
                 continue
             try:
-                why = self._another(table, state)
+                reason = self._another(table, state)
             except Away as error:
                 self._rest(error, began)
                 return
             except Failed:
                 continue
-            if why:
-                raise Refused(why)
+            if reason:
+                raise Refused(reason)
 
     def _another(self, table: LandTable, state: State) -> str | None:
         """Return why the catalogue has another table of one of the names; None if it has none."""
         if table.kind is TableKind.ICEBERG:
             return self._iceberg.check(table, state)
-        for wanted in hive_table.tables(self._at, table, state):
-            found = self._find(wanted)
-            if found and (why := hive_table.foreign(wanted, found)):
-                return self._taken(wanted, why)
+        for target in hive_table.tables(self._at, table, state):
+            stored = self._find(target)
+            if stored and (reason := hive_table.foreign(target, stored)):
+                return self._taken(target, reason)
         return None
 
     def follow(
@@ -92,8 +92,8 @@ class Catalogue:
                 if table.kind is TableKind.ICEBERG:
                     self._iceberg.follow(table, state)
                     continue
-                for wanted, partitions in self._wanted(table, state):
-                    self._bring(wanted, partitions, partial(drop, table.full_name))
+                for target, partitions in self._wanted(table, state):
+                    self._bring(target, partitions, partial(drop, table.full_name))
             except Failed as error:
                 behind[table.full_name] = str(error).rstrip(".")
                 if isinstance(error, Away):
@@ -138,64 +138,64 @@ class Catalogue:
             return str(error).rstrip(".")
 
     def _lacks(self, table: LandTable, state: State) -> str:
-        for wanted, partitions in self._wanted(table, state):
-            found = self._find(wanted)
-            if found is None:
-                return f"it has no {wanted.full_name}" if state.number else ""
-            if why := hive_table.foreign(wanted, found):
-                return self._taken(wanted, why).rstrip(".")
-            if columns := hive_table.lacking(wanted, found):
-                return f"{wanted.full_name} has not the columns {columns}"
-            has = self._partitions(wanted, found)
+        for target, partitions in self._wanted(table, state):
+            stored = self._find(target)
+            if stored is None:
+                return f"it has no {target.full_name}" if state.number else ""
+            if reason := hive_table.foreign(target, stored):
+                return self._taken(target, reason).rstrip(".")
+            if columns := hive_table.lacking(target, stored):
+                return f"{target.full_name} has not the columns {columns}"
+            has = self._partitions(target, stored)
             if lacking := partitions - has:
-                return f"it lacks {count(len(lacking), 'partition')} of {wanted.full_name}"
+                return f"it lacks {count(len(lacking), 'partition')} of {target.full_name}"
             if gone := has - partitions:
-                return f"it has {count(len(gone), 'partition')} of {wanted.full_name} more than the log"
+                return f"it has {count(len(gone), 'partition')} of {target.full_name} more than the log"
         return ""
 
     def _wanted(self, table: LandTable, state: State) -> Iterable[tuple[HiveTable, frozenset[str]]]:
         return zip(hive_table.tables(self._at, table, state), hive_table.partitions(state), strict=False)
 
-    def _bring(self, wanted: HiveTable, partitions: frozenset[str], drop: Callable[[], bool]) -> None:
-        known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew
-        if not known or known.wanted != wanted or known.read + COMPARE_SECONDS < time.monotonic():
-            known = self._compare(wanted)
-        elif known.partitions != partitions:
-            self._ours(wanted)  # which a silent metastore is asked in vain for a shorter time
-        for some in in_lists(sorted(partitions - known.partitions), PARTITIONS):
-            self._awake.add(wanted, some, known.columns)
+    def _bring(self, target: HiveTable, partitions: frozenset[str], drop: Callable[[], bool]) -> None:
+        cached = self._known.pop(target.full_name, None)  # until all is done: after a failure it is read anew
+        if not cached or cached.wanted != target or cached.read + COMPARE_SECONDS < time.monotonic():
+            cached = self._compare(target)
+        elif cached.partitions != partitions:
+            self._ours(target)  # which a silent metastore is asked in vain for a shorter time
+        for some in in_lists(sorted(partitions - cached.partitions), PARTITIONS):
+            self._awake.add(target, some, cached.columns)
         # What a reset took all rows of may have no folder any more, and a reader would fail there.
-        gone = known.partitions - partitions
+        gone = cached.partitions - partitions
         gone = gone if gone and drop() else frozenset()
         for some in in_lists(sorted(gone), PARTITIONS):
-            self._awake.drop(wanted, some)
-        self._known[wanted.full_name] = replace(known, partitions=(known.partitions | partitions) - gone)
+            self._awake.drop(target, some)
+        self._known[target.full_name] = replace(cached, partitions=(cached.partitions | partitions) - gone)
 
-    def _compare(self, wanted: HiveTable) -> KnownTable:
+    def _compare(self, target: HiveTable) -> KnownTable:
         """Read a table, and make it as it is wanted, but for its partitions."""
         read = time.monotonic()
-        if self._find(wanted) is None:
-            self._awake.create(wanted)
-        found = self._ours(wanted)
-        columns = hive_table.merged(wanted, found)
-        if hive_table.differs(wanted, found):
+        if self._find(target) is None:
+            self._awake.create(target)
+        stored = self._ours(target)
+        columns = hive_table.merged(target, stored)
+        if hive_table.differs(target, stored):
             # What a partition's files are read for are its own columns, not the table's.
-            self._awake.change(wanted, columns, cascade=len(columns) > len(found.columns))
-        return KnownTable(read, wanted, columns, self._partitions(wanted, found))
+            self._awake.change(target, columns, cascade=len(columns) > len(stored.columns))
+        return KnownTable(read, target, columns, self._partitions(target, stored))
 
-    def _ours(self, wanted: HiveTable) -> FoundTable:
+    def _ours(self, target: HiveTable) -> FoundTable:
         """Return the table as it is; Failed if it is gone, or another one."""
-        if (found := self._find(wanted)) is None:
-            raise Failed(f"{self._metastore} has no table {wanted.full_name} any more.")
-        if why := hive_table.foreign(wanted, found):
-            raise Failed(self._taken(wanted, why))
-        return found
+        if (stored := self._find(target)) is None:
+            raise Failed(f"{self._metastore} has no table {target.full_name} any more.")
+        if reason := hive_table.foreign(target, stored):
+            raise Failed(self._taken(target, reason))
+        return stored
 
-    def _find(self, wanted: HiveTable) -> FoundTable | None:
-        return self._awake.table(wanted.database, wanted.name)
+    def _find(self, target: HiveTable) -> FoundTable | None:
+        return self._awake.table(target.database, target.name)
 
-    def _partitions(self, wanted: HiveTable, found: FoundTable) -> frozenset[str]:
-        return self._awake.partitions(wanted) if found.partitions else frozenset()
+    def _partitions(self, target: HiveTable, stored: FoundTable) -> frozenset[str]:
+        return self._awake.partitions(target) if stored.partitions else frozenset()
 
     @cached_property
     def _iceberg(self) -> "IcebergTables":
@@ -217,5 +217,5 @@ class Catalogue:
             ended = time.monotonic()
             self._away, self._again = error, ended + PAUSE * (ended - began)
 
-    def _taken(self, wanted: HiveTable, why: str) -> str:
-        return hive_table.taken(str(self._metastore), wanted.full_name, why)
+    def _taken(self, target: HiveTable, reason: str) -> str:
+        return hive_table.taken(str(self._metastore), target.full_name, reason)

@@ -46,27 +46,29 @@ def fitted(
 ) -> tuple[list[pa.Array], Mask, dict[int, str]]:
     """Return the columns' values of so many rows, which rows fit all of them, and why the others don't."""
     right = np.ones(rows, np.bool_)
-    why: dict[int, str] = {}
+    reason_by_row: dict[int, str] = {}
     values = []
     for column in columns:
         value, fits, reasons = fit(_at(fields, column.path), column)
-        why = reasons | why
+        reason_by_row = reasons | reason_by_row
         right &= fits
         values.append(value)
-    return values, right, why
+    return values, right, reason_by_row
 
 
 def fit(value: pa.Array, column: Column) -> tuple[pa.Array, Mask, dict[int, str]]:
     """Return a column's values, which of them fit, and why the others don't."""
-    found, right = _fit(value, column)
+    values, right = _fit(value, column)
     if right.all():
-        return found, right, {}
+        return values, right, {}
     wrong = np.flatnonzero(~right)
-    why = dict.fromkeys(wrong.tolist(), f"{column.origin} isn't a value of type {types.hive(column.type)}")
+    reason_by_row = dict.fromkeys(
+        wrong.tolist(), f"{column.origin} isn't a value of type {types.hive(column.type)}"
+    )
     if types.scalar_of(column.type) == types.TIMESTAMP and not column.cuts_nanoseconds:
         _, cut = _fit(value, replace(column, cuts_nanoseconds=True))
-        why |= dict.fromkeys(wrong[cut[wrong]].tolist(), f"{column.origin} {NANOSECONDS}")
-    return found, right, why
+        reason_by_row |= dict.fromkeys(wrong[cut[wrong]].tolist(), f"{column.origin} {NANOSECONDS}")
+    return values, right, reason_by_row
 
 
 @dataclass
@@ -120,31 +122,31 @@ def _fit_scalar(value: pa.Array, type_: pa.DataType, column: Column) -> tuple[pa
         return _null_where(value, ~right).cast(type_), right
     if value.type == type_ and not pa.types.is_floating(type_):
         return value, np.ones(len(value), np.bool_)
-    there = pc.is_valid(value).to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(value).to_numpy(zero_copy_only=False)
     if pa.types.is_binary(value.type):
         right = are_text(value)
         return _null_where(value, ~right).cast(type_), right
     if type_ == types.TIMESTAMP:
         if pa.types.is_integer(value.type):
             numbers = _numbers(value)
-            found, right = times.epochs(numbers, column.unit or KAFKA_UNIT)
+            converted, right = times.epochs(numbers, column.unit or KAFKA_UNIT)
             if column.unit == "ns" and not column.cuts_nanoseconds:
                 right &= ~times.has_nanoseconds(numbers)
         else:
-            found, right = times.instants(value, column.zone, cut=column.cuts_nanoseconds)
-        return _timed(found, right & there, type_), right | ~there
+            converted, right = times.instants(value, column.zone, cut=column.cuts_nanoseconds)
+        return _timed(converted, right & valid, type_), right | ~valid
     if pa.types.is_date(type_):
         days, right = times.dates(value)
-        return _timed(days.astype(np.int32), right & there, type_), right | ~there
+        return _timed(days.astype(np.int32), right & valid, type_), right | ~valid
     if pa.types.is_integer(type_):
         low, high = _range(type_)
         numbers = _numbers(value)
         right = (numbers >= low) & (numbers <= high)
-        return _null_where(value, there & ~right).cast(type_), right | ~there
+        return _null_where(value, valid & ~right).cast(type_), right | ~valid
     if pa.types.is_floating(type_):
-        found = value.cast(type_)
-        right = pc.fill_null(pc.is_finite(found), True).to_numpy(zero_copy_only=False)
-        return _null_where(found, there & ~right), right
+        converted = value.cast(type_)
+        right = pc.fill_null(pc.is_finite(converted), True).to_numpy(zero_copy_only=False)
+        return _null_where(converted, valid & ~right), right
     return value.cast(type_), np.ones(len(value), np.bool_)
 
 

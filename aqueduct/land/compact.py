@@ -84,39 +84,41 @@ def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
     """
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
-    done = [CompactedTable(table.full_name) for table in order.tables]
-    for table, of_table, mine in opened(order, objects, catalogue, done):
+    outcomes = [CompactedTable(table.full_name) for table in order.tables]
+    for table, of_table, mine in opened(order, objects, catalogue, outcomes):
         try:
             _compact(order, table, of_table, workers, mine)
             _expire(table, of_table, catalogue, mine)
             mine.buried = of_table.bury() if mine.landed else 0
         except Failed as error:
             mine.failed = error
-    return done
+    return outcomes
 
 
-def _expire(table: LandTable, of_table: TableLog, catalogue: Catalogue | None, done: CompactedTable) -> None:
+def _expire(
+    table: LandTable, of_table: TableLog, catalogue: Catalogue | None, outcome: CompactedTable
+) -> None:
     """Remove files that were replaced long ago; of an Iceberg table, those that no snapshot names now."""
-    if not done.landed:
+    if not outcome.landed:
         return
     if not of_table.state.is_iceberg:
-        done.expired = of_table.expire(_ago(KEPT))
+        outcome.expired = of_table.expire(_ago(KEPT))
         return
-    what = f"catalogue of {table.full_name}"
+    subject = f"catalogue of {table.full_name}"
     if not catalogue:
-        why = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
-        done.left_out = (Skipped(what, why),)
+        reason = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
+        outcome.left_out = (Skipped(subject, reason),)
     else:
         try:
             named = catalogue.tidied(table, of_table.state)
         except Failed as error:
-            done.left_out = (Skipped.because_of(what, error),)
+            outcome.left_out = (Skipped.because_of(subject, error),)
         else:
-            done.expired = of_table.expire(_ago(KEPT), named)
+            outcome.expired = of_table.expire(_ago(KEPT), named)
 
 
 def _compact(
-    order: LandOrder, table: LandTable, of_table: TableLog, workers: Workers, done: CompactedTable
+    order: LandOrder, table: LandTable, of_table: TableLog, workers: Workers, outcome: CompactedTable
 ) -> None:
     made: dict[str, AddedFile] = {}  # by this run, and live
     unreadable: set[str] = set()
@@ -130,15 +132,15 @@ def _compact(
             for share, files in enumerate(next(in_lists(chosen, room, _size)))
         ]
         results = workers.parallel(None)(join, shares, BYTES)
-        unreadable |= {each.path for each in results if isinstance(each, Unjoined) and not each.gone}
-        done.left = len(unreadable)
+        unreadable |= {file.path for file in results if isinstance(file, Unjoined) and not file.gone}
+        outcome.left = len(unreadable)
         joined = [
             (share, file) for share, file in zip(shares, results, strict=True) if isinstance(file, AddedFile)
         ]
         try:
-            for each in results:
-                if isinstance(each, Unjoined) and each.gone:
-                    of_table.let_go(each.path)
+            for file in results:
+                if isinstance(file, Unjoined) and file.gone:
+                    of_table.let_go(file.path)
             if not joined:
                 continue
             files = tuple(file for _, file in joined)
@@ -151,11 +153,11 @@ def _compact(
                 raise
             continue
         failures = 0
-        done.commits += 1
-        done.before += sum(path not in made for path in removed)
+        outcome.commits += 1
+        outcome.before += sum(path not in made for path in removed)
         made = {path: file for path, file in made.items() if path not in removed}
         made |= {file.path: file for file in commit.added}
-        done.after, done.bytes = len(made), _size(made.values())
+        outcome.after, outcome.bytes = len(made), _size(made.values())
         of_table.publish(staging)
 
 
@@ -212,12 +214,12 @@ def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: Bina
     if rows != (expected := sum(file.rows for file in share.files)):
         raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
     joined.flush()
-    with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-        written.writelines(orc_times.readable(data, early_fractions=early, iceberg=iceberg))
+    with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
+        written.writelines(orc_times.readable(content, early_fractions=early, iceberg=iceberg))
     written.flush()
     name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
-    with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as data:
-        file_ = OrcFile(path.rpartition("/")[0], rows, data, share.files[0].table, log.ending(path))
+    with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
+        file_ = OrcFile(path.rpartition("/")[0], rows, content, share.files[0].table, log.ending(path))
         return table_log.stage(objects, share.table, share.staging, name, file_)
 
 
@@ -227,10 +229,10 @@ class _Gone(Exception):
 
 def _read(objects: Objects, share: CompactShare, file: AddedFile) -> orc.ORCFile:
     try:
-        data = table_log.committed(objects, share.table.full_name, file)
+        content = table_log.committed(objects, share.table.full_name, file)
     except MissingObject:
         raise _Gone(file.path) from None
-    return orc.ORCFile(pa.BufferReader(data))
+    return orc.ORCFile(pa.BufferReader(content))
 
 
 def _with_all(part: pa.Table, whole: pa.Schema) -> pa.Table:

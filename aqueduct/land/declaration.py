@@ -23,7 +23,7 @@ NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
 STEP = re.compile(r"(?:[^.\\]|\\.?)+")  # of a path; a dot or a backslash behind a backslash is of the name
 ESCAPE = re.compile(r"\\([.\\])")
 REGISTRY = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?")
-SIGNS = {chr(each) for each in range(0x20, 0x7F)} | {"\t", "\x01"}  # Hive's own delimiter is \x01
+SIGNS = {chr(code) for code in range(0x20, 0x7F)} | {"\t", "\x01"}  # Hive's own delimiter is \x01
 OWN = ("k_topic", "k_partition", "k_offset", "k_timestamp", "k_tombstone")
 KEY, VALUE, TIMESTAMP, HEADER = "$key", "$value", "$timestamp", "$headers."
 LATE_EXAMPLE = "database.name"
@@ -143,7 +143,7 @@ class LandTable:
     @property
     def beside(self) -> tuple[str, ...]:
         """The tables that share its log."""
-        others = (each.table for each in (self.late, self.filtered) if each)
+        others = (extra.table for extra in (self.late, self.filtered) if extra)
         return (self.bad, *others)
 
     @property
@@ -154,27 +154,29 @@ class LandTable:
     def takes(self, topic: str) -> bool:
         """Return whether a topic lands here: it is named, or a pattern matches it."""
         return any(
-            topic == each if LEGAL_NAME.fullmatch(each) else matches(re.compile(each), topic)
-            for each in self.topics
+            topic == pattern if LEGAL_NAME.fullmatch(pattern) else matches(re.compile(pattern), topic)
+            for pattern in self.topics
         )
 
     def unmatched(self, topics: Collection[str]) -> tuple[str, ...]:
         """Return the patterns that match none of these topics."""
-        patterns = (each for each in self.topics if not LEGAL_NAME.fullmatch(each))
-        return tuple(each for each in patterns if not any(matches(re.compile(each), name) for name in topics))
+        patterns = (pattern for pattern in self.topics if not LEGAL_NAME.fullmatch(pattern))
+        return tuple(
+            pattern for pattern in patterns if not any(matches(re.compile(pattern), name) for name in topics)
+        )
 
     @property
     def named_topics(self) -> tuple[str, ...]:
-        return tuple(each for each in self.topics if LEGAL_NAME.fullmatch(each))
+        return tuple(topic for topic in self.topics if LEGAL_NAME.fullmatch(topic))
 
 
 def read_path(text: str) -> tuple[str, ...]:
     """Return the steps of a path; an empty one where two dots stand together, or one at an end."""
     steps, end = [], -1
-    for found in STEP.finditer(text):
-        steps += [""] * (found.start() - end - 1)
-        steps.append(ESCAPE.sub(r"\1", found[0]))
-        end = found.end()
+    for match in STEP.finditer(text):
+        steps += [""] * (match.start() - end - 1)
+        steps.append(ESCAPE.sub(r"\1", match[0]))
+        end = match.end()
     return (*steps, *([""] * (len(text) - end)))
 
 
@@ -194,10 +196,10 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
             f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns."
         )
     tables, wrong = [], []
-    for number, each in enumerate(content):
-        where = f"{file}: {each.get('table', number) if isinstance(each, Mapping) else number}"
+    for number, declaration in enumerate(content):
+        where = f"{file}: {declaration.get('table', number) if isinstance(declaration, Mapping) else number}"
         try:
-            tables.append(_table(each, where, Path(file).parent))
+            tables.append(_table(declaration, where, Path(file).parent))
         except Refused as error:
             wrong.append(str(error))
     seen: set[str] = set()
@@ -234,12 +236,12 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     sql = _sql(given, kind, where)
     columns = (
         *(
-            _column(each, format_, f"{where}.columns[{at}]")
-            for at, each in enumerate(_list(given, "columns", where))
+            _column(column, format_, f"{where}.columns[{index}]")
+            for index, column in enumerate(_list(given, "columns", where))
         ),
         *(
-            _sql_column(each, f"{where}.sql.columns[{at}]")
-            for at, each in enumerate(_list(sql, "columns", f"{where}.sql") if "columns" in sql else ())
+            _sql_column(column, f"{where}.sql.columns[{index}]")
+            for index, column in enumerate(_list(sql, "columns", f"{where}.sql") if "columns" in sql else ())
         ),
     )
     _check_names(columns, where)
@@ -275,7 +277,9 @@ def _strips(given: Mapping[str, Any], format_: Format, where: str) -> tuple[str,
             "landing-option-misplaced",
             f"{where}.strip: only the formats json and delimited have this option. Remove it.",
         )
-    return tuple(_choice(texts.STRIPPED, each, f"{where}.strip") for each in _list(given, "strip", where))
+    return tuple(
+        _choice(texts.STRIPPED, stripped, f"{where}.strip") for stripped in _list(given, "strip", where)
+    )
 
 
 def _sql(given: Mapping[str, Any], kind: TableKind, where: str) -> Mapping[str, Any]:
@@ -359,13 +363,15 @@ def _avro(
         for column in columns:
             if not column.of_value:
                 continue
-            found = avro_schema.at(schema, column.path)
-            if found is None:
-                there = tuple(avro_schema.names(schema, column.path))
+            field_schema = avro_schema.at(schema, column.path)
+            if field_schema is None:
+                field_names = tuple(avro_schema.names(schema, column.path))
                 field = column.origin
-                raise Refused(f"{where}.schema: it has no field {field}{_meant(column.path[-1], there)}.")
-            if why := avro_schema.unfit(found, column.type, column.unit):
-                raise Refused(f"{where}.columns: {column.name} can't be read, for {why}.")
+                raise Refused(
+                    f"{where}.schema: it has no field {field}{_meant(column.path[-1], field_names)}."
+                )
+            if reason := avro_schema.unfit(field_schema, column.type, column.unit):
+                raise Refused(f"{where}.columns: {column.name} can't be read, for {reason}.")
     except avro_schema.WrongSchema as error:
         raise Refused(f"{where}.schema: {error}.") from None
     return text
@@ -410,7 +416,9 @@ def _delimited(
         _without(given, DELIMITED_KEYS, Format.DELIMITED, where)
         return None
     taken = [column for column in columns if column.of_value]
-    fields = tuple(_list(given, "header", where)) if "header" in given else tuple(each.name for each in taken)
+    fields = (
+        tuple(_list(given, "header", where)) if "header" in given else tuple(column.name for column in taken)
+    )
     for field in fields:
         if not isinstance(field, str) or fields.count(field) > 1:
             raise Refused(f"{where}.header: {field} isn't the name of one field; names are text, each once.")
@@ -427,11 +435,11 @@ def _delimited(
                     f"{where}.columns: {other.name} and {column.name} take one field, whose empty text is "
                     "text for the one and NULL for the other; take one of them out."
                 )
-    found = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
-    for key, sign in (("delimiter", found.delimiter), ("quote", found.quote)):
-        if len(sign) != 1 or sign not in SIGNS or found.delimiter == found.quote:
+    delimited = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
+    for key, sign in (("delimiter", delimited.delimiter), ("quote", delimited.quote)):
+        if len(sign) != 1 or sign not in SIGNS or delimited.delimiter == delimited.quote:
             raise Refused(f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not.")
-    return found
+    return delimited
 
 
 def _column(content: Any, format_: Format, where: str) -> Column:
@@ -453,8 +461,8 @@ def _column(content: Any, format_: Format, where: str) -> Column:
         )
     kinds = (types.TIMESTAMP,) if origin == TIMESTAMP else TEXT_OR_BYTES
     if own and type_ not in kinds:
-        said = " or ".join(map(types.hive, kinds))
-        raise Refused(f"{where}.type: {origin} is of type {said}, not {types.hive(type_)}.")
+        kind_names = " or ".join(map(types.hive, kinds))
+        raise Refused(f"{where}.type: {origin} is of type {kind_names}, not {types.hive(type_)}.")
     timed = types.scalar_of(type_) == types.TIMESTAMP
     for key in ("zone", "unit", "nanoseconds"):
         if key in given and not timed:
@@ -494,7 +502,7 @@ def _partitioned(content: Any, columns: Sequence[Column], where: str) -> Partiti
     given = _mapping(content[0], ("name", "of", "every"), where)
     name, of = _text(given, "name", where), _text(given, "of", where)
     _choice(("day",), given.get("every", "day"), f"{where}.every")
-    by_name = {each.name: each for each in columns}
+    by_name = {column.name: column for column in columns}
     if of not in by_name:
         raise Refused(f"{where}.of: there is no column {of}{_meant(of, by_name)}.")
     if by_name[of].type != types.TIMESTAMP:
@@ -510,14 +518,16 @@ def _check_names(columns: Iterable[Column], where: str) -> None:
     """Refuse two columns of one name, and a path that would be read in two ways."""
     seen: set[str] = set()
     paths: dict[tuple[str, ...], Column] = {}
-    for each in columns:
-        if each.name in seen:
-            raise Refused(f"{where}.columns: {each.name} is declared twice.")
-        seen.add(each.name)
-        other = paths.setdefault(each.path, each)
-        if each.of_value and types.of_json(each.type, each.unit) != types.of_json(other.type, other.unit):
+    for column in columns:
+        if column.name in seen:
+            raise Refused(f"{where}.columns: {column.name} is declared twice.")
+        seen.add(column.name)
+        other = paths.setdefault(column.path, column)
+        if column.of_value and types.of_json(column.type, column.unit) != types.of_json(
+            other.type, other.unit
+        ):
             raise Refused(
-                f"{where}.columns: {other.name} and {each.name} take {each.origin} for different "
+                f"{where}.columns: {other.name} and {column.name} take {column.origin} for different "
                 "kinds of values; it can be one of them."
             )
     for path in paths:
@@ -553,21 +563,21 @@ def _list(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
 
 
 def _names(given: Mapping[str, Any], key: str, where: str) -> list[str]:
-    found = [given[key]] if isinstance(given.get(key), str) else _list(given, key, where)
-    for each in found:
-        if not isinstance(each, str) or not each:
+    patterns = [given[key]] if isinstance(given.get(key), str) else _list(given, key, where)
+    for pattern in patterns:
+        if not isinstance(pattern, str) or not pattern:
             raise Refused(f"{where}.{key}: it has to be a list of names or patterns.")
         try:
-            re.compile(each)
+            re.compile(pattern)
         except re.error as error:
             raise Refused(
-                f"{where}.{key}: {each} is neither a topic's name nor a pattern: {error}."
+                f"{where}.{key}: {pattern} is neither a topic's name nor a pattern: {error}."
             ) from None
-    return found
+    return patterns
 
 
 def _choice(choices: Any, value: Any, where: str) -> Any:
-    every = [str(each) for each in choices]
+    every = [str(choice) for choice in choices]
     if value not in every:
         raise Refused(
             f"{where}: there is no {value}{_meant(str(value), every)}; there are {', '.join(every)}."
@@ -584,6 +594,6 @@ def _table_name(name: str, where: str) -> tuple[str, str]:
     return database, table
 
 
-def _meant(name: str, known: Iterable[str]) -> str:
-    close = get_close_matches(name, list(known), 1)
+def _meant(name: str, candidates: Iterable[str]) -> str:
+    close = get_close_matches(name, list(candidates), 1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -25,14 +25,14 @@ NUMBER = "~number"
 class DelimitedReader:
     """A reader of rows into the fields that are wanted; other fields are passed over."""
 
-    def __init__(self, fields: Sequence[str], wanted: pa.Schema, delimiter: str, quote: str) -> None:
+    def __init__(self, fields: Sequence[str], schema: pa.Schema, delimiter: str, quote: str) -> None:
         """Keep the names of all fields in their order, and the types of those that are wanted.
 
         A wanted field's metadata says whether empty text is null there (`texts.EMPTY_IS_NULL`).
         """
         self._fields = len(fields)
-        self.wanted = wanted
-        self._strings = pa.schema([(name, pa.string()) for name in wanted.names])
+        self.wanted = schema
+        self._strings = pa.schema([(name, pa.string()) for name in schema.names])
         self._mark = secrets.token_hex(8)
         self._delimiter, self._quote = delimiter, quote
         # Arrow takes a quote that isn't closed, and text behind one that is, for what it can.
@@ -49,19 +49,19 @@ class DelimitedReader:
         )
         self._convert = csv.ConvertOptions(
             column_types=dict.fromkeys(self._names, pa.string()),
-            include_columns=[first, last, *wanted.names],
+            include_columns=[first, last, *schema.names],
             strings_can_be_null=False,
         )
 
     def read(self, values: pa.BinaryArray) -> ReadRecords:
         """Read a batch of records, none of them null."""
         text = are_text(values)
-        why = dict.fromkeys(np.flatnonzero(~text).tolist(), "it isn't UTF-8")
+        reasons = dict.fromkeys(np.flatnonzero(~text).tolist(), "it isn't UTF-8")
         quoted = text & mask(pc.match_substring(values, self._quote))
         some = np.flatnonzero(quoted)
         right = pc.match_substring_regex(values.take(pa.array(some)).cast(pa.string()), self._row)
         strange = some[~mask(right)]
-        why |= dict.fromkeys(strange.tolist(), "its quotes aren't those of a row")
+        reasons |= dict.fromkeys(strange.tolist(), "its quotes aren't those of a row")
         others = np.setdiff1d(np.flatnonzero(text), strange)
         todo = [others[first : first + BLOCK] for first in range(0, len(others), BLOCK)]
         parts = []
@@ -74,27 +74,27 @@ class DelimitedReader:
                 todo += [half for half in np.array_split(left, 2) if len(half)]
             else:
                 wrong += left.tolist()
-            why |= dict.fromkeys(wrong, f"it isn't one row of {self._fields} fields")
+            reasons |= dict.fromkeys(wrong, f"it isn't one row of {self._fields} fields")
         rows = pa.concat_tables([part.rows for part in parts]) if parts else self.wanted.empty_table()
         records = np.concatenate([part.records for part in parts]) if parts else np.empty(0, np.int64)
         arrays, fits = [], np.ones(len(records), np.bool_)
         for field in self.wanted:
             value, fit = typed(rows.column(field.name).combine_chunks(), field)
             for row in np.flatnonzero(fits & ~fit).tolist():
-                said = rows.column(field.name)[row].as_py()[:100]
-                why[int(records[row])] = f"{said} isn't a value for {field.name}"
+                excerpt = rows.column(field.name)[row].as_py()[:100]
+                reasons[int(records[row])] = f"{excerpt} isn't a value for {field.name}"
             fits &= fit
             arrays.append(value)
         kept = np.flatnonzero(fits)
-        faults = tuple(WrongRecord(index, why[index]) for index in sorted(why))
+        faults = tuple(WrongRecord(index, reasons[index]) for index in sorted(reasons))
         return ReadRecords(pa.table(arrays, schema=self.wanted), kept, records[kept], faults)
 
     def _block(self, values: pa.BinaryArray, records: Numbers) -> tuple["_Part", list[int]]:
         """Read these records; return those that are one row each, and those that are none by themselves."""
-        marks = pa.array([f"{self._mark}{each}" for each in records.tolist()])
+        marks = pa.array([f"{self._mark}{number}" for number in records.tolist()])
         text = pc.replace_substring_regex(values.take(pa.array(records)).cast(pa.string()), r"\r?\n$", "")
         lines = pc.binary_join_element_wise(marks, text, marks, self._delimiter)
-        data = "\n".join(lines.to_pylist()).encode()
+        content = "\n".join(lines.to_pylist()).encode()
         wrong: list[int] = []
 
         def skip(row: csv.InvalidRow) -> str:
@@ -106,18 +106,18 @@ class DelimitedReader:
         self._parse.invalid_row_handler = skip
         try:
             table = csv.read_csv(
-                pa.BufferReader(data),
-                csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(data) + 1),
+                pa.BufferReader(content),
+                csv.ReadOptions(column_names=self._names, use_threads=False, block_size=len(content) + 1),
                 self._parse,
                 self._convert,
             )
         except pa.ArrowInvalid:
             return _Part(self._strings.empty_table(), np.empty(0, np.int64)), []
-        before, after = (table.column(at).combine_chunks() for at in (0, 1))
+        before, after = (table.column(index).combine_chunks() for index in (0, 1))
         rows = table.filter(pc.and_(pc.equal(before, after), pc.starts_with(before, self._mark)))
         numbers = pc.utf8_slice_codeunits(rows.column(0).combine_chunks(), len(self._mark))
-        found: Numbers = numbers.cast(pa.int64()).to_numpy()
-        return _Part(rows.select(self.wanted.names), found), wrong
+        row_records: Numbers = numbers.cast(pa.int64()).to_numpy()
+        return _Part(rows.select(self.wanted.names), row_records), wrong
 
 
 @dataclass(frozen=True)

@@ -53,17 +53,17 @@ class RowBuffer:
         rows, self._rows, self._bytes = self._rows, [], 0
         if not rows:
             return
-        whole = pa.concat_tables([each.table for each in rows])
+        whole = pa.concat_tables([table_rows.table for table_rows in rows])
         for folder, part, late in self._folders(whole, rows):
             if part.num_rows:
-                at = "/".join(filter(None, (self._at, folder)))
+                path = "/".join(filter(None, (self._at, folder)))
                 yield OrcFile(
-                    at, part.num_rows, orc_of(part, self._table.kind), late, log.LATE if late else log.ORC
+                    path, part.num_rows, orc_of(part, self._table.kind), late, log.LATE if late else log.ORC
                 )
-        bad = pa.concat_tables([each.bad for each in rows])
+        bad = pa.concat_tables([table_rows.bad for table_rows in rows])
         if bad.num_rows:
             yield OrcFile(self._at, bad.num_rows, orc_of(bad, self._table.kind), self._table.bad, log.BAD)
-        filtered = [each.filtered for each in rows if each.filtered is not None]
+        filtered = [table_rows.filtered for table_rows in rows if table_rows.filtered is not None]
         if self._table.filtered and sum(map(len, filtered)):
             left_out = pa.concat_tables(filtered)
             name = self._table.filtered.table
@@ -77,10 +77,10 @@ class RowBuffer:
         if by is None:
             yield "", whole, None
             return
-        days = pa.chunked_array([each.days for each in rows], pa.date32()).combine_chunks()
+        days = pa.chunked_array([table_rows.days for table_rows in rows], pa.date32()).combine_chunks()
         numbers = days.view(pa.int32()).fill_null(NONE).to_numpy()
         if late:
-            are_late = np.concatenate([each.late for each in rows if each.late is not None])
+            are_late = np.concatenate([table_rows.late for table_rows in rows if table_rows.late is not None])
             numbers = 2 * numbers.astype(np.int64) + are_late
         order = np.argsort(numbers, kind="stable")  # in a day, rows stay as they came
         begins = np.flatnonzero(np.diff(numbers[order], prepend=2 * NONE - 1))
@@ -99,9 +99,9 @@ def orc_of(table: pa.Table, kind: TableKind) -> memoryview:
     sink = pa.BufferOutputStream()
     with orc_writer(sink) as writer:
         writer.write(table)
-    data = memoryview(sink.getvalue()).cast("B")
+    encoded = memoryview(sink.getvalue()).cast("B")
     early = orc_times.has_early_fractions(table)
-    return memoryview(b"".join(orc_times.readable(data, early_fractions=early, iceberg=iceberg)))
+    return memoryview(b"".join(orc_times.readable(encoded, early_fractions=early, iceberg=iceberg)))
 
 
 def orc_writer(sink: pa.NativeFile) -> orc.ORCWriter:

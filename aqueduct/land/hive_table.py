@@ -101,49 +101,52 @@ def location(text: str) -> str:
     return str(of).replace(of.scheme, HADOOP.get(of.scheme, of.scheme), 1).rstrip("/")
 
 
-def tables(at: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
+def tables(root: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
     """Return a table, its bad table, and that of its late rows if it has one, as they were committed.
 
-    `at`: of location().
+    `root`: of location().
     """
     defined = state.definition or log.definition(table)
     by_name = {column.name: column for column in table.columns}
     own = [*rows.OWN, rows.TOMBSTONE] if defined.tombstones else rows.OWN
     name, _, of = defined.partition.partition(" of ")
-    wanted = HiveTable(
+    main_table = HiveTable(
         table.database,
         table.name,
-        f"{at}/{folder(table.full_name)}",
+        f"{root}/{folder(table.full_name)}",
         (
             *_columns(own, OWN_COMMENTS),
-            *(HiveColumn(each.name, each.type, _comment(by_name.get(each.name))) for each in defined.columns),
+            *(
+                HiveColumn(column.name, column.type, _comment(by_name.get(column.name)))
+                for column in defined.columns
+            ),
         ),
         HiveColumn(name, DAY, f"day of {of}") if name else None,
-        _properties(at, table, f"Records of {some(table.topics)}, landed by aqueduct"),
+        _properties(root, table, f"Records of {some(table.topics)}, landed by aqueduct"),
     )
     return (
-        wanted,
+        main_table,
         HiveTable(
             *_split(defined.bad),
-            f"{at}/{folder(defined.bad)}",
+            f"{root}/{folder(defined.bad)}",
             _columns(rows.BAD, BAD_COMMENTS),
             None,
-            _properties(at, table, f"Records that are no rows of {table.full_name}"),
+            _properties(root, table, f"Records that are no rows of {table.full_name}"),
         ),
-        *([_late(at, table, wanted, defined.late)] if defined.late else []),
+        *([_late(root, table, main_table, defined.late)] if defined.late else []),
     )
 
 
-def _late(at: str, table: LandTable, of: HiveTable, full_name: str) -> HiveTable:
+def _late(root: str, table: LandTable, of: HiveTable, full_name: str) -> HiveTable:
     database, name = _split(full_name)
-    properties = _properties(at, table, f"Rows of {table.full_name} that came late")
+    properties = _properties(root, table, f"Rows of {table.full_name} that came late")
     return replace(
-        of, database=database, name=name, location=f"{at}/{folder(full_name)}", properties=properties
+        of, database=database, name=name, location=f"{root}/{folder(full_name)}", properties=properties
     )
 
 
 def _columns(fields: Iterable[pa.Field], comments: Mapping[str, str]) -> tuple[HiveColumn, ...]:
-    return tuple(HiveColumn(each.name, types.hive(each.type), comments[each.name]) for each in fields)
+    return tuple(HiveColumn(column.name, types.hive(column.type), comments[column.name]) for column in fields)
 
 
 def _split(full_name: str) -> tuple[str, str]:
@@ -151,16 +154,16 @@ def _split(full_name: str) -> tuple[str, str]:
     return database, name
 
 
-def _properties(at: str, table: LandTable, comment: str) -> dict[str, str]:
-    return {"comment": comment, LOG: f"{at}/{folder(table.full_name)}/{log.FOLDER}"}
+def _properties(root: str, table: LandTable, comment: str) -> dict[str, str]:
+    return {"comment": comment, LOG: f"{root}/{folder(table.full_name)}/{log.FOLDER}"}
 
 
 def _comment(column: Column | None) -> str:
     if column is None:
         return ""
-    said = f"from {column.origin}"
+    origin = f"from {column.origin}"
     timed = types.scalar_of(column.type) == types.TIMESTAMP
-    return (f"in UTC, {said}" if timed else said)[:COMMENT]
+    return (f"in UTC, {origin}" if timed else origin)[:COMMENT]
 
 
 def partitions(state: State) -> tuple[frozenset[str], ...]:
@@ -176,70 +179,72 @@ def value(partition: str) -> str:
     return partition.partition("=")[2]
 
 
-def foreign(wanted: HiveTable, found: FoundTable) -> str | None:
+def foreign(target: HiveTable, stored: FoundTable) -> str | None:
     """Return why a table of that name in the catalogue isn't the one that landed; None if it is."""
-    if why := elsewhere(wanted, found):
-        return why
-    if is_iceberg(found):
+    if reason := elsewhere(target, stored):
+        return reason
+    if is_iceberg(stored):
         return "it is an Iceberg table"
-    if found.input != wanted.reading.input:
-        return f"its files are read by {found.input}, not as ORC"
-    has = [(each.name, each.type) for each in found.partitions]
-    wants = [(each.name, each.type) for each in ([wanted.partition] if wanted.partition else [])]
+    if stored.input != target.reading.input:
+        return f"its files are read by {stored.input}, not as ORC"
+    has = [(column.name, column.type) for column in stored.partitions]
+    wants = [(column.name, column.type) for column in ([target.partition] if target.partition else [])]
     if has != wants:
         return f"it is partitioned by {_said(has)}, not by {_said(wants)}"
-    types_ = {each.name: each.type for each in found.columns}
-    for each in wanted.columns:
-        if types_.get(each.name, each.type) != each.type:
-            return f"its column {each.name} is of type {types_[each.name]}, not {each.type}"
+    types_ = {column.name: column.type for column in stored.columns}
+    for column in target.columns:
+        if types_.get(column.name, column.type) != column.type:
+            return f"its column {column.name} is of type {types_[column.name]}, not {column.type}"
     return None
 
 
-def elsewhere(wanted: HiveTable, found: FoundTable) -> str | None:
+def elsewhere(target: HiveTable, stored: FoundTable) -> str | None:
     """Return why a table of that name is none of our files, whatever reads them; None if it is."""
-    if found.kind != EXTERNAL:
-        return f"it is a {found.kind.lower().replace('_', ' ')}, not an external one"
-    if _plain(found.location) != _plain(wanted.location):
-        return f"its location is {found.location}, not {wanted.location}"
+    if stored.kind != EXTERNAL:
+        return f"it is a {stored.kind.lower().replace('_', ' ')}, not an external one"
+    if _plain(stored.location) != _plain(target.location):
+        return f"its location is {stored.location}, not {target.location}"
     return None
 
 
-def taken(metastore: str, name: str, why: str) -> str:
+def taken(metastore: str, name: str, reason: str) -> str:
     """Return the sentence about a table of others."""
-    return f"{metastore} has another table {name}: {why}. Declare another name, or drop or rename that one."
+    return (
+        f"{metastore} has another table {name}: {reason}. Declare another name, or drop or rename that one."
+    )
 
 
-def is_iceberg(found: FoundTable) -> bool:
-    return found.properties.get(TABLE_TYPE, "").upper() == ICEBERG
+def is_iceberg(stored: FoundTable) -> bool:
+    return stored.properties.get(TABLE_TYPE, "").upper() == ICEBERG
 
 
 def _said(columns: Sequence[tuple[str, str]]) -> str:
-    return some(" ".join(each) for each in columns) or "nothing"
+    return some(" ".join(column) for column in columns) or "nothing"
 
 
-def _plain(place: str) -> str:
+def _plain(uri: str) -> str:
     """Return a location without what Hadoop may write in two ways: file:/a and file:///a/."""
-    scheme, _, path = place.partition(":")
+    scheme, _, path = uri.partition(":")
     return f"{scheme}:{path.replace('///', '/', 1) if path.startswith('///') else path}".rstrip("/")
 
 
-def lacking(wanted: HiveTable, found: FoundTable) -> str:
+def lacking(target: HiveTable, stored: FoundTable) -> str:
     """Name the columns that a table has not; their comments change nothing for readers."""
-    had = {each.name for each in found.columns}
-    return some(each.name for each in wanted.columns if each.name not in had)
+    had = {column.name for column in stored.columns}
+    return some(column.name for column in target.columns if column.name not in had)
 
 
-def differs(wanted: HiveTable, found: FoundTable) -> bool:
+def differs(target: HiveTable, stored: FoundTable) -> bool:
     """Return whether a table lacks columns, comments or properties."""
-    whole = {*wanted.columns} <= {*found.columns}
-    return not (whole and wanted.properties.items() <= found.properties.items())
+    whole = {*target.columns} <= {*stored.columns}
+    return not (whole and target.properties.items() <= stored.properties.items())
 
 
-def merged(wanted: HiveTable, found: FoundTable) -> tuple[HiveColumn, ...]:
+def merged(target: HiveTable, stored: FoundTable) -> tuple[HiveColumn, ...]:
     """Return the columns that the catalogue is to have: those that it has, in their order, then new ones.
 
     Readers go by names, and a metastore may refuse columns that change their places.
     """
-    by_name = {each.name: each for each in wanted.columns}
-    kept = [by_name.pop(each.name, each) for each in found.columns]
+    by_name = {column.name: column for column in target.columns}
+    kept = [by_name.pop(column.name, column) for column in stored.columns]
     return (*kept, *by_name.values())

@@ -106,7 +106,10 @@ class KnownIcebergTable:
     def least_commit(self, state: State) -> int:
         """Return the least commit that is in each snapshot, if the newest one has what the state has."""
         newest = self.table.current_snapshot()
-        return min((_commit(each) for each in self.table.snapshots() if each != newest), default=state.number)
+        return min(
+            (_commit(snapshot) for snapshot in self.table.snapshots() if snapshot != newest),
+            default=state.number,
+        )
 
 
 class Uncleared(Failed):
@@ -135,11 +138,11 @@ class IcebergTables:
         `tidy`: expire each snapshot that may go, and not only if some may.
         """
         uncleared: list[Uncleared] = []
-        for wanted in iceberg_table.tables(self._at, table, state):
-            with _sentences(wanted):
+        for target in iceberg_table.tables(self._at, table, state):
+            with _sentences(target):
                 for attempt in range(1, ATTEMPTS + 1):
                     try:
-                        self._bring(wanted, state, table.snapshots, tidy=tidy)
+                        self._bring(target, state, table.snapshots, tidy=tidy)
                     except Moved:
                         if attempt == ATTEMPTS:
                             raise
@@ -154,14 +157,16 @@ class IcebergTables:
     def newest(self, table: LandTable, state: State) -> int:
         """Return the newest commit of the log that is in the tables of one."""
         newest = 0
-        for wanted in iceberg_table.tables(self._at, table, state):
-            with _sentences(wanted):
-                known = self._known.get(wanted.full_name)
-                if known is None or self._old(known):
-                    known = self._load(wanted, known)
-            if known:
-                self._known.setdefault(wanted.full_name, replace(known, read=-math.inf))  # not brought up yet
-                newest = max(newest, known.commit)
+        for target in iceberg_table.tables(self._at, table, state):
+            with _sentences(target):
+                loaded = self._known.get(target.full_name)
+                if loaded is None or self._old(loaded):
+                    loaded = self._load(target, loaded)
+            if loaded:
+                self._known.setdefault(
+                    target.full_name, replace(loaded, read=-math.inf)
+                )  # not brought up yet
+                newest = max(newest, loaded.commit)
         return newest
 
     def named(self, table: LandTable, state: State) -> Callable[[int, str], bool]:
@@ -170,8 +175,8 @@ class IcebergTables:
         As of the last follow().
         """
         least = [
-            self._known[wanted.full_name].least_commit(state)
-            for wanted in iceberg_table.tables(self._at, table, state)
+            self._known[target.full_name].least_commit(state)
+            for target in iceberg_table.tables(self._at, table, state)
         ]
 
         def is_named(number: int, path: str) -> bool:
@@ -182,211 +187,227 @@ class IcebergTables:
 
     def lacks(self, table: LandTable, state: State) -> str:
         """Return what the catalogue lacks of a table, and nothing if it has all; change nothing."""
-        for wanted in iceberg_table.tables(self._at, table, state):
-            with _sentences(wanted):
-                known = self._load(wanted)
-            if known is None:
-                return f"it has no {wanted.full_name}" if state.number else ""
-            if columns := iceberg_table.lacking(wanted.hive, _columns(known.table.schema())):
-                return f"{wanted.full_name} has not the columns {some(each.name for each in columns)}"
-            if known.table.properties.get(NAME_MAPPING) != _name_mapping(known.table.schema()):
-                return f"{wanted.full_name} lacks our {NAME_MAPPING}, by which readers find columns"
-            change = iceberg_table.change(wanted, known.paths)
+        for target in iceberg_table.tables(self._at, table, state):
+            with _sentences(target):
+                loaded = self._load(target)
+            if loaded is None:
+                return f"it has no {target.full_name}" if state.number else ""
+            if columns := iceberg_table.lacking(target.hive, _columns(loaded.table.schema())):
+                return f"{target.full_name} has not the columns {some(column.name for column in columns)}"
+            if loaded.table.properties.get(NAME_MAPPING) != _name_mapping(loaded.table.schema()):
+                return f"{target.full_name} lacks our {NAME_MAPPING}, by which readers find columns"
+            change = iceberg_table.change(target, loaded.paths)
             if change.added:
-                return f"it lacks {count(len(change.added), 'file')} of {wanted.full_name}"
+                return f"it lacks {count(len(change.added), 'file')} of {target.full_name}"
             if change.removed:
-                return f"it has {count(len(change.removed), 'file')} of {wanted.full_name} more than the log"
+                return f"it has {count(len(change.removed), 'file')} of {target.full_name} more than the log"
         return ""
 
     def check(self, table: LandTable, state: State) -> str | None:
         """Return why the catalogue has another table of one of the names; None if it has none."""
-        for wanted in iceberg_table.tables(self._at, table, state):
-            found = self._metastore().table(wanted.hive.database, wanted.hive.name)
-            if found and (why := _foreign(wanted, found)):
-                return self._taken(wanted, why)
+        for target in iceberg_table.tables(self._at, table, state):
+            in_metastore = self._metastore().table(target.hive.database, target.hive.name)
+            if in_metastore and (reason := _foreign(target, in_metastore)):
+                return self._taken(target, reason)
         return None
 
-    def _bring(self, wanted: IcebergTable, state: State, keep: int, *, tidy: bool) -> None:
-        known = self._known.pop(wanted.full_name, None)  # until all is done: after a failure it is read anew
-        if known is None or tidy or self._old(known) or self._lacking(wanted, known):
+    def _bring(self, target: IcebergTable, state: State, keep: int, *, tidy: bool) -> None:
+        loaded = self._known.pop(target.full_name, None)  # until all is done: after a failure it is read anew
+        if loaded is None or tidy or self._old(loaded) or self._lacking(target, loaded):
             # Also what is known is compared with what the metastore says: another one may have changed it.
-            known = self._load(wanted, known) or self._create(wanted)
-            if known.commit <= state.number:
-                known = self._change(wanted, known, state, keep, tidy=tidy)
-        self._known[wanted.full_name] = known
+            loaded = self._load(target, loaded) or self._create(target)
+            if loaded.commit <= state.number:
+                loaded = self._change(target, loaded, state, keep, tidy=tidy)
+        self._known[target.full_name] = loaded
 
-    def _old(self, known: KnownIcebergTable) -> bool:
-        return known.read + self._compare_seconds < time.monotonic()
+    def _old(self, loaded: KnownIcebergTable) -> bool:
+        return loaded.read + self._compare_seconds < time.monotonic()
 
-    def _lacking(self, wanted: IcebergTable, known: KnownIcebergTable) -> bool:
+    def _lacking(self, target: IcebergTable, loaded: KnownIcebergTable) -> bool:
         return bool(
-            iceberg_table.change(wanted, known.paths)
-            or iceberg_table.lacking(wanted.hive, _columns(known.table.schema()))
+            iceberg_table.change(target, loaded.paths)
+            or iceberg_table.lacking(target.hive, _columns(loaded.table.schema()))
         )
 
-    def _load(self, wanted: IcebergTable, known: KnownIcebergTable | None = None) -> KnownIcebergTable | None:
+    def _load(
+        self, target: IcebergTable, loaded: KnownIcebergTable | None = None
+    ) -> KnownIcebergTable | None:
         """Read a table, but for what is known of it; None if there is none, Failed if it is another one's."""
-        found = self._metastore().table(wanted.hive.database, wanted.hive.name)
-        if found is None:
+        in_metastore = self._metastore().table(target.hive.database, target.hive.name)
+        if in_metastore is None:
             return None
-        if why := _foreign(wanted, found):
-            raise Failed(self._taken(wanted, why))
-        place = found.properties[METADATA]
-        if known and known.table.metadata_location == place:
-            return replace(known, read=time.monotonic())
+        if reason := _foreign(target, in_metastore):
+            raise Failed(self._taken(target, reason))
+        location = in_metastore.properties[METADATA]
+        if loaded and loaded.table.metadata_location == location:
+            return replace(loaded, read=time.monotonic())
         try:
-            metadata = FromInputFile.table_metadata(self._io.new_input(place))
+            metadata = FromInputFile.table_metadata(self._io.new_input(location))
         except MissingObject:
             raise Failed(
-                f"{wanted.full_name}: its metadata {place} is gone. Drop the table; it is made anew."
+                f"{target.full_name}: its metadata {location} is gone. Drop the table; it is made anew."
             ) from None
-        table = self._table(wanted, place, metadata)
-        if why := iceberg_table.unfit(wanted, _columns(table.schema()), _partitions(table)):
-            raise Failed(self._taken(wanted, why))
+        table = self._table(target, location, metadata)
+        if reason := iceberg_table.unfit(target, _columns(table.schema()), _partitions(table)):
+            raise Failed(self._taken(target, reason))
         snapshot = table.current_snapshot()
         if snapshot and not _commit(snapshot):
             raise Failed(
-                f"{wanted.full_name}: its snapshot {snapshot.snapshot_id} is another writer's, and what it "
+                f"{target.full_name}: its snapshot {snapshot.snapshot_id} is another writer's, and what it "
                 "changed is not in the log. Roll back to one before, or drop the table, which is made anew."
             )
-        return KnownIcebergTable(table, frozenset(self._paths(wanted, table, snapshot)), time.monotonic())
+        return KnownIcebergTable(table, frozenset(self._paths(target, table, snapshot)), time.monotonic())
 
-    def _paths(self, wanted: IcebergTable, table: Table, snapshot: Snapshot | None) -> Iterator[str]:
+    def _paths(self, target: IcebergTable, table: Table, snapshot: Snapshot | None) -> Iterator[str]:
         for manifest in snapshot.manifests(table.io) if snapshot else ():
             for entry in manifest.fetch_manifest_entry(table.io):
-                yield wanted.path(entry.data_file.file_path)
+                yield target.path(entry.data_file.file_path)
 
-    def _create(self, wanted: IcebergTable) -> KnownIcebergTable:
-        schema = _schema(wanted.hive.columns)
+    def _create(self, target: IcebergTable) -> KnownIcebergTable:
+        schema = _schema(target.hive.columns)
         fields = []
-        if wanted.day:
-            source = schema.find_field(wanted.day).field_id
-            fields.append(PartitionField(source, FIRST_FIELD, IdentityTransform(), wanted.day))
+        if target.day:
+            source = schema.find_field(target.day).field_id
+            fields.append(PartitionField(source, FIRST_FIELD, IdentityTransform(), target.day))
         metadata = new_table_metadata(
-            schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, wanted.hive.location, wanted.properties
+            schema, PartitionSpec(*fields), UNSORTED_SORT_ORDER, target.hive.location, target.properties
         )
         properties = {**metadata.properties, NAME_MAPPING: _name_mapping(metadata.schema())}
         metadata = metadata.model_copy(update={"properties": properties})
-        place = _new_place(metadata, 0)
-        ToOutputFile.table_metadata(metadata, self._io.new_output(place))
-        self._metastore().create(replace(wanted.hive, properties={**wanted.hive.properties, METADATA: place}))
-        if (made := self._load(wanted)) is None:  # or another one's, who was first
-            raise Failed(f"{self._metastore()} has no table {wanted.full_name} any more.")
+        location = _new_place(metadata, 0)
+        ToOutputFile.table_metadata(metadata, self._io.new_output(location))
+        self._metastore().create(
+            replace(target.hive, properties={**target.hive.properties, METADATA: location})
+        )
+        if (made := self._load(target)) is None:  # or another one's, who was first
+            raise Failed(f"{self._metastore()} has no table {target.full_name} any more.")
         return made
 
     def _change(
-        self, wanted: IcebergTable, known: KnownIcebergTable, state: State, keep: int, *, tidy: bool
+        self, target: IcebergTable, loaded: KnownIcebergTable, state: State, keep: int, *, tidy: bool
     ) -> KnownIcebergTable:
         """Commit what a table lacks, as one change."""
-        change = iceberg_table.change(wanted, known.paths)
-        had = {each.name: each for each in _columns(known.table.schema())}
-        columns = iceberg_table.lacking(wanted.hive, had.values())
-        transaction = _Transaction(known.table)
+        change = iceberg_table.change(target, loaded.paths)
+        had = {column.name: column for column in _columns(loaded.table.schema())}
+        columns = iceberg_table.lacking(target.hive, had.values())
+        transaction = _Transaction(loaded.table)
         if columns:
             with UpdateSchema(transaction) as update:
-                for each in columns:
-                    if each.name in had:
-                        update.update_column(each.name, doc=each.comment)
+                for column in columns:
+                    if column.name in had:
+                        update.update_column(column.name, doc=column.comment)
                     else:
-                        update.add_column(each.name, _type(each.type, numbers(FIRST_FIELD)), each.comment)
+                        update.add_column(
+                            column.name, _type(column.type, numbers(FIRST_FIELD)), column.comment
+                        )
         mapping = _name_mapping(transaction.table_metadata.schema())
         properties = {
             name: value
-            for name, value in {**wanted.properties, NAME_MAPPING: mapping}.items()
-            if known.table.properties.get(name) != value
+            for name, value in {**target.properties, NAME_MAPPING: mapping}.items()
+            if loaded.table.properties.get(name) != value
         }
         if properties:
             transaction.set_properties(properties)
         if change:
             try:
-                self._stage(transaction, wanted, known, state)
+                self._stage(transaction, target, loaded, state)
             except BaseException:
                 for producer in transaction._snapshot_producers:
                     producer._clean_all_uncommitted()
                 raise
         gone = self._expire(transaction, keep if tidy else keep * iceberg_table.EXPIRE_LATER, keep)
         if columns or properties or change or gone:
-            before = known.table.metadata
-            self._commit(transaction, wanted)
+            before = loaded.table.metadata
+            self._commit(transaction, target)
             if gone:
-                self._known[wanted.full_name] = replace(known, paths=frozenset(wanted.files))
-                self._clear(wanted, before, known.table)
-        return replace(known, paths=frozenset(wanted.files))
+                self._known[target.full_name] = replace(loaded, paths=frozenset(target.files))
+                self._clear(target, before, loaded.table)
+        return replace(loaded, paths=frozenset(target.files))
 
     def _stage(
-        self, transaction: Transaction, wanted: IcebergTable, known: KnownIcebergTable, state: State
+        self, transaction: Transaction, target: IcebergTable, loaded: KnownIcebergTable, state: State
     ) -> None:
         """Write the manifests of a snapshot; of two, if files were joined, and others landed."""
-        change = iceberg_table.change(wanted, known.paths)
-        said = iceberg_table.snapshot_properties(state)
-        added, gone = change.added, self._removed(known.table, wanted, change)
-        before = known.table.current_snapshot()
+        change = iceberg_table.change(target, loaded.paths)
+        properties = iceberg_table.snapshot_properties(state)
+        added, gone = change.added, self._removed(loaded.table, target, change)
+        before = loaded.table.current_snapshot()
         if before and _commit(before) >= state.took_rows:
             joined = change.joined(sum(file.record_count for file in gone))
             if gone and joined:
                 added = tuple(file for file in added if file not in joined)
                 # Its rows are those of the snapshot before, and so are their positions.
-                same = _ReplaceFiles(transaction, self._io, _said(before) if added else said)
-                self._produce(same, wanted, joined, gone)
+                same = _ReplaceFiles(transaction, self._io, _said(before) if added else properties)
+                self._produce(same, target, joined, gone)
                 gone = []
         if gone:
-            other = _OverwriteFiles(Operation.OVERWRITE, transaction, self._io, snapshot_properties=said)
-            self._produce(other, wanted, added, gone)
+            other = _OverwriteFiles(
+                Operation.OVERWRITE, transaction, self._io, snapshot_properties=properties
+            )
+            self._produce(other, target, added, gone)
         elif added:
-            more = _MergeAppendFiles(Operation.APPEND, transaction, self._io, snapshot_properties=said)
-            self._produce(more, wanted, added)
+            more = _MergeAppendFiles(Operation.APPEND, transaction, self._io, snapshot_properties=properties)
+            self._produce(more, target, added)
         staged = transaction.table_metadata.current_snapshot()
         has = sum(
-            (each.added_files_count or 0) + (each.existing_files_count or 0)
-            for each in (staged.manifests(self._io) if staged else ())
+            (manifest.added_files_count or 0) + (manifest.existing_files_count or 0)
+            for manifest in (staged.manifests(self._io) if staged else ())
         )
-        if has != len(wanted.files):
+        if has != len(target.files):
             raise Failed(
-                f"{wanted.full_name}: a snapshot would have {count(has, 'file')} instead of "
-                f"{len(wanted.files):,}, so it was not committed."
+                f"{target.full_name}: a snapshot would have {count(has, 'file')} instead of "
+                f"{len(target.files):,}, so it was not committed."
             )
 
     def _produce(
         self,
         producer: "_SnapshotProducer[Any]",
-        wanted: IcebergTable,
+        target: IcebergTable,
         added: Iterable[AddedFile],
         gone: Iterable[DataFile] = (),
     ) -> None:
         for file in gone:
             producer.delete_data_file(file)
-        for each in added:
-            producer.append_data_file(_data_file(wanted, each))
+        for added_file in added:
+            producer.append_data_file(_data_file(target, added_file))
         producer.commit()
 
-    def _removed(self, table: Table, wanted: IcebergTable, change: Change) -> list[DataFile]:
+    def _removed(self, table: Table, target: IcebergTable, change: Change) -> list[DataFile]:
         """Return the files that go, as the table has them."""
         snapshot = table.current_snapshot() if change.removed else None
         return [
             entry.data_file
             for manifest in (snapshot.manifests(self._io) if snapshot else ())
             for entry in manifest.fetch_manifest_entry(self._io)
-            if wanted.path(entry.data_file.file_path) in change.removed
+            if target.path(entry.data_file.file_path) in change.removed
         ]
 
     def _expire(self, transaction: Transaction, at_last: float, keep: float) -> bool:
         """Expire what ended so long ago, if one of it ended `at_last` ago; return whether any did."""
         metadata = transaction.table_metadata
-        held = {each.snapshot_id for each in metadata.refs.values()}
+        held = {ref.snapshot_id for ref in metadata.refs.values()}
         now = time.time()
-        ordered = sorted(metadata.snapshots, key=lambda each: each.sequence_number or 0)
-        told = [(each.timestamp_ms / 1000, _number(each, CLOCK) / 1000) for each in ordered]
-        ids = (each.snapshot_id for each in ordered)
-        begins = list(zip(ids, iceberg_table.began(told, now), strict=True))
-        if not [each for each in iceberg_table.expirable(begins, now, at_last) if each not in held]:
+        ordered = sorted(metadata.snapshots, key=lambda snapshot: snapshot.sequence_number or 0)
+        stamps = [(snapshot.timestamp_ms / 1000, _number(snapshot, CLOCK) / 1000) for snapshot in ordered]
+        ids = (snapshot.snapshot_id for snapshot in ordered)
+        begins = list(zip(ids, iceberg_table.began(stamps, now), strict=True))
+        if not [
+            snapshot_id
+            for snapshot_id in iceberg_table.expirable(begins, now, at_last)
+            if snapshot_id not in held
+        ]:
             return False
-        gone = [each for each in iceberg_table.expirable(begins, now, keep) if each not in held]
+        gone = [
+            snapshot_id
+            for snapshot_id in iceberg_table.expirable(begins, now, keep)
+            if snapshot_id not in held
+        ]
         transaction._stage(
             (RemoveSnapshotsUpdate.model_validate({"snapshot-ids": gone}),)
         )  # PyIceberg's own copies all for each
         return True
 
-    def _commit(self, transaction: Transaction, wanted: IcebergTable) -> None:
+    def _commit(self, transaction: Transaction, target: IcebergTable) -> None:
         try:
             transaction.commit_transaction()
         except ValidationException as error:  # by which PyIceberg knows that it may remove what it staged
@@ -394,24 +415,26 @@ class IcebergTables:
                 raise error.__cause__ from None
             raise
 
-    def _clear(self, wanted: IcebergTable, before: TableMetadata, table: Table) -> None:
+    def _clear(self, target: IcebergTable, before: TableMetadata, table: Table) -> None:
         """Remove manifests that only expired snapshots had; who is killed here leaves some."""
         try:
             self._remove(before, table)
         except Exception as error:
             raise Uncleared(
-                f"{wanted.full_name} is as its log is, but manifests of snapshots that expired stay in "
-                f"{wanted.properties['write.metadata.path']}: {str(error).rstrip('.')}."
+                f"{target.full_name} is as its log is, but manifests of snapshots that expired stay in "
+                f"{target.properties['write.metadata.path']}: {str(error).rstrip('.')}."
             ) from error
 
     def _remove(self, before: TableMetadata, table: Table) -> None:
-        kept = {each.snapshot_id: each for each in table.snapshots()}
-        gone = {each.snapshot_id for each in before.snapshots} - kept.keys()
-        every = kept | {each.snapshot_id: each for each in before.snapshots}
-        parents = {number: each.parent_snapshot_id for number, each in every.items()}
-        held = {each.snapshot_id for each in table.metadata.refs.values()}
+        kept = {snapshot.snapshot_id: snapshot for snapshot in table.snapshots()}
+        gone = {snapshot.snapshot_id for snapshot in before.snapshots} - kept.keys()
+        every = kept | {snapshot.snapshot_id: snapshot for snapshot in before.snapshots}
+        parents = {number: snapshot.parent_snapshot_id for number, snapshot in every.items()}
+        held = {ref.snapshot_id for ref in table.metadata.refs.values()}
         beside = iceberg_table.beside(parents, gone, held)
-        named = {each.manifest_path for number in beside for each in every[number].manifests(table.io)}
+        named = {
+            manifest.manifest_path for number in beside for manifest in every[number].manifests(table.io)
+        }
         for number in gone:
             for manifest in every[number].manifests(table.io):
                 if manifest.manifest_path not in named:
@@ -423,12 +446,12 @@ class IcebergTables:
     def _io(self) -> FileIO:
         return _StoreIO(self._objects, self._at)
 
-    def _table(self, wanted: IcebergTable, place: str, metadata: TableMetadata) -> Table:
-        pointer = _Pointer(self._metastore, wanted.hive)
-        return Table((wanted.hive.database, wanted.hive.name), metadata, place, self._io, pointer)
+    def _table(self, target: IcebergTable, metadata_location: str, metadata: TableMetadata) -> Table:
+        pointer = _Pointer(self._metastore, target.hive)
+        return Table((target.hive.database, target.hive.name), metadata, metadata_location, self._io, pointer)
 
-    def _taken(self, wanted: IcebergTable, why: str) -> str:
-        return hive_table.taken(str(self._metastore()), wanted.full_name, why)
+    def _taken(self, target: IcebergTable, reason: str) -> str:
+        return hive_table.taken(str(self._metastore()), target.full_name, reason)
 
 
 class _Transaction(Transaction):
@@ -446,13 +469,13 @@ class _Transaction(Transaction):
 class _ReplaceFiles(_OverwriteFiles):
     """Replaces files by others with the same rows, which PyIceberg can't say: who follows rows reads on."""
 
-    def __init__(self, transaction: Transaction, io: FileIO, said: dict[str, str]) -> None:
-        super().__init__(Operation.REPLACE, transaction, io, snapshot_properties=said)
+    def __init__(self, transaction: Transaction, io: FileIO, properties: dict[str, str]) -> None:
+        super().__init__(Operation.REPLACE, transaction, io, snapshot_properties=properties)
 
     def _summary(self, snapshot_properties: dict[str, str] = EMPTY_DICT) -> Summary:
         self._operation = Operation.OVERWRITE
-        said = super()._summary(snapshot_properties)
-        return Summary(Operation.REPLACE, **said.additional_properties)
+        summary = super()._summary(snapshot_properties)
+        return Summary(Operation.REPLACE, **summary.additional_properties)
 
 
 class _Pointer(NoopCatalog):
@@ -471,22 +494,22 @@ class _Pointer(NoopCatalog):
         for requirement in requirements:
             requirement.validate(table.metadata)
         least = table.metadata.last_updated_ms
-        updates = tuple(_not_before(each, least) for each in updates)
+        updates = tuple(_not_before(update, least) for update in updates)
         metadata = update_table_metadata(table.metadata, updates, metadata_location=read)
         metadata = metadata.model_copy(update={"last_updated_ms": max(least, metadata.last_updated_ms)})
-        place = _new_place(metadata, _version(read) + 1)
+        location = _new_place(metadata, _version(read) + 1)
         try:
-            ToOutputFile.table_metadata(metadata, table.io.new_output(place))
+            ToOutputFile.table_metadata(metadata, table.io.new_output(location))
             # In the order of the schema, where new ones come last: Hive takes no columns that change places.
             hive = replace(self._hive, columns=tuple(_columns(metadata.schema())))
-            self._metastore().point(hive, place, read=read)
+            self._metastore().point(hive, location, read=read)
         except Unanswered:
             raise
         except Failed as error:  # with nothing changed, so what was written for it goes
             with suppress(Failed):
-                table.io.delete(place)
+                table.io.delete(location)
             raise ValidationException(str(error)) from error
-        return CommitTableResponse(metadata=metadata, **{"metadata-location": place})
+        return CommitTableResponse(metadata=metadata, **{"metadata-location": location})
 
 
 def _not_before(update: TableUpdate, least: int) -> TableUpdate:
@@ -495,8 +518,8 @@ def _not_before(update: TableUpdate, least: int) -> TableUpdate:
         return update
     made = update.snapshot
     of = made.summary or Summary(Operation.OVERWRITE)
-    told = Summary(of.operation, **{**of.additional_properties, CLOCK: str(made.timestamp_ms)})
-    return AddSnapshotUpdate(snapshot=made.model_copy(update={"timestamp_ms": least, "summary": told}))
+    summary = Summary(of.operation, **{**of.additional_properties, CLOCK: str(made.timestamp_ms)})
+    return AddSnapshotUpdate(snapshot=made.model_copy(update={"timestamp_ms": least, "summary": summary}))
 
 
 def _new_place(metadata: TableMetadata, version: int) -> str:
@@ -504,8 +527,8 @@ def _new_place(metadata: TableMetadata, version: int) -> str:
     return provider.new_table_metadata_file_location(version)
 
 
-def _version(place: str) -> int:
-    number = place.rpartition("/")[2].partition("-")[0]
+def _version(location: str) -> int:
+    number = location.rpartition("/")[2].partition("-")[0]
     return int(number) if number.isdecimal() else 0
 
 
@@ -515,10 +538,10 @@ iceberg_codecs.use_limits()
 class _StoreIO(FileIO):
     """Files below a location of tables, by our own store: durable, and the same for each kind of store."""
 
-    def __init__(self, objects: EditableObjects, at: str) -> None:
+    def __init__(self, objects: EditableObjects, root: str) -> None:
         super().__init__()
         self._objects = objects
-        self._at = at
+        self._at = root
 
     def new_input(self, location: str) -> "_StoredFile":
         return _StoredFile(location, self._objects, self._path(location))
@@ -527,13 +550,13 @@ class _StoreIO(FileIO):
         return self.new_input(location)
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        place = location if isinstance(location, str) else location.location
-        self._objects.remove(self._path(place))
+        uri = location if isinstance(location, str) else location.location
+        self._objects.remove(self._path(uri))
 
-    def _path(self, place: str) -> str:
-        if not place.startswith(f"{self._at}/"):
-            raise Failed(f"{place} is not below {self._at}, where the tables are")
-        return place.removeprefix(f"{self._at}/")
+    def _path(self, uri: str) -> str:
+        if not uri.startswith(f"{self._at}/"):
+            raise Failed(f"{uri} is not below {self._at}, where the tables are")
+        return uri.removeprefix(f"{self._at}/")
 
 
 class _StoredFile(InputFile, OutputFile):
@@ -559,9 +582,9 @@ class _StoredFile(InputFile, OutputFile):
     def create(self, overwrite: bool = False) -> "_Writing":
         return _Writing(self)
 
-    def write(self, data: bytes) -> None:
-        self._objects.create(self._path, data)
-        self.written = len(data)
+    def write(self, content: bytes) -> None:
+        self._objects.create(self._path, content)
+        self.written = len(content)
 
 
 class _Writing(io.BytesIO):
@@ -573,30 +596,30 @@ class _Writing(io.BytesIO):
 
     def close(self) -> None:
         if not self.closed:
-            data = self.getvalue()
+            content = self.getvalue()
             super().close()
-            self._file.write(data)
+            self._file.write(content)
 
 
 @contextmanager
-def _sentences(wanted: IcebergTable) -> Iterator[None]:
+def _sentences(target: IcebergTable) -> Iterator[None]:
     """Say of what table PyIceberg tells: its errors are of many kinds, and some of others."""
     try:
         yield
     except AqueductError:
         raise
     except Exception as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Failed(
-            f"The Iceberg table {wanted.full_name} can't be read or changed: {said[0].rstrip('.')}. "
+            f"The Iceberg table {target.full_name} can't be read or changed: {lines[0].rstrip('.')}. "
             "Its files and its log are whole; if it stays so, drop the table: it is made anew."
         ) from error
 
 
-def _foreign(wanted: IcebergTable, found: hive_table.FoundTable) -> str | None:
-    if why := hive_table.elsewhere(wanted.hive, found):
-        return why
-    if not hive_table.is_iceberg(found) or METADATA not in found.properties:
+def _foreign(target: IcebergTable, in_metastore: hive_table.FoundTable) -> str | None:
+    if reason := hive_table.elsewhere(target.hive, in_metastore):
+        return reason
+    if not hive_table.is_iceberg(in_metastore) or METADATA not in in_metastore.properties:
         return "it is not an Iceberg table"
     return None
 
@@ -608,8 +631,8 @@ def _commit(snapshot: Snapshot) -> int:
 
 def _number(snapshot: Snapshot, name: str, otherwise: float = math.inf) -> float:
     """Return what a snapshot says of itself."""
-    found = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
-    return int(found) if found.isdecimal() else otherwise
+    text = snapshot.summary.additional_properties.get(name, "") if snapshot.summary else ""
+    return int(text) if text.isdecimal() else otherwise
 
 
 def _said(snapshot: Snapshot) -> dict[str, str]:
@@ -618,12 +641,12 @@ def _said(snapshot: Snapshot) -> dict[str, str]:
     return {name: value for name, value in every.items() if name in (COMMIT, POSITIONS)}
 
 
-def _data_file(wanted: IcebergTable, file: AddedFile) -> DataFile:
+def _data_file(target: IcebergTable, file: AddedFile) -> DataFile:
     made = DataFile.from_args(
         content=DataFileContent.DATA,
-        file_path=wanted.place(file.path),
+        file_path=target.place(file.path),
         file_format=FileFormat.ORC,
-        partition=Record(iceberg_table.day(file.path)) if wanted.day else Record(),
+        partition=Record(iceberg_table.day(file.path)) if target.day else Record(),
         record_count=file.rows,
         file_size_in_bytes=file.bytes,
     )
@@ -635,8 +658,10 @@ def _schema(columns: tuple[HiveColumn, ...]) -> Schema:
     ids = numbers(len(columns) + 1)
     return Schema(
         *(
-            NestedField(number, each.name, _type(each.type, ids), required=False, doc=each.comment or None)
-            for number, each in enumerate(columns, 1)
+            NestedField(
+                number, column.name, _type(column.type, ids), required=False, doc=column.comment or None
+            )
+            for number, column in enumerate(columns, 1)
         )
     )
 
@@ -658,11 +683,11 @@ def _name_mapping(schema: Schema) -> str:
 def _partitions(table: Table) -> list[tuple[str, str]]:
     """Return by which columns the table is partitioned, and how."""
     names = table.schema().find_column_name
-    return [(names(each.source_id) or "", str(each.transform)) for each in table.spec().fields]
+    return [(names(field.source_id) or "", str(field.transform)) for field in table.spec().fields]
 
 
 def _columns(schema: Schema) -> Collection[HiveColumn]:
-    return [HiveColumn(each.name, _hive(each.field_type), each.doc or "") for each in schema.fields]
+    return [HiveColumn(field.name, _hive(field.field_type), field.doc or "") for field in schema.fields]
 
 
 def _hive(type_: IcebergType) -> str:
@@ -671,4 +696,4 @@ def _hive(type_: IcebergType) -> str:
         return f"array<{_hive(type_.element_type)}>"
     if isinstance(type_, DecimalType):
         return f"decimal({type_.precision},{type_.scale})"
-    return next((name for name, each in SCALARS.items() if each == type_), str(type_))
+    return next((name for name, scalar in SCALARS.items() if scalar == type_), str(type_))

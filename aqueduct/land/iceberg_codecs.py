@@ -28,8 +28,8 @@ def use_limits() -> None:
     """Give PyIceberg the codecs of this module."""
     serializers.GzipCompressor = LimitedGzip  # type: ignore[misc]
     for name, unpack in _UNPACK.items():
-        if found := avro.KNOWN_CODECS.get(name):
-            avro.KNOWN_CODECS[name] = _limited(found, unpack)
+        if codec := avro.KNOWN_CODECS.get(name):
+            avro.KNOWN_CODECS[name] = _limited(codec, unpack)
 
 
 def _limited(codec: type[Codec], unpack: Callable[[bytes], bytes]) -> type[Codec]:
@@ -41,24 +41,24 @@ def _limited(codec: type[Codec], unpack: Callable[[bytes], bytes]) -> type[Codec
     return Limited
 
 
-def _bzip2(data: bytes) -> bytes:
+def _bzip2(block: bytes) -> bytes:
     unpacker = bz2.BZ2Decompressor()
-    found = unpacker.decompress(data, MOST_BLOCK + 1)
-    if len(found) > MOST_BLOCK or not unpacker.eof:
+    unpacked = unpacker.decompress(block, MOST_BLOCK + 1)
+    if len(unpacked) > MOST_BLOCK or not unpacker.eof:
         raise ValueError(f"a block is cut, or unpacks to more than {MOST_BLOCK:,} bytes")
-    return found
+    return unpacked
 
 
-def _snappy(data: bytes) -> bytes:
-    found = codecs.decompress("snappy", data[:-4], MOST_BLOCK)
-    if zlib.crc32(found) != int.from_bytes(data[-4:]):
+def _snappy(block: bytes) -> bytes:
+    unpacked = codecs.decompress("snappy", block[:-4], MOST_BLOCK)
+    if zlib.crc32(unpacked) != int.from_bytes(block[-4:]):
         raise ValueError("a block is damaged: it does not have the CRC that it tells")
-    return found
+    return unpacked
 
 
 _UNPACK: dict[avro.AvroCompressionCodec, Callable[[bytes], bytes]] = {
     "bzip2": _bzip2,
-    "deflate": lambda data: inflated(data, MOST_BLOCK),
+    "deflate": lambda block: inflated(block, MOST_BLOCK),
     "snappy": _snappy,
-    "zstandard": lambda data: codecs.decompress("zstd", data, MOST_BLOCK),
+    "zstandard": lambda block: codecs.decompress("zstd", block, MOST_BLOCK),
 }

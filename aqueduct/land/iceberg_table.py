@@ -60,9 +60,9 @@ class IcebergTable:
         """Return where a file is."""
         return f"{self.hive.location}/{path}"
 
-    def path(self, place: str) -> str:
+    def path(self, location: str) -> str:
         """Return a file's path, by where it is."""
-        return place.removeprefix(f"{self.hive.location}/")
+        return location.removeprefix(f"{self.hive.location}/")
 
 
 @dataclass(frozen=True)
@@ -84,17 +84,17 @@ class Change:
         return joined if sum(file.rows for file in joined) == rows else ()
 
 
-def tables(at: str, table: LandTable, state: State) -> tuple[IcebergTable, ...]:
+def tables(location: str, table: LandTable, state: State) -> tuple[IcebergTable, ...]:
     """Return a table, its bad table, and that of its late rows if it has one, as they were committed.
 
-    `at`: of hive_table.location().
+    `location`: of hive_table.location().
     """
-    wanted = hive_table.tables(at, table, state)
-    return tuple(map(_of, wanted, (state.live, state.bad, state.late)))
+    hive_tables = hive_table.tables(location, table, state)
+    return tuple(map(_of, hive_tables, (state.live, state.bad, state.late)))
 
 
 def _of(hive: HiveTable, files: Mapping[str, AddedFile]) -> IcebergTable:
-    columns = [replace(each, type=_type(each.type)) for each in hive.columns]
+    columns = [replace(column, type=_type(column.type)) for column in hive.columns]
     if hive.partition:
         columns.append(replace(hive.partition, type=DAY))
     properties = {**hive.properties, hive_table.TABLE_TYPE: hive_table.ICEBERG}
@@ -114,33 +114,33 @@ def day(path: str) -> int | None:
     return None if value == NO_DAY else (date.fromisoformat(value) - EPOCH).days
 
 
-def change(wanted: IcebergTable, has: Collection[str]) -> Change:
+def change(target: IcebergTable, has: Collection[str]) -> Change:
     """Return what a table lacks that has these files, by their paths."""
     paths = set(has)
     return Change(
-        tuple(file for path, file in wanted.files.items() if path not in paths),
-        frozenset(paths - wanted.files.keys()),
+        tuple(file for path, file in target.files.items() if path not in paths),
+        frozenset(paths - target.files.keys()),
     )
 
 
-def lacking(wanted: HiveTable, has: Iterable[HiveColumn]) -> tuple[HiveColumn, ...]:
+def lacking(target: HiveTable, has: Iterable[HiveColumn]) -> tuple[HiveColumn, ...]:
     """Return the columns that are new, or have another comment."""
-    had = {each.name: each for each in has}
-    return tuple(each for each in wanted.columns if had.get(each.name) != each)
+    had = {column.name: column for column in has}
+    return tuple(column for column in target.columns if had.get(column.name) != column)
 
 
 def unfit(
-    wanted: IcebergTable, has: Iterable[HiveColumn], partitions: Sequence[tuple[str, str]]
+    target: IcebergTable, has: Iterable[HiveColumn], partitions: Sequence[tuple[str, str]]
 ) -> str | None:
     """Return what about a table's columns can't become what is wanted; None if all can.
 
     `partitions`: by which columns it is partitioned, each with Iceberg's transform.
     """
-    types = {each.name: each.type for each in has}
-    for each in wanted.hive.columns:
-        if types.get(each.name, each.type) != each.type:
-            return f"its column {each.name} is of type {types[each.name]}, not {each.type}"
-    by = [(wanted.day, IDENTITY)] if wanted.day else []
+    types = {column.name: column.type for column in has}
+    for column in target.hive.columns:
+        if types.get(column.name, column.type) != column.type:
+            return f"its column {column.name} is of type {types[column.name]}, not {column.type}"
+    by = [(target.day, IDENTITY)] if target.day else []
     if list(partitions) != by:
         return f"it is partitioned by {_said(partitions)}, not by {_said(by)}"
     return None
@@ -153,8 +153,8 @@ def _said(partitions: Iterable[tuple[str, str]]) -> str:
 def snapshot_properties(state: State) -> dict[str, str]:
     """Return what a snapshot says of the log; positions that are too long are in the commit's file alone."""
     positions = json.dumps(state.positions, separators=(",", ":"), sort_keys=True)
-    told = {POSITIONS: positions} if len(positions) <= POSITIONS_LENGTH else {}
-    return {COMMIT: str(state.number), **told}
+    short_positions = {POSITIONS: positions} if len(positions) <= POSITIONS_LENGTH else {}
+    return {COMMIT: str(state.number), **short_positions}
 
 
 def ahead(table: LandTable, newest: int, state: State) -> str:
@@ -167,15 +167,15 @@ def ahead(table: LandTable, newest: int, state: State) -> str:
     )
 
 
-def began(told: Sequence[tuple[float, float]], now: float) -> list[float]:
+def began(stamps: Sequence[tuple[float, float]], now: float) -> list[float]:
     """Return when snapshots began, in their order, by their times, and what a clock said that was behind.
 
     A clock that was ahead leaves a time that is yet to come, and all after it repeat it.
     """
     begins: list[float] = []
     next_ = now
-    for stamp, clock in reversed(told):
-        next_ = next((each for each in (stamp, clock) if each <= now), next_)
+    for stamp, clock in reversed(stamps):
+        next_ = next((moment for moment in (stamp, clock) if moment <= now), next_)
         begins.append(next_)
     return begins[::-1]
 

@@ -69,7 +69,8 @@ class JsonReader:
         """Read a batch of records, none of them null."""
         objects = _begins_as_object(values)
         faults = [
-            WrongRecord(int(each), _no_object(values[int(each)].as_py())) for each in np.flatnonzero(~objects)
+            WrongRecord(int(index), _no_object(values[int(index)].as_py()))
+            for index in np.flatnonzero(~objects)
         ]
         right = np.flatnonzero(objects)
         tables: list[pa.Table] = []
@@ -98,8 +99,8 @@ class JsonReader:
     ) -> Iterator[tuple[pa.Table, int, int] | WrongRecord]:
         """Yield what was read of a part, in order, and faults; it is divided where it fails."""
         while begin < end:
-            at, reason = block.first_broken(begin, end), "it isn't UTF-8"
-            if at is None:
+            broken, reason = block.first_broken(begin, end), "it isn't UTF-8"
+            if broken is None:
                 reason = "it holds more than one value"
                 try:
                     table = self._table(block.text(begin, end))
@@ -109,13 +110,13 @@ class JsonReader:
                 except pa.ArrowInvalid as error:
                     reason = _reason(str(error))
                     if row := _ROW.search(str(error)):
-                        at = begin + int(row[1]) // 2
-            if at == begin or end - begin == 1:
+                        broken = begin + int(row[1]) // 2
+            if broken == begin or end - begin == 1:
                 yield WrongRecord(begin, ZERO_BYTE if block.ends_with_zero(begin) else reason)
                 begin += 1
                 continue
             # The reader counts objects: this is the record that it means, if each before it was one.
-            middle = (begin + end) // 2 if at is None or at >= end else at
+            middle = (begin + end) // 2 if broken is None or broken >= end else broken
             yield from self._parts(block, begin, middle)
             begin = middle
 
@@ -128,8 +129,8 @@ class JsonReader:
         marks = table.column(self._key).combine_chunks()
         if len(marks) != 2 * (end - begin) or marks.null_count != end - begin:
             return False
-        found = marks.take(np.arange(1, len(marks), 2))
-        return found.null_count == 0 and np.array_equal(found.to_numpy(), np.arange(begin, end))
+        numbers = marks.take(np.arange(1, len(marks), 2))
+        return numbers.null_count == 0 and np.array_equal(numbers.to_numpy(), np.arange(begin, end))
 
 
 class _JsonBlock:
@@ -148,31 +149,31 @@ class _JsonBlock:
 
     def first_broken(self, begin: int, end: int) -> int | None:
         """Return the first of these records that isn't UTF-8."""
-        return next((each for each in self._broken if begin <= each < end), None)
+        return next((record for record in self._broken if begin <= record < end), None)
 
 
 def _buffers(values: pa.BinaryArray) -> tuple[Numbers, memoryview]:
     """Return where each value begins, and the last one ends, in the bytes of all."""
-    _, offsets, data = values.buffers()
+    _, offsets, buffer = values.buffers()
     width = np.int64 if pa.types.is_large_binary(values.type) else np.int32
-    found = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
-    return found.astype(np.int64), memoryview(data or b"")
+    edges = np.frombuffer(offsets, width)[values.offset : values.offset + len(values) + 1]
+    return edges.astype(np.int64), memoryview(buffer or b"")
 
 
 def _begins_as_object(values: pa.BinaryArray) -> npt.NDArray[np.bool_]:
     """Return of each value whether its first byte that isn't white is a brace."""
     if not len(values):
         return np.empty(0, np.bool_)
-    offsets, data = _buffers(values)
-    text = np.frombuffer(data, np.uint8)
-    found = np.zeros(len(values), np.bool_)
+    offsets, buffer = _buffers(values)
+    text = np.frombuffer(buffer, np.uint8)
+    are_objects = np.zeros(len(values), np.bool_)
     some = offsets[:-1] < offsets[1:]
-    found[some] = text[offsets[:-1][some]] == ord("{")
-    others = np.flatnonzero(~found)
+    are_objects[some] = text[offsets[:-1][some]] == ord("{")
+    others = np.flatnonzero(~are_objects)
     if len(others):
         begins = pc.match_substring_regex(values.take(pa.array(others)), OBJECT)
-        found[others] = begins.to_numpy(zero_copy_only=False)
-    return found
+        are_objects[others] = begins.to_numpy(zero_copy_only=False)
+    return are_objects
 
 
 def _no_object(value: bytes) -> str:
@@ -181,22 +182,22 @@ def _no_object(value: bytes) -> str:
     return "it isn't a JSON object"
 
 
-def _reason(said: str) -> str:
+def _reason(message: str) -> str:
     """Return a reason for people, by what Arrow says."""
-    broken = said.startswith(_BROKEN)
-    said = _ROW.sub("", said.removeprefix(_BROKEN))
-    if found := _CHANGED.search(said):
-        return f"{_path(found[1])} is of type {found[3]}, not {found[2]}"
-    if found := _TWICE.search(said):
-        return f"{_path(found[1])} is there twice"
-    if found := _DECIMAL.fullmatch(said):
-        return f"{found[1][:100]} doesn't fit a decimal's digits"
-    if found := _NO_DECIMAL.search(said):
-        return f"{(found[1] or 'empty text')[:100]} isn't a value of type decimal"
-    if found := _NUMBER.fullmatch(said):
-        return f"{found[2][:100]} isn't a value of type {found[1]}"
-    what = "it isn't JSON" if broken else "a value can't be read"
-    return f"{what}: {said[:200].rstrip('.')}"
+    broken = message.startswith(_BROKEN)
+    message = _ROW.sub("", message.removeprefix(_BROKEN))
+    if match := _CHANGED.search(message):
+        return f"{_path(match[1])} is of type {match[3]}, not {match[2]}"
+    if match := _TWICE.search(message):
+        return f"{_path(match[1])} is there twice"
+    if match := _DECIMAL.fullmatch(message):
+        return f"{match[1][:100]} doesn't fit a decimal's digits"
+    if match := _NO_DECIMAL.search(message):
+        return f"{(match[1] or 'empty text')[:100]} isn't a value of type decimal"
+    if match := _NUMBER.fullmatch(message):
+        return f"{match[2][:100]} isn't a value of type {match[1]}"
+    summary = "it isn't JSON" if broken else "a value can't be read"
+    return f"{summary}: {message[:200].rstrip('.')}"
 
 
 def _path(path: str) -> str:

@@ -67,8 +67,8 @@ class AddedFile:
 
     def of_commit(self, number: int) -> "AddedFile":
         """Return it with the name that it has as one of that commit: names begin with its number."""
-        at, slash, name = self.path.rpartition("/")
-        return replace(self, path=f"{at}{slash}{number:020d}-{name.partition('-')[2]}")
+        folder, slash, name = self.path.rpartition("/")
+        return replace(self, path=f"{folder}{slash}{number:020d}-{name.partition('-')[2]}")
 
 
 @dataclass(frozen=True)
@@ -142,13 +142,15 @@ class Commit:
         return Staging(self.staged or self.number, self.run)
 
 
-def definition(table: LandTable, known: Definition | None = None) -> Definition:
-    """Return what is declared; what is beside the table stays where it is `known` to be."""
+def definition(table: LandTable, stored: Definition | None = None) -> Definition:
+    """Return what is declared; what is beside the table stays where `stored` has it."""
     by = table.partitioned_by
-    late = table.late.table if table.late else known.late if known else ""
-    filtered = table.filtered.table if table.filtered else known.filtered if known else ""
+    late = table.late.table if table.late else stored.late if stored else ""
+    filtered = table.filtered.table if table.filtered else stored.filtered if stored else ""
     return Definition(
-        tuple(ColumnDefinition(each.name, types.hive(each.type), _means(each)) for each in table.columns),
+        tuple(
+            ColumnDefinition(column.name, types.hive(column.type), _means(column)) for column in table.columns
+        ),
         f"{by.name} of {by.of.name}" if by else "",
         table.bad,
         table.keeps_tombstones,
@@ -173,7 +175,7 @@ def _means(column: Column) -> str:
 
 def ending(path: str) -> str:
     """Return how a file's name ends, which tells the table that it is of."""
-    return next((each for each in (BAD, LATE, FILTERED) if path.endswith(each)), ORC)
+    return next((suffix for suffix in (BAD, LATE, FILTERED) if path.endswith(suffix)), ORC)
 
 
 def path(number: int) -> str:
@@ -188,10 +190,10 @@ def dumps(commit: "Commit | State") -> bytes:
     return strict_json.dumps(commit)
 
 
-def loads(data: bytes | memoryview, number: int, where: str) -> Commit:
+def loads(content: bytes | memoryview, number: int, where: str) -> Commit:
     """Parse a commit; Failed if it is none, or another one than its name says."""
     try:
-        commit = strict_json.loads(Commit, data)
+        commit = strict_json.loads(Commit, content)
     except strict_json.Unreadable as error:
         raise Failed(f"{where} isn't a commit of a table: {error}.") from None
     if commit.number != number:
@@ -199,10 +201,10 @@ def loads(data: bytes | memoryview, number: int, where: str) -> Commit:
     return commit
 
 
-def loads_checkpoint(data: bytes | memoryview, name: str, where: str) -> "State":
+def loads_checkpoint(content: bytes | memoryview, name: str, where: str) -> "State":
     """Parse a checkpoint; Failed if it is none, or another one than its file's name says."""
     try:
-        state = strict_json.loads(State, data)
+        state = strict_json.loads(State, content)
     except strict_json.Unreadable as error:
         raise Failed(
             f"{where} isn't a checkpoint of a table: {error}. Remove it: the log has all of it."
@@ -215,12 +217,12 @@ def loads_checkpoint(data: bytes | memoryview, name: str, where: str) -> "State"
 
 def newer(names: Iterable[str], than: int, where: str) -> range:
     """Return the numbers of commits by their files' names; Failed if one between them is missing."""
-    found = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
-    whole = range(than + 1, found[-1] + 1 if found else than + 1)
-    if found != list(whole):
-        missing = min({*whole} - {*found})
+    numbers = sorted(int(match[1]) for name in names if (match := _NAME.fullmatch(name)))
+    whole = range(than + 1, numbers[-1] + 1 if numbers else than + 1)
+    if numbers != list(whole):
+        missing = min({*whole} - {*numbers})
         raise Failed(
-            f"{where} lacks the commit {missing}, and has {found[-1]}: bring it back before you land more."
+            f"{where} lacks the commit {missing}, and has {numbers[-1]}: bring it back before you land more."
         )
     return whole
 
@@ -273,7 +275,7 @@ def next_commit(
 
 def replay(state: State, commits: Iterable[Commit]) -> State:
     """Return the state after the next commits; Failed if one does not follow the one before."""
-    number, positions, schema, known = state.number, state.positions, state.schema, state.definition
+    number, positions, schema, stored = state.number, state.positions, state.schema, state.definition
     topic_ids, live, bad, late = dict(state.topic_ids), dict(state.live), dict(state.bad), dict(state.late)
     filtered = dict(state.filtered)
     beside = {BAD: bad, LATE: late, FILTERED: filtered}
@@ -293,7 +295,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
                 raise Failed(f"The commit {commit.number} adds {file.path}, which is live already.")
             into[file.path] = file
         number, positions, schema = commit.number, commit.positions.next, commit.schema
-        known = commit.definition or known
+        stored = commit.definition or stored
         topic_ids |= commit.topic_ids
         epochs = _epochs_after(epochs, commit)
         compacted = commit.created if commit.kind == COMPACT else compacted
@@ -303,7 +305,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
             deleted = _never(_before(deleted, commit))
         deleted = _never([*deleted, *commit.gaps]) if commit.gaps else deleted
     return State(
-        *(number, positions, topic_ids, live, bad, schema, known, compacted, passed, late, deleted, took),
+        *(number, positions, topic_ids, live, bad, schema, stored, compacted, passed, late, deleted, took),
         filtered,
         epochs,
     )
@@ -328,23 +330,27 @@ def _epochs_after(epochs: Positions, commit: Commit) -> Positions:
     }
 
 
-def _never(found: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:
+def _never(never_landed: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:
     """Return the same offsets in as few spans as can be."""
     by_place: dict[tuple[str, int], spans.Spans] = {}
-    for each in found:
-        spans.add(by_place.setdefault((each.topic, each.partition), []), each.first, each.last)
-    return tuple(NeverLanded(*place, first, last) for place, own in by_place.items() for first, last in own)
+    for span in never_landed:
+        spans.add(by_place.setdefault((span.topic, span.partition), []), span.first, span.last)
+    return tuple(
+        NeverLanded(*topic_partition, first, last)
+        for topic_partition, own in by_place.items()
+        for first, last in own
+    )
 
 
-def _before(found: Iterable[NeverLanded], reset: Commit) -> Iterator[NeverLanded]:
+def _before(never_landed: Iterable[NeverLanded], reset: Commit) -> Iterator[NeverLanded]:
     """Yield what lies before the positions of a reset; what comes after is tried again.
 
     A topic that was made again has other records.
     """
-    for each in found:
-        reached = reset.positions.next.get(each.topic, {}).get(str(each.partition), sys.maxsize)
-        if each.topic not in reset.topic_ids and each.first < reached:
-            yield replace(each, last=min(each.last, reached - 1))
+    for span in never_landed:
+        reached = reset.positions.next.get(span.topic, {}).get(str(span.partition), sys.maxsize)
+        if span.topic not in reset.topic_ids and span.first < reached:
+            yield replace(span, last=min(span.last, reached - 1))
 
 
 def _skipped(reset: Commit) -> Iterator[NeverLanded]:

@@ -87,16 +87,16 @@ class Metastore:
 
     def table(self, database: str, name: str) -> FoundTable | None:
         """Return a table; None if there is none of that name."""
-        if (found := self._table(database, name)) is None:
+        if (thrift_table := self._table(database, name)) is None:
             return None
-        storage = found.sd
+        storage = thrift_table.sd
         return FoundTable(
-            found.tableType or "",
+            thrift_table.tableType or "",
             storage.location or "",
             storage.inputFormat or "",
             _columns(storage.cols or ()),
-            _columns(found.partitionKeys or ()),
-            dict(found.parameters or {}),
+            _columns(thrift_table.partitionKeys or ()),
+            dict(thrift_table.parameters or {}),
         )
 
     def partitions(self, table: HiveTable) -> frozenset[str]:
@@ -171,10 +171,10 @@ class Metastore:
     def _see(self, table: HiveTable, metadata: str, error: Failed) -> None:
         """See whether a change that failed was made for all that."""
         try:
-            found = self._table(table.database, table.name)
+            thrift_table = self._table(table.database, table.name)
         except Failed as silent:
             raise Unanswered(str(silent)) from None
-        if found and (found.parameters or {}).get(METADATA) == metadata:
+        if thrift_table and (thrift_table.parameters or {}).get(METADATA) == metadata:
             return
         raise Unanswered(str(error)) if isinstance(error, Away) else error
 
@@ -185,14 +185,14 @@ class Metastore:
         It stays after a change that may come yet, on Hive 3 on top of anything: as a dead run's it keeps
         others off for DEAD_SECONDS.
         """
-        what = hive.LockComponent(
+        component = hive.LockComponent(
             type=hive.LockType.EXCLUSIVE,
             level=hive.LockLevel.TABLE,
             dbname=table.database,
             tablename=table.name,
             isTransactional=True,
         )
-        asked = hive.LockRequest([what], user=_user(), hostname=os.uname().nodename, agentInfo=AGENT)
+        asked = hive.LockRequest([component], user=_user(), hostname=os.uname().nodename, agentInfo=AGENT)
         # Not twice: a lock whose answer was lost would be waited for.
         answer = self._ask(lambda client: client.lock(asked), once=True)
         lock = answer.lockid
@@ -225,15 +225,15 @@ class Metastore:
         """
         asked = hive.ShowLocksRequest(dbname=table.database, tablename=table.name)
         locks = self._ask(lambda client: client.show_locks(asked)).locks or []
-        now = max((_seen(each) for each in locks if each.lockid == mine), default=0)  # by its clock
-        for each in locks:
-            if each.lockid == mine:
+        now = max((_seen(lock) for lock in locks if lock.lockid == mine), default=0)  # by its clock
+        for lock in locks:
+            if lock.lockid == mine:
                 continue
             # One that only waits holds others up, too; ours asks, and so is seen, while it waits.
-            if each.agentInfo == AGENT and now - _seen(each) > DEAD_SECONDS * 1000:
-                self._unlock(each.lockid)
-            elif each.state == hive.LockState.ACQUIRED:
-                return f"{each.user}@{each.hostname}", each.agentInfo != AGENT
+            if lock.agentInfo == AGENT and now - _seen(lock) > DEAD_SECONDS * 1000:
+                self._unlock(lock.lockid)
+            elif lock.state == hive.LockState.ACQUIRED:
+                return f"{lock.user}@{lock.hostname}", lock.agentInfo != AGENT
         return "", False
 
     def _unlock(self, lock: int) -> None:
@@ -289,7 +289,7 @@ class Metastore:
 
         `once`: what may have been asked is not asked again, of another address neither.
         """
-        why, asked = "", False
+        reason, asked = "", False
         for _ in range(TRIES * len(self._addresses)):
             try:
                 client = self._client(seconds or ANSWER_SECONDS)
@@ -297,7 +297,7 @@ class Metastore:
                 return call(client)
             except (TTransportException, TProtocolException, OSError, EOFError, UnicodeError) as error:
                 host, port = self._addresses[0]
-                why = f"{host}:{port}: {_said(error)}"
+                reason = f"{host}:{port}: {_said(error)}"
                 self._close()
                 self._addresses.append(self._addresses.pop(0))
                 if once and asked:
@@ -312,7 +312,7 @@ class Metastore:
             except TException as error:
                 raise Failed(f"{self} refuses: {_said(error)}.") from None
         raise Away(
-            f"{self} does not answer ({why}); see that it runs and takes plain Thrift: "
+            f"{self} does not answer ({reason}); see that it runs and takes plain Thrift: "
             "neither Kerberos (SASL) nor TLS is spoken here."
         )
 
@@ -364,11 +364,11 @@ def _storage(location: str, columns: Iterable[HiveColumn], reading: Reading) -> 
 
 
 def _fields(columns: Iterable[HiveColumn]) -> list[Any]:
-    return [hive.FieldSchema(each.name, each.type, each.comment) for each in columns]
+    return [hive.FieldSchema(column.name, column.type, column.comment) for column in columns]
 
 
 def _columns(fields: Iterable[Any]) -> tuple[HiveColumn, ...]:
-    return tuple(HiveColumn(each.name, each.type, each.comment or "") for each in fields)
+    return tuple(HiveColumn(field.name, field.type, field.comment or "") for field in fields)
 
 
 def _said(error: Exception) -> str:

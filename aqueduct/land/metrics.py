@@ -27,17 +27,17 @@ class TableFigures:
     left_out: int | None = None  # by the last round; None: there was none
     lag: int | None = None  # None: it is not known
 
-    def add(self, done: LandedTable) -> None:
-        self.commits += done.commits
-        self.rows += done.rows
-        self.late += done.late
-        self.bad += done.bad
-        self.filtered += done.filtered
-        self.files += done.files
-        self.bytes += done.bytes
-        self.missed += sum(len(gap) for gap in done.gaps)
-        self.failed += done.failed is not None
-        self.left_out = len(done.left_out)
+    def add(self, landed: LandedTable) -> None:
+        self.commits += landed.commits
+        self.rows += landed.rows
+        self.late += landed.late
+        self.bad += landed.bad
+        self.filtered += landed.filtered
+        self.files += landed.files
+        self.bytes += landed.bytes
+        self.missed += sum(len(gap) for gap in landed.gaps)
+        self.failed += landed.failed is not None
+        self.left_out = len(landed.left_out)
 
 
 class LandFigures:
@@ -50,16 +50,16 @@ class LandFigures:
         # When the last one ended, seconds since 1970; before that, when the process began.
         self._round_time = now
 
-    def add(self, done: Sequence[LandedTable] | None, lags: Mapping[str, int], now: float) -> None:
+    def add(self, landed: Sequence[LandedTable] | None, lags: Mapping[str, int], now: float) -> None:
         """Count a round; None: it could not begin. `lags`: of tables, as far as they are known."""
         self._rounds += 1
-        if done is None:
+        if landed is None:
             self._failed += 1
             for figures in self._tables.values():
                 figures.lag = None  # that of an earlier round is not how it is now
             return
         self._round_time = now
-        for table in done:
+        for table in landed:
             self._tables[table.table].add(table)
             self._tables[table.table].lag = lags.get(table.table)
 
@@ -79,8 +79,8 @@ class LandFigures:
         missed = of(lambda table: table.missed)
         yield OWN.counter("missed", "offsets that were deleted before they were read", *missed)
         yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
-        said = "when the last round ended, or else the service began, Unix time"
-        yield OWN.gauge("round_time", said, self._round_time)
+        meaning = "when the last round ended, or else the service began, Unix time"
+        yield OWN.gauge("round_time", meaning, self._round_time)
         if lag := of(lambda table: table.lag):
             yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
         if left_out := of(lambda table: table.left_out):
@@ -88,5 +88,5 @@ class LandFigures:
 
     def _each(self, figure: Callable[[TableFigures], int | None]) -> list[tuple[float, prometheus.Labels]]:
         """Return a figure of each table that has it."""
-        found = ((name, figure(table)) for name, table in self._tables.items())
-        return [(float(value), {"table": name}) for name, value in found if value is not None]
+        figures = ((name, figure(table)) for name, table in self._tables.items())
+        return [(float(value), {"table": name}) for name, value in figures if value is not None]

@@ -24,7 +24,7 @@ Mine = TypeVar("Mine", bound=Done)
 
 
 def opened(
-    order: LandOrder, objects: EditableObjects, catalogue: Catalogue | None, done: Sequence[Mine]
+    order: LandOrder, objects: EditableObjects, catalogue: Catalogue | None, outcomes: Sequence[Mine]
 ) -> list[tuple[LandTable, TableLog, Mine]]:
     """Follow the tables' logs; return those that may be changed, each with its log and what is done of it.
 
@@ -35,7 +35,7 @@ def opened(
     states = [of_table.state for of_table in logs]
     # Before the logs are read, which have these commits, then.
     newest = catalogue.newest(zip(order.tables, states, strict=True)) if catalogue else {}
-    for table, of_table, mine in zip(order.tables, logs, done, strict=True):
+    for table, of_table, mine in zip(order.tables, logs, outcomes, strict=True):
         try:
             state = of_table.follow()
         except Failed as error:
@@ -43,6 +43,6 @@ def opened(
             continue
         mine.landed = bool(state.number)
         next_schema(state, log.definition(table, state.definition), table)
-        if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-            mine.failed = Failed(f"{why}.")
-    return [each for each in zip(order.tables, logs, done, strict=True) if not each[2].failed]
+        if reason := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
+            mine.failed = Failed(f"{reason}.")
+    return [followed for followed in zip(order.tables, logs, outcomes, strict=True) if not followed[2].failed]

@@ -43,16 +43,16 @@ MOST_BLOCK = 8 << 20  # bytes of a chunk: its length has 23 bits
 MOST_STREAM = 128 << 20  # bytes of a stream; ours are written in stripes of 64 MiB
 
 
-def inflated(data: bytes, most: int) -> bytes:
+def inflated(packed: bytes, most: int) -> bytes:
     """Unpack raw deflate; ValueError if that is damaged, or more than `most` bytes."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     try:
-        found = inflater.decompress(data, most + 1)
+        unpacked = inflater.decompress(packed, most + 1)
     except zlib.error as error:
         raise ValueError(str(error)) from None
-    if len(found) > most or not inflater.eof:
+    if len(unpacked) > most or not inflater.eof:
         raise ValueError(f"a chunk is cut, or unpacks to more than {most:,} bytes")
-    return found
+    return unpacked
 
 
 _UNPACK: Mapping[int, Callable[[bytes, int], bytes]] = {
@@ -61,9 +61,9 @@ _UNPACK: Mapping[int, Callable[[bytes, int], bytes]] = {
     5: partial(codecs.decompress, "zstd"),
 }
 _PACK: Mapping[int, Callable[[bytes], bytes]] = {
-    1: lambda data: zlib.compress(data, wbits=-zlib.MAX_WBITS),
-    2: lambda data: bytes(snappy.compress(data)),
-    5: lambda data: zstandard.ZstdCompressor(level=1).compress(data),
+    1: lambda plain: zlib.compress(plain, wbits=-zlib.MAX_WBITS),
+    2: lambda plain: bytes(snappy.compress(plain)),
+    5: lambda plain: zstandard.ZstdCompressor(level=1).compress(plain),
 }
 
 
@@ -86,18 +86,18 @@ class OrcTail:
     content: int  # bytes before it
 
     @classmethod
-    def of(cls, data: memoryview) -> "OrcTail":
+    def of(cls, file_bytes: memoryview) -> "OrcTail":
         """Read the tail of a file; ValueError or IndexError if there is none."""
-        size = data[-1]
-        postscript = parse(data[-1 - size : -1])
+        size = file_bytes[-1]
+        postscript = parse(file_bytes[-1 - size : -1])
         packing = Packing.of(postscript)
-        end = len(data) - 1 - size
+        end = len(file_bytes) - 1 - size
         begin = end - one(postscript, FOOTER_LENGTH)
         content = begin - one(postscript, METADATA_LENGTH)
         return cls(
             postscript=postscript,
-            footer=parse(packing.unpacked(data[begin:end])),
-            metadata=parse(packing.unpacked(data[content:begin])),
+            footer=parse(packing.unpacked(file_bytes[begin:end])),
+            metadata=parse(packing.unpacked(file_bytes[content:begin])),
             content=content,
         )
 
@@ -116,19 +116,19 @@ class OrcTail:
     def data(self) -> bytes:
         """Return its bytes."""
         packing = self.packing
-        footer, metadata = (packing.packed(emit(each)) for each in (self.footer, self.metadata))
+        footer, metadata = (packing.packed(emit(message)) for message in (self.footer, self.metadata))
         lengths = {FOOTER_LENGTH: len(footer), METADATA_LENGTH: len(metadata)}
         postscript = emit(changed(self.postscript, lengths))
         return metadata + footer + postscript + bytes([len(postscript)])
 
     def names(self) -> dict[int, str]:
         """Return the names of columns by their numbers; of an array's items that of the array."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for number, type_ in enumerate(self.types):
-            fields = [bytes(each.value).decode() for each in type_ if each.number == FIELD_NAMES]
-            for at, child in enumerate(_packed_numbers(type_, SUBTYPES)):
-                found[child] = fields[at] if fields else found.get(number, "")
-        return found
+            fields = [bytes(field.value).decode() for field in type_ if field.number == FIELD_NAMES]
+            for index, child in enumerate(_packed_numbers(type_, SUBTYPES)):
+                names[child] = fields[index] if fields else names.get(number, "")
+        return names
 
 
 @dataclass(frozen=True)
@@ -145,70 +145,70 @@ class Packing:
             raise ValueError(f"its chunks can't have {block:,} bytes")
         return cls(one(postscript, COMPRESSION), block)
 
-    def unpacked(self, data: OrcBytes) -> bytes:
+    def unpacked(self, packed: OrcBytes) -> bytes:
         if not self.kind:
-            return bytes(data)
+            return bytes(packed)
         chunks = []
-        at = unpacked = 0
-        while at < len(data):
-            header = int.from_bytes(data[at : at + 3], "little")
-            chunk = bytes(data[at + 3 : at + 3 + (header >> 1)])
+        offset = unpacked = 0
+        while offset < len(packed):
+            header = int.from_bytes(packed[offset : offset + 3], "little")
+            chunk = bytes(packed[offset + 3 : offset + 3 + (header >> 1)])
             chunks.append(chunk if header & 1 else _UNPACK[self.kind](chunk, self.block))
-            at += 3 + (header >> 1)
+            offset += 3 + (header >> 1)
             unpacked += len(chunks[-1])
             if unpacked > MOST_STREAM:
                 raise ValueError(f"a stream unpacks to more than {MOST_STREAM:,} bytes")
-        if at > len(data):
+        if offset > len(packed):
             raise ValueError("it ends within a chunk")
         return b"".join(chunks)
 
-    def packed(self, data: bytes) -> bytes:
+    def packed(self, unpacked: bytes) -> bytes:
         if not self.kind:
-            return data
+            return unpacked
         chunks = []
-        for first in range(0, len(data), self.block):
-            plain = data[first : first + self.block]
+        for first in range(0, len(unpacked), self.block):
+            plain = unpacked[first : first + self.block]
             chunk = _PACK[self.kind](plain)
             header = len(chunk) << 1 if len(chunk) < len(plain) else len(plain) << 1 | 1
             chunks += [header.to_bytes(3, "little"), chunk if len(chunk) < len(plain) else plain]
         return b"".join(chunks)
 
 
-def stripe_footer(data: memoryview, stripe: ProtoMessage, packing: Packing) -> ProtoMessage:
+def stripe_footer(file_bytes: memoryview, stripe: ProtoMessage, packing: Packing) -> ProtoMessage:
     end = sum(one(stripe, field) for field in (OFFSET, INDEX_LENGTH, DATA_LENGTH, STRIPE_FOOTER_LENGTH))
-    return parse(packing.unpacked(data[end - one(stripe, STRIPE_FOOTER_LENGTH) : end]))
+    return parse(packing.unpacked(file_bytes[end - one(stripe, STRIPE_FOOTER_LENGTH) : end]))
 
 
-def streams(data: memoryview, stripe: ProtoMessage, footer: ProtoMessage) -> Iterator[OrcStream]:
+def streams(file_bytes: memoryview, stripe: ProtoMessage, footer: ProtoMessage) -> Iterator[OrcStream]:
     """Yield the streams of a stripe, in their order."""
-    at = one(stripe, OFFSET)
-    for each in messages(footer, STREAMS):
-        length = one(each, LENGTH)
-        yield OrcStream(one(each, STREAM_KIND), one(each, COLUMN), data[at : at + length])
-        at += length
+    offset = one(stripe, OFFSET)
+    for stream in messages(footer, STREAMS):
+        length = one(stream, LENGTH)
+        yield OrcStream(one(stream, STREAM_KIND), one(stream, COLUMN), file_bytes[offset : offset + length])
+        offset += length
 
 
-def parse(data: OrcBytes) -> ProtoMessage:
+def parse(encoded: OrcBytes) -> ProtoMessage:
     """Return the fields of a message; ValueError or IndexError if it is none."""
     fields = []
-    at = 0
-    while at < len(data):
-        tag, at = _varint(data, at)
+    offset = 0
+    while offset < len(encoded):
+        tag, offset = _varint(encoded, offset)
         number, wire = tag >> 3, tag & 7
         if wire == VARINT:
-            value, at = _varint(data, at)
+            value, offset = _varint(encoded, offset)
             fields.append(Field(number, wire, value))
             continue
         if wire == BYTES:
-            size, at = _varint(data, at)
+            size, offset = _varint(encoded, offset)
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
         else:
             raise ValueError(f"a message has a field of kind {wire}")
-        if at + size > len(data):
+        if offset + size > len(encoded):
             raise ValueError("it ends within a field")
-        fields.append(Field(number, wire, bytes(data[at : at + size])))
-        at += size
+        fields.append(Field(number, wire, bytes(encoded[offset : offset + size])))
+        offset += size
     return tuple(fields)
 
 
@@ -226,51 +226,53 @@ def emit(message: Iterable[Field]) -> bytes:
 
 def one(message: ProtoMessage, number: int, default: int = 0) -> int:
     """Return the value of a number that is there once at most."""
-    return next((int(each.value) for each in message if each.number == number), default)
+    return next((int(field.value) for field in message if field.number == number), default)
 
 
 def messages(message: ProtoMessage, number: int) -> list[ProtoMessage]:
     """Return the messages of a field."""
-    return [parse(bytes(each.value)) for each in message if each.number == number]
+    return [parse(bytes(field.value)) for field in message if field.number == number]
 
 
 def changed(message: ProtoMessage, numbers: Mapping[int, int]) -> ProtoMessage:
     """Return the message with other values of numbers, which it had or not."""
     rest = dict(numbers)
-    kept = [each._replace(value=rest.pop(each.number)) if each.number in rest else each for each in message]
+    kept = [
+        field._replace(value=rest.pop(field.number)) if field.number in rest else field for field in message
+    ]
     return (*kept, *(Field(number, VARINT, value) for number, value in rest.items()))
 
 
-def with_messages(message: ProtoMessage, number: int, found: Iterable[ProtoMessage]) -> ProtoMessage:
+def with_messages(message: ProtoMessage, number: int, replacements: Iterable[ProtoMessage]) -> ProtoMessage:
     """Return the message with other messages of a field, as many as it had."""
-    values = iter(found)
+    values = iter(replacements)
     return tuple(
-        each._replace(value=emit(next(values))) if each.number == number else each for each in message
+        field._replace(value=emit(next(values))) if field.number == number else field for field in message
     )
 
 
 def _packed_numbers(message: ProtoMessage, number: int) -> Iterator[int]:
     """Yield numbers of a field, which stand one by one or together."""
-    for each in message:
-        if each.number != number:
+    for field in message:
+        if field.number != number:
             continue
-        if isinstance(each.value, int):
-            yield each.value
+        if isinstance(field.value, int):
+            yield field.value
             continue
-        at = 0
-        while at < len(each.value):
-            value, at = _varint(each.value, at)
+        offset = 0
+        while offset < len(field.value):
+            value, offset = _varint(field.value, offset)
             yield value
 
 
-def _varint(data: OrcBytes, at: int) -> tuple[int, int]:
+def _varint(encoded: OrcBytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        value |= (data[at] & 0x7F) << shift
+        value |= (encoded[offset] & 0x7F) << shift
         shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            return value, at
+        offset += 1
+        if encoded[offset - 1] < 0x80:
+            return value, offset
 
 
 def _put(value: int) -> bytes:

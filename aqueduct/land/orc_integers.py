@@ -15,25 +15,25 @@ RUN = 512  # values, at most
 MOST_ZEROS = 8  # that are left out at the end of nanoseconds
 
 
-def decode(data: OrcBytes, *, signed: bool) -> Numbers:
+def decode(encoded: OrcBytes, *, signed: bool) -> Numbers:
     """Return the values of a stream.
 
     Unsigned values of more than 63 bits are negative. ValueError or IndexError if it ends within a run.
     """
     runs: list[Numbers] = []
-    at = 0
-    while at < len(data):
-        kind = data[at] >> 6
+    offset = 0
+    while offset < len(encoded):
+        kind = encoded[offset] >> 6
         if kind == SHORT_REPEAT:
-            run, at = _short_repeat(data, at, signed)
+            run, offset = _short_repeat(encoded, offset, signed)
         elif kind == DIRECT:
-            run, at = _direct(data, at, signed)
+            run, offset = _direct(encoded, offset, signed)
         elif kind == PATCHED_BASE:
-            run, at = _patched_base(data, at)
+            run, offset = _patched_base(encoded, offset)
         else:
-            run, at = _delta(data, at, signed)
+            run, offset = _delta(encoded, offset, signed)
         runs.append(run)
-    if at > len(data):
+    if offset > len(encoded):
         raise ValueError("it ends within a run")
     return np.concatenate(runs) if runs else np.empty(0, np.int64)
 
@@ -66,78 +66,78 @@ def encoded_nanoseconds(nanos: Numbers) -> Numbers:
     return np.where(zeros > 0, (nanos // 10**zeros) << 3 | (zeros - 1), nanos << 3)
 
 
-def _short_repeat(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
-    width = (data[at] >> 3 & 7) + 1
-    value = np.array([int.from_bytes(data[at + 1 : at + 1 + width], "big")], np.uint64)
-    return _plain(np.repeat(value, (data[at] & 7) + 3), signed), at + 1 + width
+def _short_repeat(encoded: OrcBytes, offset: int, signed: bool) -> tuple[Numbers, int]:
+    width = (encoded[offset] >> 3 & 7) + 1
+    value = np.array([int.from_bytes(encoded[offset + 1 : offset + 1 + width], "big")], np.uint64)
+    return _plain(np.repeat(value, (encoded[offset] & 7) + 3), signed), offset + 1 + width
 
 
-def _direct(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
-    width, length = _header(data, at)
-    values, after = _unpacked(data, at + 2, width, length)
+def _direct(encoded: OrcBytes, offset: int, signed: bool) -> tuple[Numbers, int]:
+    width, length = _header(encoded, offset)
+    values, after = _unpacked(encoded, offset + 2, width, length)
     return _plain(values, signed), after
 
 
-def _patched_base(data: OrcBytes, at: int) -> tuple[Numbers, int]:
+def _patched_base(encoded: OrcBytes, offset: int) -> tuple[Numbers, int]:
     """Read values above a base, of which some have higher bits in a list of patches."""
-    width, length = _header(data, at)
-    base_bytes, patch_width = (data[at + 2] >> 5) + 1, WIDTHS[data[at + 2] & 31]
-    gap_width, patches = (data[at + 3] >> 5) + 1, data[at + 3] & 31
-    base = int.from_bytes(data[at + 4 : at + 4 + base_bytes], "big")
+    width, length = _header(encoded, offset)
+    base_bytes, patch_width = (encoded[offset + 2] >> 5) + 1, WIDTHS[encoded[offset + 2] & 31]
+    gap_width, patches = (encoded[offset + 3] >> 5) + 1, encoded[offset + 3] & 31
+    base = int.from_bytes(encoded[offset + 4 : offset + 4 + base_bytes], "big")
     negative = 1 << (8 * base_bytes - 1)
     base = -(base - negative) if base & negative else base
-    values, after = _unpacked(data, at + 4 + base_bytes, width, length)
-    entries, after = _unpacked(data, after, WIDTHS[_code(gap_width + patch_width)], patches)
-    place = 0
+    values, after = _unpacked(encoded, offset + 4 + base_bytes, width, length)
+    entries, after = _unpacked(encoded, after, WIDTHS[_code(gap_width + patch_width)], patches)
+    index = 0
     for entry in entries.tolist():
-        place += entry >> patch_width
-        values[place] |= np.uint64((entry & ((1 << patch_width) - 1)) << width)
+        index += entry >> patch_width
+        values[index] |= np.uint64((entry & ((1 << patch_width) - 1)) << width)
     return values.view(np.int64) + base, after
 
 
-def _delta(data: OrcBytes, at: int, signed: bool) -> tuple[Numbers, int]:
-    width, length = _header(data, at)
-    if data[at] >> 1 & 31 == 0:
+def _delta(encoded: OrcBytes, offset: int, signed: bool) -> tuple[Numbers, int]:
+    width, length = _header(encoded, offset)
+    if encoded[offset] >> 1 & 31 == 0:
         width = 0
-    base, at = _varint(data, at + 2)
-    step, at = _varint(data, at)
+    base, offset = _varint(encoded, offset + 2)
+    step, offset = _varint(encoded, offset)
     first = int(_plain(np.array([base], np.uint64), signed)[0])
     delta = int(_plain(np.array([step], np.uint64), True)[0])
     values = np.full(length, delta, np.int64)
     values[0] = first
     if width:
-        steps, at = _unpacked(data, at, width, length - 2)
+        steps, offset = _unpacked(encoded, offset, width, length - 2)
         values[2:] = steps.view(np.int64) * (-1 if delta < 0 else 1)
-    return np.cumsum(values), at
+    return np.cumsum(values), offset
 
 
-def _header(data: OrcBytes, at: int) -> tuple[int, int]:
+def _header(encoded: OrcBytes, offset: int) -> tuple[int, int]:
     """Return the width of a run's values, and how many there are."""
-    return WIDTHS[data[at] >> 1 & 31], ((data[at] & 1) << 8 | data[at + 1]) + 1
+    return WIDTHS[encoded[offset] >> 1 & 31], ((encoded[offset] & 1) << 8 | encoded[offset + 1]) + 1
 
 
 def _code(bits: int) -> int:
     return next(code for code, width in enumerate(WIDTHS) if width >= bits)
 
 
-def _unpacked(data: OrcBytes, at: int, width: int, count: int) -> tuple[Zigzags, int]:
-    after = at + (width * count + 7) // 8
-    if after > len(data):
+def _unpacked(encoded: OrcBytes, offset: int, width: int, count: int) -> tuple[Zigzags, int]:
+    after = offset + (width * count + 7) // 8
+    if after > len(encoded):
         raise ValueError("it ends within a run")
     bits = np.zeros((count, 64), np.uint8)
-    packed = np.frombuffer(data, np.uint8, after - at, at)
+    packed = np.frombuffer(encoded, np.uint8, after - offset, offset)
     bits[:, 64 - width :] = np.unpackbits(packed, count=width * count).reshape(count, width)
     return np.packbits(bits).view(">u8").astype(np.uint64), after
 
 
-def _varint(data: OrcBytes, at: int) -> tuple[int, int]:
+def _varint(encoded: OrcBytes, offset: int) -> tuple[int, int]:
     value = shift = 0
     while True:
-        value |= (data[at] & 0x7F) << shift
+        value |= (encoded[offset] & 0x7F) << shift
         shift += 7
-        at += 1
-        if data[at - 1] < 0x80:
-            return value & (1 << 64) - 1, at
+        offset += 1
+        if encoded[offset - 1] < 0x80:
+            return value & (1 << 64) - 1, offset
 
 
 def _plain(values: Zigzags, signed: bool) -> Numbers:

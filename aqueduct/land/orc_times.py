@@ -88,59 +88,61 @@ def has_early_fractions(table: pa.Table) -> bool:
     return False
 
 
-def readable(data: memoryview, *, early_fractions: bool, iceberg: bool) -> Iterator[memoryview | bytes]:
+def readable(file_bytes: memoryview, *, early_fractions: bool, iceberg: bool) -> Iterator[memoryview | bytes]:
     """Yield the pieces of a file of pyarrow's as Java's readers need it.
 
     A file with times before 1970 that have a fraction gets other streams for its timestamps, and has no
     index of rows any more, for that would point into the former ones.
     """
     if iceberg and not early_fractions:
-        yield data
+        yield file_bytes
         return
-    tail = OrcTail.of(data)
+    tail = OrcTail.of(file_bytes)
     footer, metadata, content = tail.footer, tail.metadata, tail.content
     if early_fractions:
-        yield data[: orc_format.one(tail.stripes[0], orc_format.OFFSET)]
+        yield file_bytes[: orc_format.one(tail.stripes[0], orc_format.OFFSET)]
         stripes = []
-        at = orc_format.one(tail.stripes[0], orc_format.OFFSET)
+        offset = orc_format.one(tail.stripes[0], orc_format.OFFSET)
         for stripe in tail.stripes:
-            pieces, written = _with_whole_nanoseconds(data, stripe, tail, at)
+            pieces, written = _with_whole_nanoseconds(file_bytes, stripe, tail, offset)
             yield from pieces
-            at += sum(map(len, pieces))
+            offset += sum(map(len, pieces))
             stripes.append(written)
-        content = at
+        content = offset
         footer = orc_format.with_messages(footer, orc_format.STRIPES, stripes)
         footer = orc_format.changed(footer, {orc_format.INDEX_STRIDE: 0, orc_format.CONTENT_LENGTH: content})
         footer = _with_wide_statistics(footer, orc_format.STATISTICS)
-        of_stripes = [_with_wide_statistics(each, 1) for each in orc_format.messages(metadata, 1)]
+        of_stripes = [_with_wide_statistics(of_stripe, 1) for of_stripe in orc_format.messages(metadata, 1)]
         metadata = orc_format.with_messages(metadata, 1, of_stripes)
     else:
-        yield data[:content]
+        yield file_bytes[:content]
     if not iceberg:
         footer = orc_format.changed(footer, {orc_format.CALENDAR: orc_format.PROLEPTIC_GREGORIAN})
     yield OrcTail(postscript=tail.postscript, footer=footer, metadata=metadata, content=content).data()
 
 
-def fault(data: memoryview, *, iceberg: bool) -> str:
+def fault(file_bytes: memoryview, *, iceberg: bool) -> str:
     """Return why Java's readers can't read a file, or find other times in it; empty: they read it.
 
     Nothing of pyarrow has a part in it.
     """
     try:
-        return next(_faults(data, iceberg), "")
+        return next(_faults(file_bytes, iceberg), "")
     except (ValueError, IndexError, KeyError) as error:
         return f"it isn't laid out as ORC: {error}"
 
 
-def _faults(data: memoryview, iceberg: bool) -> Iterator[str]:
-    tail = OrcTail.of(data)
+def _faults(file_bytes: memoryview, iceberg: bool) -> Iterator[str]:
+    tail = OrcTail.of(file_bytes)
     names = tail.names()
-    kinds = [orc_format.one(each, orc_format.TYPE_KIND) for each in tail.types]
+    kinds = [orc_format.one(type_, orc_format.TYPE_KIND) for type_ in tail.types]
     calendar = orc_format.one(tail.footer, orc_format.CALENDAR)
     proleptic = calendar == orc_format.PROLEPTIC_GREGORIAN
     for stripe in tail.stripes:
-        footer = orc_format.stripe_footer(data, stripe, tail.packing)
-        streams = {(each.column, each.kind): each for each in orc_format.streams(data, stripe, footer)}
+        footer = orc_format.stripe_footer(file_bytes, stripe, tail.packing)
+        streams = {
+            (stream.column, stream.kind): stream for stream in orc_format.streams(file_bytes, stripe, footer)
+        }
         for (column, of), stream in streams.items():
             if of != orc_format.DATA or kinds[column] not in (orc_format.TIMESTAMP, orc_format.DATE):
                 continue
@@ -166,18 +168,22 @@ def _nanos(stream: OrcStream, packing: Packing) -> Numbers:
 
 
 def _with_whole_nanoseconds(
-    data: memoryview, stripe: ProtoMessage, tail: OrcTail, at: int
+    file_bytes: memoryview, stripe: ProtoMessage, tail: OrcTail, offset: int
 ) -> tuple[list[memoryview | bytes], ProtoMessage]:
     """Return a stripe that begins there, its timestamps as Java has them, and its information."""
     packing = tail.packing
-    kinds = [orc_format.one(each, orc_format.TYPE_KIND) for each in tail.types]
-    footer = orc_format.stripe_footer(data, stripe, packing)
-    kept = [each for each in orc_format.streams(data, stripe, footer) if each.kind not in orc_format.INDEXES]
+    kinds = [orc_format.one(type_, orc_format.TYPE_KIND) for type_ in tail.types]
+    footer = orc_format.stripe_footer(file_bytes, stripe, packing)
+    kept = [
+        stream
+        for stream in orc_format.streams(file_bytes, stripe, footer)
+        if stream.kind not in orc_format.INDEXES
+    ]
     others: dict[tuple[int, int], bytes] = {}
     seconds = {
-        each.column: each
-        for each in kept
-        if kinds[each.column] == orc_format.TIMESTAMP and each.kind == orc_format.DATA
+        stream.column: stream
+        for stream in kept
+        if kinds[stream.column] == orc_format.TIMESTAMP and stream.kind == orc_format.DATA
     }
     for stream in kept:
         if stream.kind != orc_format.SECONDARY or stream.column not in seconds:
@@ -198,23 +204,26 @@ def _with_whole_nanoseconds(
         others[stream.column, orc_format.SECONDARY] = packing.packed(
             orc_integers.encode(encoded, signed=False)
         )
-    pieces = [others.get((each.column, each.kind), each.data) for each in kept]
+    pieces = [others.get((stream.column, stream.kind), stream.data) for stream in kept]
     listed = [
         (
-            orc_format.Field(orc_format.STREAM_KIND, orc_format.VARINT, each.kind),
-            orc_format.Field(orc_format.COLUMN, orc_format.VARINT, each.column),
+            orc_format.Field(orc_format.STREAM_KIND, orc_format.VARINT, stream.kind),
+            orc_format.Field(orc_format.COLUMN, orc_format.VARINT, stream.column),
             orc_format.Field(orc_format.LENGTH, orc_format.VARINT, len(piece)),
         )
-        for each, piece in zip(kept, pieces, strict=True)
+        for stream, piece in zip(kept, pieces, strict=True)
     ]
-    rest = tuple(each for each in footer if each.number != orc_format.STREAMS)
-    told = (
-        *(orc_format.Field(orc_format.STREAMS, orc_format.BYTES, orc_format.emit(each)) for each in listed),
+    rest = tuple(field for field in footer if field.number != orc_format.STREAMS)
+    new_footer = (
+        *(
+            orc_format.Field(orc_format.STREAMS, orc_format.BYTES, orc_format.emit(fields))
+            for fields in listed
+        ),
         *rest,
     )
-    end = packing.packed(orc_format.emit(told))
+    end = packing.packed(orc_format.emit(new_footer))
     lengths = {
-        orc_format.OFFSET: at,
+        orc_format.OFFSET: offset,
         orc_format.INDEX_LENGTH: 0,
         orc_format.DATA_LENGTH: sum(map(len, pieces)),
         orc_format.STRIPE_FOOTER_LENGTH: len(end),
@@ -230,7 +239,7 @@ def _with_wide_statistics(message: ProtoMessage, number: int) -> ProtoMessage:
     columns = []
     for column in orc_format.messages(message, number):
         if bounds := orc_format.messages(column, TIMESTAMPS):
-            low, high = (_unzigzag(orc_format.one(bounds[0], each)) for each in (LOW, HIGH))
+            low, high = (_unzigzag(orc_format.one(bounds[0], bound)) for bound in (LOW, HIGH))
             wide = tuple(
                 orc_format.Field(field, orc_format.VARINT, _zigzag(value))
                 for field, value in ((LOW, low - 1), (HIGH, high + 1))

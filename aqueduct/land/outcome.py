@@ -14,12 +14,12 @@ from aqueduct.spans import Span, Spans
 Placed = Mapping[TopicPartition, Spans]
 
 
-def placed(found: Iterable[NeverLanded]) -> Placed:
+def placed(never_landed: Iterable[NeverLanded]) -> Placed:
     """Return the spans of each partition."""
     by_partition: dict[TopicPartition, Spans] = {}
-    for each in found:
-        by_partition.setdefault(TopicPartition(each.topic, each.partition), []).append(
-            (each.first, each.last)
+    for span in never_landed:
+        by_partition.setdefault(TopicPartition(span.topic, span.partition), []).append(
+            (span.first, span.last)
         )
     return by_partition
 

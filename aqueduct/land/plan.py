@@ -54,19 +54,21 @@ def plan(
     the declared patterns that match none of them. `epoch_ends`: where logs leave the epochs under which they
     landed.
     """
-    found: list[Range] = []
+    unread: list[Range] = []
     gaps: list[Range] = []
     left_out: list[Skipped] = []
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
-    there = {topic.name: topic for topic in topics}
+    topic_by_name = {topic.name: topic for topic in topics}
     left_out += _unmatched(unmatched)
     for name in sorted(state.positions.keys() - every):
         left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
-    for topic in there.values():
-        known = state.topic_ids.get(topic.name)
-        if known and known != topic.id:
-            why = f"it was deleted and made again: its id is {topic.id}, that of what landed is {known}"
-            left_out.append(Skipped(f"topic {topic.name}", why))
+    for topic in topic_by_name.values():
+        landed_id = state.topic_ids.get(topic.name)
+        if landed_id and landed_id != topic.id:
+            reason = (
+                f"it was deleted and made again: its id is {topic.id}, that of what landed is {landed_id}"
+            )
+            left_out.append(Skipped(f"topic {topic.name}", reason))
             continue
         positions = after.setdefault(topic.name, {})
         for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
@@ -74,27 +76,27 @@ def plan(
                 left_out.append(Skipped(f"{topic.name}-{number}", "it has no leader"))
                 continue
             # What a new topic lost before is nobody's; an added partition is read from offset 0.
-            begin = positions.get(str(number), 0 if known else start)
+            begin = positions.get(str(number), 0 if landed_id else start)
             epoch_end = (epoch_ends or {}).get(TopicPartition(topic.name, number), begin)
-            if why := _cut(begin, end, epoch_end):
-                left_out.append(Skipped(f"{topic.name}-{number}", why))
+            if reason := _cut(begin, end, epoch_end):
+                left_out.append(Skipped(f"{topic.name}-{number}", reason))
                 continue
             if start > begin:
                 gaps.append(Range(topic.name, number, begin, start))
             positions[str(number)] = begin = max(start, begin)
             stop = min(end, stops.get(TopicPartition(topic.name, number), end))
             if stop > begin:
-                found.append(Range(topic.name, number, begin, stop))
-    cut = _at_most(found, at_most)
-    for each in cut:
-        after[each.topic][str(each.partition)] = each.stop
+                unread.append(Range(topic.name, number, begin, stop))
+    cut = _at_most(unread, at_most)
+    for planned_range in cut:
+        after[planned_range.topic][str(planned_range.partition)] = planned_range.stop
     return LandPlan(
         tuple(cut),
         after,
-        {topic.name: topic.id for topic in there.values() if topic.name not in state.topic_ids},
+        {topic.name: topic.id for topic in topic_by_name.values() if topic.name not in state.topic_ids},
         tuple(gaps),
         tuple(left_out),
-        whole=cut == found,
+        whole=cut == unread,
     )
 
 
@@ -104,14 +106,14 @@ def absent(table: LandTable, state: State, every: Collection[str]) -> LeftOut:
     `every`: the names of all topics that the cluster has.
     """
     names = [name for name in table.named_topics if name not in every and name not in state.positions]
-    why = "the cluster has no such topic, or the client may not describe it"
-    unknown = (Skipped(f"topic {name}", why, "topic-unknown") for name in names)
+    reason = "the cluster has no such topic, or the client may not describe it"
+    unknown = (Skipped(f"topic {name}", reason, "topic-unknown") for name in names)
     return (*_unmatched(table.unmatched(every)), *unknown)
 
 
 def _unmatched(patterns: Iterable[str]) -> Iterator[Skipped]:
-    why = "the cluster has no topic whose whole name matches"
-    return (Skipped(f"topics {pattern}", why, "pattern-matches-nothing") for pattern in patterns)
+    reason = "the cluster has no topic whose whole name matches"
+    return (Skipped(f"topics {pattern}", reason, "pattern-matches-nothing") for pattern in patterns)
 
 
 def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPartition, int]:
@@ -151,18 +153,19 @@ def lag(state: State, topics: Iterable[SourceTopic]) -> int:
     return waiting
 
 
-def _at_most(wanted: Sequence[Range], offsets: int) -> list[Range]:
+def _at_most(unread: Sequence[Range], offsets: int) -> list[Range]:
     """Return the ranges, the longest of them cut so that all together have so many offsets."""
     limit, room = offsets, offsets
-    for number, each in enumerate(sorted(wanted, key=len)):
-        limit = max(1, room // (len(wanted) - number))
-        if len(each) > limit:
+    for number, whole in enumerate(sorted(unread, key=len)):
+        limit = max(1, room // (len(unread) - number))
+        if len(whole) > limit:
             break
-        room -= len(each)
+        room -= len(whole)
     else:
-        return list(wanted)
+        return list(unread)
     return [
-        Range(each.topic, each.partition, each.start, min(each.stop, each.start + limit)) for each in wanted
+        Range(whole.topic, whole.partition, whole.start, min(whole.stop, whole.start + limit))
+        for whole in unread
     ]
 
 
@@ -181,9 +184,9 @@ def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Posi
     A file holds rows of all ranges of a task, so a task counts as a whole or not at all: not if it lies
     beyond what was read of its partition. By `shares` such a task has nothing else.
     """
-    positions = {topic: dict(at) for topic, at in todo.next.items()}
-    for each in todo.ranges:
-        positions[each.topic][str(each.partition)] = each.start
+    positions = {topic: dict(of_topic) for topic, of_topic in todo.next.items()}
+    for planned_range in todo.ranges:
+        positions[planned_range.topic][str(planned_range.partition)] = planned_range.start
     counts: set[int] = set()
     for number, result in enumerate(results):  # as `shares` has them: a partition's in the order of offsets
         if all(positions[read.range.topic][str(read.range.partition)] == read.range.start for read in result):
@@ -193,15 +196,15 @@ def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Posi
     return positions, counts
 
 
-def shares(wanted: Sequence[Range], at_most: int) -> list[tuple[Range, ...]]:
+def shares(planned_ranges: Sequence[Range], at_most: int) -> list[tuple[Range, ...]]:
     """Return the ranges in groups of about so many offsets, one for each task; a long one is several.
 
     What is not the first of its partition goes alone: where it doesn't count, because what is before it broke
     off, it takes nothing with it.
     """
     firsts, others = [], []
-    for each in wanted:
-        first, *rest = ranges.split(each, at_most)
+    for whole in planned_ranges:
+        first, *rest = ranges.split(whole, at_most)
         firsts.append(first)
         others += [(part,) for part in rest]
     return [*ranges.shares(firsts, at_most), *others]
@@ -212,10 +215,10 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
 
     Refused if the table can't become what is declared.
     """
-    known = state.definition
-    if known is None or known == declared:
+    stored = state.definition
+    if stored is None or stored == declared:
         return max(state.schema, 1)
-    had, has = ({each.name: each for each in of.columns} for of in (known, declared))
+    had, has = ({column.name: column for column in of.columns} for of in (stored, declared))
     wrong = [f"the column {name} is gone" for name in had if name not in has]
     both = [(had[name], has[name]) for name in had if name in has]
     wrong += [f"{old.name} is {new.type} instead of {old.type}" for old, new in both if old.type != new.type]
@@ -224,19 +227,19 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
         for old, new in both
         if old.means != new.means
     ]
-    if known.partition != declared.partition:
+    if stored.partition != declared.partition:
         wrong.append(
-            f"its partition is {declared.partition or 'none'} instead of {known.partition or 'none'}"
+            f"its partition is {declared.partition or 'none'} instead of {stored.partition or 'none'}"
         )
-    if known.bad != declared.bad:
-        wrong.append(f"its bad table is {declared.bad} instead of {known.bad}")
-    if known.late not in ("", declared.late):
-        wrong.append(f"its table of late rows is {declared.late} instead of {known.late}")
-    if known.filtered not in ("", declared.filtered):
-        wrong.append(f"its table of rows left out is {declared.filtered} instead of {known.filtered}")
-    if known.kind != declared.kind:
-        wrong.append(f"it is of the kind {declared.kind} instead of {known.kind}")
-    if known.tombstones != declared.tombstones:
+    if stored.bad != declared.bad:
+        wrong.append(f"its bad table is {declared.bad} instead of {stored.bad}")
+    if stored.late not in ("", declared.late):
+        wrong.append(f"its table of late rows is {declared.late} instead of {stored.late}")
+    if stored.filtered not in ("", declared.filtered):
+        wrong.append(f"its table of rows left out is {declared.filtered} instead of {stored.filtered}")
+    if stored.kind != declared.kind:
+        wrong.append(f"it is of the kind {declared.kind} instead of {stored.kind}")
+    if stored.tombstones != declared.tombstones:
         wrong.append(f"tombstones are {'kept' if declared.tombstones else 'dropped'} now")
     if wrong:
         raise Refused(

@@ -57,16 +57,16 @@ class RecordArrays:
         return pa.array([dict(bodies.headers(body)).get(name) for body in self.places.bodies], pa.binary())
 
 
-def _fields(data: bytes, array: varints.Bytes, at: Numbers) -> tuple[pa.BinaryArray, Numbers]:
+def _fields(buffer: bytes, array: varints.Bytes, starts: Numbers) -> tuple[pa.BinaryArray, Numbers]:
     """Return the fields that begin there, length first, and where they end.
 
     IndexError or ValueError beyond the data.
     """
-    begins, ends, null = varints.fields(array, at)
-    return cut_out(data, begins, ends, null), ends
+    begins, ends, null = varints.fields(array, starts)
+    return cut_out(buffer, begins, ends, null), ends
 
 
-def cut_out(data: bytes, begins: Numbers, ends: Numbers, null: Mask | None = None) -> pa.BinaryArray:
+def cut_out(buffer: bytes, begins: Numbers, ends: Numbers, null: Mask | None = None) -> pa.BinaryArray:
     """Return what is between these places; null where it says so."""
-    found = map(data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
-    return pa.array(found, pa.binary(), mask=null, size=len(begins))
+    pieces = map(buffer.__getitem__, map(slice, begins.tolist(), ends.tolist()))
+    return pa.array(pieces, pa.binary(), mask=null, size=len(begins))

@@ -62,14 +62,14 @@ def schema(registry: SchemaRegistry, id_: int) -> RecordType:
     WrongSchema if there is none that can be used; RegistryAway if nobody says.
     """
     answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has none of this id")
-    known: dict[str, Schema] = {}
+    schema_by_name: dict[str, Schema] = {}
     try:
-        _add_references(registry, answer, known, set())
+        _add_references(registry, answer, schema_by_name, set())
     except RecursionError:
         raise WrongSchema(avro_schema.DEEP) from None
-    found = avro_schema.parse_with(_text(answer), known)
+    record_type = avro_schema.parse_with(_text(answer), schema_by_name)
     _found.add((registry, id_))
-    return found
+    return record_type
 
 
 @dataclass
@@ -98,8 +98,8 @@ class TaskSchemas:
 
 def check(registry: SchemaRegistry) -> None:
     """See that a registry answers; RegistryAway if not."""
-    found = _ask(registry, "/schemas/types", (*UNKNOWN, NO_SUCH_PATH))
-    if found is not None and not (isinstance(found, list) and AVRO in found):
+    schema_types = _ask(registry, "/schemas/types", (*UNKNOWN, NO_SUCH_PATH))
+    if schema_types is not None and not (isinstance(schema_types, list) and AVRO in schema_types):
         raise RegistryAway(
             f"{registry.url} is no registry of Avro's schemas, by its answer to /schemas/types: name its "
             "base URL, which for some ends in a path."
@@ -107,25 +107,25 @@ def check(registry: SchemaRegistry) -> None:
 
 
 def _add_references(
-    registry: SchemaRegistry, answer: Mapping[str, Any], known: dict[str, Schema], seen: set[str]
+    registry: SchemaRegistry, answer: Mapping[str, Any], schema_by_name: dict[str, Schema], seen: set[str]
 ) -> None:
     """Add the types of the schemas that one refers to, and of those that they do."""
     references = answer.get("references") or []
     if not isinstance(references, list):
         raise WrongSchema("its references are no list")
-    for each in references:
-        if not isinstance(each, dict) or not {"subject", "version"} <= each.keys():
+    for reference in references:
+        if not isinstance(reference, dict) or not {"subject", "version"} <= reference.keys():
             raise WrongSchema("one of its references has no subject and version")
-        subject = str(each["subject"])
-        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(each['version']), safe='')}"
+        subject = str(reference["subject"])
+        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
         if path in seen:
             continue
         seen.add(path)
         if len(seen) > REFERENCES:
             raise WrongSchema(f"it refers to over {REFERENCES:,} schemas")
-        found = _object(_ask(registry, path), f"it refers to {subject}, which the registry has not")
-        _add_references(registry, found, known, seen)
-        avro_schema.add(_text(found), known)
+        referenced = _object(_ask(registry, path), f"it refers to {subject}, which the registry has not")
+        _add_references(registry, referenced, schema_by_name, seen)
+        avro_schema.add(_text(referenced), schema_by_name)
 
 
 def _object(answer: Any, otherwise: str) -> Mapping[str, Any]:
@@ -203,8 +203,8 @@ def _answer(registry: SchemaRegistry, path: str, connection: HTTPConnection) -> 
     parts = urlsplit(registry.url)
     headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
     if login := registry.config.login:
-        told = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
-        headers["Authorization"] = f"Basic {told}"
+        credentials = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+        headers["Authorization"] = f"Basic {credentials}"
     whole = False
     try:
         connection.request("GET", parts.path.rstrip("/") + path, headers=headers)

@@ -89,8 +89,8 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         _check(table)
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores and execute else None
-    done = [ReplayedTable(table.full_name) for table in order.tables]
-    todo = opened(order, objects, catalogue, done)
+    outcomes = [ReplayedTable(table.full_name) for table in order.tables]
+    todo = opened(order, objects, catalogue, outcomes)
     for table, of_table, _ in todo:
         if execute and of_table.state.bad:
             of_table.own(table.beside)
@@ -100,9 +100,9 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         except Failed as error:
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
-            for name, why in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
-                mine.left_out += (Skipped(f"catalogue of {name}", why),)
-    return done
+            for name, reason in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
+                mine.left_out += (Skipped(f"catalogue of {name}", reason),)
+    return outcomes
 
 
 def _check(table: LandTable) -> None:
@@ -123,7 +123,7 @@ def _replay(
     order: LandOrder,
     table: LandTable,
     of_table: TableLog,
-    done: ReplayedTable,
+    outcome: ReplayedTable,
     execute: bool,
     workers: Workers,
 ) -> None:
@@ -153,7 +153,7 @@ def _replay(
                     of_table.let_go(path)
             if added := tuple(file for tried in results for file in tried.added):
                 of_table.commit_beside(staging, partial(_commit, table, results, added))
-                done.commits += 1
+                outcome.commits += 1
         except Overtaken:
             of_table.discard(staging)
             failures += 1
@@ -162,9 +162,9 @@ def _replay(
             continue
         failures = 0
         for tried in results:
-            done.late += tried.late
-            done.counts = _most(done.counts + tried.counts)
-            done.left_out += tuple(
+            outcome.late += tried.late
+            outcome.counts = _most(outcome.counts + tried.counts)
+            outcome.left_out += tuple(
                 Skipped(path, "it has times before 1677 or after 2262, which Arrow can't read")
                 for path in tried.unread
             )
@@ -205,7 +205,7 @@ def try_again(share: ReplayShare) -> TriedFiles:
     of = share.table.registry
     reader = RowReader(share.table, registry.TaskSchemas(of) if of else no_registry)
     buffer = RowBuffer(share.table)
-    done = TriedFiles()
+    outcome = TriedFiles()
     try:
         for file in share.files:
             try:
@@ -213,28 +213,28 @@ def try_again(share: ReplayShare) -> TriedFiles:
                     pa.BufferReader(table_log.committed(objects, share.table.full_name, file))
                 )
             except MissingObject:
-                done.gone.append(file.path)
+                outcome.gone.append(file.path)
                 continue
             except pa.ArrowInvalid:
-                done.unread.append(file.path)
+                outcome.unread.append(file.path)
                 continue
-            tried = list(_tried(reader, bad, share, done))
+            tried = list(_tried(reader, bad, share, outcome))
             if not share.execute or not any(rows.table.num_rows for rows in tried):
                 continue
-            done.removed.append(file.path)
+            outcome.removed.append(file.path)
             for rows in tried:
                 buffer.add(rows)
                 if buffer.full:
-                    _stage(objects, share, buffer, done)
+                    _stage(objects, share, buffer, outcome)
     except RegistryAway as error:
-        done.failed = str(error)
-        return done
-    _stage(objects, share, buffer, done)
-    done.counts = _most(done.counts)
-    return done
+        outcome.failed = str(error)
+        return outcome
+    _stage(objects, share, buffer, outcome)
+    outcome.counts = _most(outcome.counts)
+    return outcome
 
 
-def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, done: TriedFiles) -> Iterator[TableRows]:
+def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, outcome: TriedFiles) -> Iterator[TableRows]:
     """Yield what bad rows come to now, and count it."""
     for row in bad.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
         partition = TopicPartition(row["k_topic"], row["k_partition"])
@@ -248,24 +248,24 @@ def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, done: TriedFile
             if rows.table.num_rows + rows.bad.num_rows != len(records):
                 raise Failed(f"{share.table.full_name}: a bad record of {partition} became nothing.")
             stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())
-            done.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))
-            done.late += rows.table.num_rows - rows.on_time
+            outcome.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))
+            outcome.late += rows.table.num_rows - rows.on_time
             yield rows
 
 
 def _records(bad: pa.Table) -> RecordArrays:
     """Return bad rows as the records that they were, without headers."""
-    told = bad.column("k_timestamp").cast(pa.timestamp("ms")).combine_chunks().view(pa.int64())
+    timestamps = bad.column("k_timestamp").cast(pa.timestamp("ms")).combine_chunks().view(pa.int64())
     return RecordArrays(
         bad.column("k_offset").to_numpy(),
-        told.fill_null(NO_TIMESTAMP).to_numpy(),
+        timestamps.fill_null(NO_TIMESTAMP).to_numpy(),
         bad.column("key").combine_chunks(),
         bad.column("value").combine_chunks(),
         None,
     )
 
 
-def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, done: TriedFiles) -> None:
+def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, outcome: TriedFiles) -> None:
     for file in buffer.files():
-        name = f"{share.staging.number:020d}-{share.share:05d}-{len(done.added):05d}-replay"
-        done.added.append(table_log.stage(objects, share.table, share.staging, name, file))
+        name = f"{share.staging.number:020d}-{share.share:05d}-{len(outcome.added):05d}-replay"
+        outcome.added.append(table_log.stage(objects, share.table, share.staging, name, file))

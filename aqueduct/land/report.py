@@ -22,15 +22,15 @@ NOTHING_CHANGED = "Nothing was changed; --execute does it."
 
 
 def exit_code(landed: Sequence[LandedTable], *, fail_on_poison: bool) -> ExitCode:
-    if any(each.failed for each in landed):
+    if any(table.failed for table in landed):
         return ExitCode.FAILED
-    if any(each.gaps or each.left_out or (fail_on_poison and each.bad) for each in landed):
+    if any(table.gaps or table.left_out or (fail_on_poison and table.bad) for table in landed):
         return ExitCode.INCOMPLETE
     return ExitCode.DONE
 
 
 def text(landed: Sequence[LandedTable], seconds: float) -> str:
-    return "\n".join(line for each in landed for line in _lines(each, seconds))
+    return "\n".join(line for table in landed for line in _lines(table, seconds))
 
 
 def _size(table: LandedTable | TableStatus) -> str:
@@ -42,23 +42,23 @@ def _megabytes(size: int) -> str:
 
 
 def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
-    said = f"{table.table}: {_size(table)}"
-    said += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
-    said += f"; {count(table.late, 'late row')}" if table.late else ""
-    said += f"; {count(table.bad, 'bad record')}" if table.bad else ""
-    said += f"; {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
-    said += f"; {count(table.tombstones, 'tombstone')} left out as declared" if table.tombstones else ""
-    yield f"{said}."
+    line = f"{table.table}: {_size(table)}"
+    line += f", {count(table.commits, 'commit')} within {seconds:.1f} s"
+    line += f"; {count(table.late, 'late row')}" if table.late else ""
+    line += f"; {count(table.bad, 'bad record')}" if table.bad else ""
+    line += f"; {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
+    line += f"; {count(table.tombstones, 'tombstone')} left out as declared" if table.tombstones else ""
+    yield f"{line}."
     for gap in table.gaps:
         yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
     yield from _left_out_lines(table.left_out)
-    for each in table.unseen:
-        none = f"none of {count(each.records, 'record')} has a value of {each.origin}"
-        yield f"  Warning: column {each.column} of {table.table}: {none}."
+    for unseen in table.unseen:
+        none = f"none of {count(unseen.records, 'record')} has a value of {unseen.origin}"
+        yield f"  Warning: column {unseen.column} of {table.table}: {none}."
 
 
 def report(landed: Sequence[LandedTable]) -> dict[str, Any]:
-    return {"tables": [_of(each) for each in landed]}
+    return {"tables": [_of(table) for table in landed]}
 
 
 def _of(table: LandedTable) -> dict[str, Any]:
@@ -66,7 +66,9 @@ def _of(table: LandedTable) -> dict[str, Any]:
         {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
         for gap in table.gaps
     ]
-    unseen = [{"column": each.column, "from": each.origin, "records": each.records} for each in table.unseen]
+    unseen = [
+        {"column": column.column, "from": column.origin, "records": column.records} for column in table.unseen
+    ]
     others = ("gaps", "left_out", "unseen", "failed")
     plain = {name: value for name, value in vars(table).items() if name not in others}
     return {
@@ -78,29 +80,31 @@ def _of(table: LandedTable) -> dict[str, Any]:
     }
 
 
-def status_code(found: Sequence[TableStatus]) -> ExitCode:
+def status_code(tables: Sequence[TableStatus]) -> ExitCode:
     """Return the code; INCOMPLETE also where a lag is unknown, or Hive does not have what has landed."""
     unknown = any(
         table.left_out
         or table.catalogue
-        or any(each.end is None and each.why == LEADERLESS for each in table.partitions.values())
-        for table in found
+        or any(
+            partition.end is None and partition.why == LEADERLESS for partition in table.partitions.values()
+        )
+        for table in tables
     )
     return ExitCode.INCOMPLETE if unknown else ExitCode.DONE
 
 
-def status_text(found: Sequence[TableStatus]) -> str:
-    return "\n".join(line for each in found for line in _status_lines(each))
+def status_text(tables: Sequence[TableStatus]) -> str:
+    return "\n".join(line for table in tables for line in _status_lines(table))
 
 
 def _status_lines(table: TableStatus) -> Iterator[str]:
-    said = f"{table.table}: {_size(table)}"
-    said += "" if table.late is None else f"; {count(table.late, 'late row')}"
-    said += "" if table.filtered is None else f"; {count(table.filtered, 'row')} left out by `where`"
-    said += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
+    line = f"{table.table}: {_size(table)}"
+    line += "" if table.late is None else f"; {count(table.late, 'late row')}"
+    line += "" if table.filtered is None else f"; {count(table.filtered, 'row')} left out by `where`"
+    line += f"; {count(table.bad, 'bad record')}; {count(table.commits, 'commit')}"
     last = f", the last one at {table.committed}" if table.committed else ": nothing has landed"
     compacted = f"; compacted last at {table.compacted}" if table.compacted else ""
-    yield f"{said}{last}{compacted}."
+    yield f"{line}{last}{compacted}."
     for partition, progress in sorted(table.partitions.items()):
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
@@ -113,43 +117,43 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     yield from _left_out_lines(table.left_out)
 
 
-def status_report(found: Sequence[TableStatus]) -> dict[str, Any]:
+def status_report(tables: Sequence[TableStatus]) -> dict[str, Any]:
     return {
         "tables": [
             {
                 **{
                     name: value
-                    for name, value in vars(each).items()
+                    for name, value in vars(table).items()
                     if name not in ("partitions", "deleted", "left_out")
                 },
-                "left_out": left_out_entries(each.left_out),
-                "deleted": _placed(each.deleted),
+                "left_out": left_out_entries(table.left_out),
+                "deleted": _placed(table.deleted),
                 "partitions": [
-                    {**partition._asdict(), "landed": at.landed, "end": at.end}
-                    for partition, at in sorted(each.partitions.items())
+                    {**partition._asdict(), "landed": progress.landed, "end": progress.end}
+                    for partition, progress in sorted(table.partitions.items())
                 ],
             }
-            for each in found
+            for table in tables
         ]
     }
 
 
-def _left_out_lines(found: LeftOut) -> Iterator[str]:
-    for skipped in found:
+def _left_out_lines(left_out: LeftOut) -> Iterator[str]:
+    for skipped in left_out:
         yield f"  Skipped: {skipped}."
 
 
-def _placed(found: Placed) -> dict[str, Spans]:
-    return {str(partition): spans for partition, spans in found.items()}
+def _placed(placed: Placed) -> dict[str, Spans]:
+    return {str(partition): spans for partition, spans in placed.items()}
 
 
-def verified_code(found: Sequence[VerifiedTable]) -> ExitCode:
-    whole = all(each.right and not (each.left_out or each.readers) for each in found)
+def verified_code(tables: Sequence[VerifiedTable]) -> ExitCode:
+    whole = all(table.right and not (table.left_out or table.readers) for table in tables)
     return ExitCode.DONE if whole else ExitCode.INCOMPLETE
 
 
-def verified_text(found: Sequence[VerifiedTable]) -> str:
-    return "\n".join(line for each in found for line in _verified_lines(each))
+def verified_text(tables: Sequence[VerifiedTable]) -> str:
+    return "\n".join(line for table in tables for line in _verified_lines(table))
 
 
 def _verified_lines(table: VerifiedTable) -> Iterator[str]:
@@ -163,9 +167,9 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
     verdict = f"every offset that landed is {where} once" if table.right else "NOT as its topics are"
     compared = f"{count(table.rows, 'row')} in {count(table.files, 'file')} were compared"
     yield f"{table.table}: {verdict}; {compared}."
-    for what, placed in _differences(table):
+    for difference, placed in _differences(table):
         for partition, spans in sorted(placed.items()):
-            yield f"  {what}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+            yield f"  {difference}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     for partition, spans in sorted(table.passed.items()):
         yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     yield from _deleted_lines(table)
@@ -193,43 +197,43 @@ def _differences(table: VerifiedTable) -> tuple[tuple[str, Placed], ...]:
     return ("Missing", table.missing), ("Twice or more", table.doubled), ("Not in the topic", table.unknown)
 
 
-def verified_report(found: Sequence[VerifiedTable]) -> dict[str, Any]:
+def verified_report(tables: Sequence[VerifiedTable]) -> dict[str, Any]:
     return {
         "tables": [
             {
-                "table": each.table,
-                "right": each.right,
-                "rows": each.rows,
-                "files": each.files,
+                "table": table.table,
+                "right": table.right,
+                "rows": table.rows,
+                "files": table.files,
                 **{
-                    name: _placed(found)
-                    for name, found in (
-                        ("missing", each.missing),
-                        ("doubled", each.doubled),
-                        ("unknown", each.unknown),
-                        ("passed", each.passed),
-                        ("deleted", each.deleted),
+                    name: _placed(placed)
+                    for name, placed in (
+                        ("missing", table.missing),
+                        ("doubled", table.doubled),
+                        ("unknown", table.unknown),
+                        ("passed", table.passed),
+                        ("deleted", table.deleted),
                     )
                 },
-                "ahead": each.ahead,
-                "readers": each.readers,
-                "damaged": [{"path": damaged.what, "why": damaged.why} for damaged in each.damaged],
-                "strays": list(each.strays),
-                "left_out": left_out_entries(each.left_out),
+                "ahead": table.ahead,
+                "readers": table.readers,
+                "damaged": [{"path": damaged.what, "why": damaged.why} for damaged in table.damaged],
+                "strays": list(table.strays),
+                "left_out": left_out_entries(table.left_out),
             }
-            for each in found
+            for table in tables
         ]
     }
 
 
-def changed_code(done: Sequence[CompactedTable | ReplayedTable | ResetTable]) -> ExitCode:
-    if any(each.failed for each in done):
+def changed_code(tables: Sequence[CompactedTable | ReplayedTable | ResetTable]) -> ExitCode:
+    if any(table.failed for table in tables):
         return ExitCode.FAILED
-    return ExitCode.INCOMPLETE if any(each.left_out for each in done) else ExitCode.DONE
+    return ExitCode.INCOMPLETE if any(table.left_out for table in tables) else ExitCode.DONE
 
 
-def compacted_text(done: Sequence[CompactedTable]) -> str:
-    return "\n".join(line for each in done for line in _compacted_lines(each))
+def compacted_text(tables: Sequence[CompactedTable]) -> str:
+    return "\n".join(line for table in tables for line in _compacted_lines(table))
 
 
 def _compacted_lines(table: CompactedTable) -> Iterator[str]:
@@ -237,29 +241,29 @@ def _compacted_lines(table: CompactedTable) -> Iterator[str]:
         yield f"{table.table}: nothing has landed there."
         return
     joined = f"{count(table.before, 'file')} became {count(table.after, 'file')}, {table.bytes / 1e6:,.1f} MB"
-    said = joined if table.before else "no files were joined" if table.failed else "no small files to join"
+    outcome = joined if table.before else "no files were joined" if table.failed else "no small files to join"
     far = f"; {count(table.left, 'file')} with times that can't be read or written here left as they are"
     gone = f"; {count(table.expired, 'file')} that were replaced earlier went" if table.expired else ""
     gone += f"; {_megabytes(table.buried)} went that killed runs had staged" if table.buried else ""
-    yield f"{table.table}: {said}{far if table.left else ''}{gone}."
+    yield f"{table.table}: {outcome}{far if table.left else ''}{gone}."
     yield from _left_out_lines(table.left_out)
 
 
-def compacted_report(done: Sequence[CompactedTable]) -> dict[str, Any]:
+def compacted_report(tables: Sequence[CompactedTable]) -> dict[str, Any]:
     return {
         "tables": [
             {
-                **vars(each),
-                "left_out": left_out_entries(each.left_out),
-                "failed": str(each.failed) if each.failed else None,
+                **vars(table),
+                "left_out": left_out_entries(table.left_out),
+                "failed": str(table.failed) if table.failed else None,
             }
-            for each in done
+            for table in tables
         ]
     }
 
 
-def replayed_text(done: Sequence[ReplayedTable], *, executed: bool) -> str:
-    lines = [line for each in done for line in _replayed_lines(each, executed)]
+def replayed_text(tables: Sequence[ReplayedTable], *, executed: bool) -> str:
+    lines = [line for table in tables for line in _replayed_lines(table, executed)]
     return "\n".join(lines if executed else [*lines, NOTHING_CHANGED])
 
 
@@ -286,32 +290,32 @@ def _by_error(table: ReplayedTable) -> list[tuple[str, tuple[int, int]]]:
     """Return of each error how many records had it, and how many of these fit now; the commonest first."""
     counts = table.counts
     every = {error: (counts[error, True] + counts[error, False], counts[error, True]) for error, _ in counts}
-    return sorted(every.items(), key=lambda each: (-each[1][0], each[0]))
+    return sorted(every.items(), key=lambda error_counts: (-error_counts[1][0], error_counts[0]))
 
 
-def replayed_report(done: Sequence[ReplayedTable]) -> dict[str, Any]:
+def replayed_report(tables: Sequence[ReplayedTable]) -> dict[str, Any]:
     return {
         "tables": [
             {
-                "table": each.table,
-                "fit": each.fit,
-                "late": each.late,
-                "bad": each.stay,
-                "commits": each.commits,
+                "table": table.table,
+                "fit": table.fit,
+                "late": table.late,
+                "bad": table.stay,
+                "commits": table.commits,
                 "errors": [
                     {"error": error, "records": records, "fit": fits}
-                    for error, (records, fits) in _by_error(each)
+                    for error, (records, fits) in _by_error(table)
                 ],
-                "left_out": left_out_entries(each.left_out),
-                "failed": str(each.failed) if each.failed else None,
+                "left_out": left_out_entries(table.left_out),
+                "failed": str(table.failed) if table.failed else None,
             }
-            for each in done
+            for table in tables
         ]
     }
 
 
-def reset_text(done: Sequence[ResetTable], *, executed: bool) -> str:
-    lines = [line for each in done for line in _reset_lines(each)]
+def reset_text(tables: Sequence[ResetTable], *, executed: bool) -> str:
+    lines = [line for table in tables for line in _reset_lines(table)]
     return "\n".join(lines if executed else [*lines, NOTHING_CHANGED])
 
 
@@ -328,18 +332,18 @@ def _reset_lines(table: ResetTable) -> Iterator[str]:
     yield from _left_out_lines(table.left_out)
 
 
-def reset_report(done: Sequence[ResetTable]) -> dict[str, Any]:
+def reset_report(tables: Sequence[ResetTable]) -> dict[str, Any]:
     return {
         "tables": [
             {
-                **{name: value for name, value in vars(each).items() if name not in ("moves", "left_out")},
+                **{name: value for name, value in vars(table).items() if name not in ("moves", "left_out")},
                 "moves": [
                     {**partition._asdict(), "before": move.before, "to": move.to}
-                    for partition, move in sorted(each.moves.items())
+                    for partition, move in sorted(table.moves.items())
                 ],
-                "left_out": left_out_entries(each.left_out),
-                "failed": str(each.failed) if each.failed else None,
+                "left_out": left_out_entries(table.left_out),
+                "failed": str(table.failed) if table.failed else None,
             }
-            for each in done
+            for table in tables
         ]
     }

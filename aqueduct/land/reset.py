@@ -77,7 +77,7 @@ class CutFile:
 BYTES: Size[CutShare] = Size("MB", lambda share: sum(file.bytes for file in share.files), MEGABYTE)
 
 
-def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetTable]:
+def reset(order: LandOrder, reset_order: ResetOrder, workers: Workers) -> list[ResetTable]:
     """Plan the reset of each table, and do it if that is wanted.
 
     Refused, with nothing done, if an offset is not in its topic's log, or a table can't become what is
@@ -85,35 +85,37 @@ def reset(order: LandOrder, wanted: ResetOrder, workers: Workers) -> list[ResetT
     others are reset.
     """
     objects = open_editable(order.location)
-    catalogue = Catalogue(order.metastores, order.location) if order.metastores and wanted.execute else None
+    catalogue = (
+        Catalogue(order.metastores, order.location) if order.metastores and reset_order.execute else None
+    )
     logs = [TableLog(objects, table.full_name) for table in order.tables]
     states = [of_table.follow() for of_table in logs]
     for table, state in zip(order.tables, states, strict=True):
         next_schema(state, log.definition(table, state.definition), table)
     with connect(order.end, CLIENT) as client:
-        targets = _targets(client, order, wanted.to, states)
+        targets = _targets(client, order, reset_order.to, states)
     todo = list(zip(order.tables, logs, targets, strict=True))
     for table, of_table, target in todo:
-        if wanted.execute and target.moves and not of_table.state.number:
+        if reset_order.execute and target.moves and not of_table.state.number:
             of_table.own(table.beside)
-    done = []
+    outcomes = []
     for table, of_table, target in todo:
         mine = ResetTable(table.full_name, target.moves, target.left_out)
         try:
             if target.moves:
-                _reset(order, table, of_table, target, wanted, workers, mine)
+                _reset(order, table, of_table, target, reset_order, workers, mine)
         except Failed as error:
             mine.failed = error
         if catalogue and mine.done and not mine.failed:  # else files may not have their names yet
             mine.left_out += _told(catalogue, table, of_table)
-        done.append(mine)
-    return done
+        outcomes.append(mine)
+    return outcomes
 
 
 def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut:
     """Bring the catalogue up to a reset; return what it stays behind of, and why."""
     behind = catalogue.follow([(table, of_table.state)], drop=lambda _: of_table.is_newest())
-    return tuple(Skipped(f"catalogue of {name}", why) for name, why in behind.items())
+    return tuple(Skipped(f"catalogue of {name}", reason) for name, reason in behind.items())
 
 
 @dataclass(frozen=True)
@@ -156,11 +158,12 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
     starts, ends = offsets.log_starts(client, every), offsets.ends(client, every)
     policies = setting(client, sorted(names), "cleanup.policy")
     logs = {
-        each: _Log(starts[each], ends[each], "compact" in policies[each.topic].split(",")) for each in every
+        partition: _Log(starts[partition], ends[partition], "compact" in policies[partition.topic].split(","))
+        for partition in every
     }
     if by_time := isinstance(to, int):
-        found = offsets.since(client, every, to)
-        to = {partition: at if at >= 0 else ends[partition] for partition, at in found.items()}
+        since = offsets.since(client, every, to)
+        to = {partition: offset if offset >= 0 else ends[partition] for partition, offset in since.items()}
     else:
         _check(to, logs)
     targets = []
@@ -169,9 +172,9 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         left_out = [] if not by_time else [*_not_by_time(state, mine, topics.keys(), to, logs)]
         out = {name for name, _ in left_out}
         target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
-        told = tuple(Skipped(f"topic {name}", why) for name, why in left_out)
-        told += absent(table, state, topics) if by_time else ()
-        targets.append(replace(target, left_out=told))
+        skipped = tuple(Skipped(f"topic {name}", reason) for name, reason in left_out)
+        skipped += absent(table, state, topics) if by_time else ()
+        targets.append(replace(target, left_out=skipped))
     return targets
 
 
@@ -182,18 +185,18 @@ def _not_by_time(
     for name in sorted(state.positions.keys() - every):
         yield name, "it is gone"
     for topic in topics:
-        known = state.positions.get(topic.name, {})
-        if known and str(topic.id) != state.topic_ids[topic.name]:
+        landed = state.positions.get(topic.name, {})
+        if landed and str(topic.id) != state.topic_ids[topic.name]:
             yield topic.name, "it was deleted and made again: name offsets of its partitions"
         elif any(
-            logs[each].compacted and to[each] < known.get(str(each.partition), 0)
-            for each in topic.topic_partitions
+            logs[partition].compacted and to[partition] < landed.get(str(partition.partition), 0)
+            for partition in topic.topic_partitions
         ):
             yield topic.name, COMPACTED
 
 
-def _check(wanted: Offsets, logs: Logs) -> None:
-    for partition, offset in wanted.items():
+def _check(offset_by_partition: Offsets, logs: Logs) -> None:
+    for partition, offset in offset_by_partition.items():
         if partition not in logs:
             raise Refused(f"{partition} is not there: its topic has fewer partitions.")
         log = logs[partition]
@@ -210,12 +213,12 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
     goes: dict[TopicPartition, int] = {}
     topic_ids: dict[str, str] = {}
     for topic in topics:
-        known = state.positions.get(topic.name, {})
+        landed = state.positions.get(topic.name, {})
         if same := str(topic.id) == state.topic_ids.get(topic.name):
             positions = after[topic.name]
         else:
             lacking = [partition for partition in topic.topic_partitions if partition not in to]
-            if known and lacking:
+            if landed and lacking:
                 raise Refused(
                     f"The topic {topic.name} was deleted and made again: name an offset of each of its "
                     f"partitions, {lacking[0]} too."
@@ -224,20 +227,20 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             positions = {str(partition.partition): logs[partition].start for partition in lacking}
             after[topic.name] = positions
             # Of the topic that had the name before nothing stays: its offsets are other records.
-            goes |= {TopicPartition(topic.name, int(number)): 0 for number in known}
+            goes |= {TopicPartition(topic.name, int(number)): 0 for number in landed}
         for partition in topic.topic_partitions:
             if partition not in to:
                 continue
-            before, wanted = known.get(str(partition.partition)), to[partition]
-            positions[str(partition.partition)] = wanted
-            if same and before == wanted:
+            before, offset = landed.get(str(partition.partition)), to[partition]
+            positions[str(partition.partition)] = offset
+            if same and before == offset:
                 continue
             reached = before if same and before is not None else logs[partition].start
-            moves[partition] = ResetMove(before, wanted, (reached, wanted - 1) if wanted > reached else None)
-            if same and wanted < reached:
+            moves[partition] = ResetMove(before, offset, (reached, offset - 1) if offset > reached else None)
+            if same and offset < reached:
                 if logs[partition].compacted:
                     raise Refused(f"The topic {topic.name} can't land again: {COMPACTED}.")
-                goes[partition] = wanted
+                goes[partition] = offset
     return _ResetTarget(after, topic_ids, moves, goes, ())
 
 
@@ -246,28 +249,28 @@ def _reset(
     table: LandTable,
     of_table: TableLog,
     target: _ResetTarget,
-    wanted: ResetOrder,
+    reset_order: ResetOrder,
     workers: Workers,
-    done: ResetTable,
+    outcome: ResetTable,
 ) -> None:
     state = of_table.state
     staging = of_table.begin(ahead=1)
     files = list(_after(of_table, target.goes)) if target.goes else []
     shares = [
-        CutShare(order.location, table, staging, share, tuple(some), target.goes, wanted.execute)
+        CutShare(order.location, table, staging, share, tuple(some), target.goes, reset_order.execute)
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
-    cut = [each for some in workers.parallel(None)(cut_files, shares, BYTES) for each in some]
+    cut = [cut_file for some in workers.parallel(None)(cut_files, shares, BYTES) for cut_file in some]
     gone = Counter[str]()
-    for each in cut:
-        gone[log.ending(each.file.path)] += each.gone
-    done.bad, done.filtered = gone[BAD], gone[FILTERED]
-    done.rows = gone.total() - done.bad - done.filtered
-    done.files = len(cut)
-    if not wanted.execute:
+    for cut_file in cut:
+        gone[log.ending(cut_file.file.path)] += cut_file.gone
+    outcome.bad, outcome.filtered = gone[BAD], gone[FILTERED]
+    outcome.rows = gone.total() - outcome.bad - outcome.filtered
+    outcome.files = len(cut)
+    if not reset_order.execute:
         return
-    added = tuple(each.kept for each in cut if each.kept)
-    removed = tuple(each.file.path for each in cut)
+    added = tuple(cut_file.kept for cut_file in cut if cut_file.kept)
+    removed = tuple(cut_file.file.path for cut_file in cut)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
         commit = next_commit(state, RESET, now, target.next, added, removed, target.topic_ids)
@@ -278,7 +281,7 @@ def _reset(
             f"{table.full_name} was landed or compacted meanwhile, so nothing of it was reset: stop its "
             "landing, and run this again."
         ) from None
-    done.done = True
+    outcome.done = True
     of_table.publish(staging)
 
 
@@ -297,30 +300,35 @@ def _after(of_table: TableLog, goes: Offsets) -> Iterator[AddedFile]:
 def cut_files(share: CutShare) -> list[CutFile]:
     """Find the rows that go; stage what stays of their files, if that is wanted."""
     objects = open_store(share.location)
-    found = []
-    for at, file in enumerate(share.files):
+    cut = []
+    for number, file in enumerate(share.files):
         try:
-            data = table_log.committed(objects, share.table.full_name, file)
+            content = table_log.committed(objects, share.table.full_name, file)
         except MissingObject:
             raise Failed(
                 f"{file.path} of {share.table.full_name} was replaced meanwhile, or is missing: run it "
                 "again, while nothing else changes the table."
             ) from None
-        goes = _goes(orc.read_table(pa.BufferReader(data), columns=KEYS), share.starts)
+        goes = _goes(orc.read_table(pa.BufferReader(content), columns=KEYS), share.starts)
         if not (gone := pc.sum(goes).as_py() or 0):
             continue
         kept = None
         if share.execute and gone < file.rows:
-            kept = _stage(objects, share, at, file, data, pc.invert(goes))
-        found.append(CutFile(file, gone, kept))
-    return found
+            kept = _stage(objects, share, number, file, content, pc.invert(goes))
+        cut.append(CutFile(file, gone, kept))
+    return cut
 
 
 def _stage(
-    objects: Objects, share: CutShare, at: int, file: AddedFile, data: memoryview, stays: pa.ChunkedArray
+    objects: Objects,
+    share: CutShare,
+    number: int,
+    file: AddedFile,
+    original: memoryview,
+    stays: pa.ChunkedArray,
 ) -> AddedFile:
     try:
-        rows = orc.read_table(pa.BufferReader(data)).filter(stays)
+        rows = orc.read_table(pa.BufferReader(original)).filter(stays)
         content = orc_of(rows, share.table.kind)
     except pa.ArrowInvalid as error:
         raise Failed(
@@ -333,7 +341,7 @@ def _stage(
             f"{file.path} of {share.table.full_name} cannot be rewritten: {error}. Set the table back to the "
             "first offset in that file.",
         ) from None
-    name = f"{share.staging.number:020d}-{share.share:05d}-{at:05d}-reset"
+    name = f"{share.staging.number:020d}-{share.share:05d}-{number:05d}-reset"
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)
     kept = OrcFile(at_folder, rows.num_rows, content, file.table, ending)
     return table_log.stage(objects, share.table, share.staging, name, kept)

@@ -33,7 +33,7 @@ NO_TIME = -1  # Kafka's word for none
 def schema(table: LandTable) -> pa.Schema:
     """Return the columns of a table's files."""
     tombstone = [TOMBSTONE] if table.keeps_tombstones else []
-    return pa.schema([*OWN, *(pa.field(each.name, each.type) for each in table.columns), *tombstone])
+    return pa.schema([*OWN, *(pa.field(column.name, column.type) for column in table.columns), *tombstone])
 
 
 @dataclass(frozen=True)
@@ -77,31 +77,31 @@ class RowReader:
 
     def read(self, partition: TopicPartition, records: RecordArrays) -> TableRows:
         """Read records of a partition: each is a row, a bad row, or a tombstone that is left out."""
-        told = records.values.is_valid().to_numpy(zero_copy_only=False)
-        valued, tombstones = np.flatnonzero(told), np.flatnonzero(~told)
+        has_value = records.values.is_valid().to_numpy(zero_copy_only=False)
+        valued, tombstones = np.flatnonzero(has_value), np.flatnonzero(~has_value)
         values = records.values.take(valued) if len(tombstones) else records.values
         read = self._reader.read(stripped(values, self._table.strips))
-        why = {int(valued[fault.index]): fault.reason for fault in read.faults}
+        reason_by_record = {int(valued[fault.index]): fault.reason for fault in read.faults}
         # Of each record its row in what was read, -1 where it has none.
         row_of = np.full(len(records), -1)
         row_of[valued[read.records]] = read.rows
         readable = row_of >= 0
         if self._table.keeps_tombstones:
-            readable |= ~told
+            readable |= ~has_value
         chosen = np.flatnonzero(readable)
         picked = pa.array(row_of[chosen], mask=row_of[chosen] < 0)
         fields = {name: read.table.column(name).combine_chunks().take(picked) for name in self._fields}
         fields |= {name: values.take(chosen) for name, values in self._of_records(records).items()}
-        found, fits, misfits = columns.fitted(fields, self._columns, len(chosen))
+        arrays, fits, misfits = columns.fitted(fields, self._columns, len(chosen))
         if self._kind:
-            for column, values in zip(self._columns, found, strict=True):
+            for column, values in zip(self._columns, arrays, strict=True):
                 _note_unwritable(column, values, self._kind, fits, misfits)
         own = _own(partition, records, chosen, self._kind)
         if self._table.keeps_tombstones:
-            found.append(pa.array(~told[chosen]))
-        rows = pa.table([*own, *found], schema=self._schema)
+            arrays.append(pa.array(~has_value[chosen]))
+        rows = pa.table([*own, *arrays], schema=self._schema)
         days = days_of(self._table, rows, fits, misfits)
-        why |= {int(chosen[row]): reason for row, reason in misfits.items()}
+        reason_by_record |= {int(chosen[row]): reason for row, reason in misfits.items()}
         if misfits:
             kept = pa.array(fits)
             rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
@@ -109,25 +109,25 @@ class RowReader:
         return TableRows(
             rows,
             days,
-            _bad(partition, records, why, self._kind),
+            _bad(partition, records, reason_by_record, self._kind),
             left_out,
             late_of(self._table, rows, days),
         )
 
     def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
         """Return what columns take from elsewhere than the value, by its name in the declaration."""
-        found: dict[str, pa.Array] = {}
+        array_by_name: dict[str, pa.Array] = {}
         for column in self._table.columns:
             name = column.path[0]
             if name == KEY:
-                found[name] = records.keys
+                array_by_name[name] = records.keys
             elif name == VALUE:
-                found[name] = records.values
+                array_by_name[name] = records.values
             elif name == TIMESTAMP:
-                found[name] = pa.array(records.times, pa.int64(), mask=records.times == NO_TIME)
+                array_by_name[name] = pa.array(records.times, pa.int64(), mask=records.times == NO_TIME)
             elif name.startswith(HEADER):
-                found[name] = records.header(name.removeprefix(HEADER).encode())
-        return found
+                array_by_name[name] = records.header(name.removeprefix(HEADER).encode())
+        return array_by_name
 
 
 def _note_unwritable(
@@ -148,9 +148,9 @@ def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[in
     by = table.partitioned_by
     if by is None:
         return None
-    instants, told = _instants(rows.column(by.of.name))
-    found = times.to_days(instants, by.of.zone)
-    days = pa.array(found.astype(np.int32), pa.int32(), mask=~told).view(pa.date32())
+    instants, has_time = _instants(rows.column(by.of.name))
+    day_numbers = times.to_days(instants, by.of.zone)
+    days = pa.array(day_numbers.astype(np.int32), pa.int32(), mask=~has_time).view(pa.date32())
     for row in np.flatnonzero(fits & times.beyond_years(days)).tolist():
         misfits[row] = f"{by.of.origin} is on a day outside of the years 1 to 9999 in its zone"
         fits[row] = False
@@ -164,11 +164,11 @@ def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> times.Ma
     """
     if table.late is None or table.partitioned_by is None or days is None:
         return None
-    came, told = _instants(rows.column("k_timestamp"))
+    came, has_time = _instants(rows.column("k_timestamp"))
     # The first day that took it.
     taken = times.to_days(came - table.late.after * times.SECOND, table.partitioned_by.of.zone)
     own = days.view(pa.int32())
-    late: times.Mask = told & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
+    late: times.Mask = has_time & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
     return late
 
 
@@ -234,9 +234,9 @@ def _timestamps(records: RecordArrays, kind: TableKind | None) -> pa.Array:
 
 
 def _bad(
-    partition: TopicPartition, records: RecordArrays, why: dict[int, str], kind: TableKind | None
+    partition: TopicPartition, records: RecordArrays, reason_by_record: dict[int, str], kind: TableKind | None
 ) -> pa.Table:
-    chosen = np.array(sorted(why), np.int64)
-    errors = pa.array([why[record] for record in chosen.tolist()], pa.string())
+    chosen = np.array(sorted(reason_by_record), np.int64)
+    errors = pa.array([reason_by_record[record] for record in chosen.tolist()], pa.string())
     rest = [errors, records.values.take(chosen), records.keys.take(chosen)]
     return pa.table([*_own(partition, records, chosen, kind), *rest], schema=BAD)

@@ -113,135 +113,141 @@ class Lander:
         catalogue isn't free.
         """
         tables = self._order.tables if tables is None else tables
-        done = {table.full_name: LandedTable(table.full_name) for table in tables}
-        for name, table in done.items():
+        outcomes = {table.full_name: LandedTable(table.full_name) for table in tables}
+        for name, table in outcomes.items():
             table.failed = self._failed.get(name)
-        newest = self._newest(tables, done)  # before the logs are read, which have these commits, then
-        self._rejoin(done)
-        self._check_newest(tables, newest, done)
-        self._ask_registries(tables, done)
-        found = self._survey(tables)
-        self._check_catalogue(tables, done)
-        self._own(tables, done)
+        newest = self._newest(tables, outcomes)  # before the logs are read, which have these commits, then
+        self._rejoin(outcomes)
+        self._check_newest(tables, newest, outcomes)
+        self._ask_registries(tables, outcomes)
+        source_topics = self._survey(tables)
+        self._check_catalogue(tables, outcomes)
+        self._own(tables, outcomes)
         stops = {
             TopicPartition(topic.name, number): end
-            for topic in found.taken.values()
+            for topic in source_topics.taken.values()
             for number, end in enumerate(topic.ends)
         }
         try:
-            while not self._round(tables, found, stops, done):
-                found = self._survey(tables)
+            while not self._round(tables, source_topics, stops, outcomes):
+                source_topics = self._survey(tables)
         except AqueductError as error:
-            if not any(table.commits for table in done.values()):
+            if not any(table.commits for table in outcomes.values()):
                 raise
             # What was committed is told, with the gaps that it passed over: a later run does not.
-            for table in done.values():
+            for table in outcomes.values():
                 table.failed = table.failed or Failed(str(error))
-        for each in tables:
-            done[each.full_name].unseen = tuple(self._unseen.tell(each))
-        return list(done.values())
+        for land_table in tables:
+            outcomes[land_table.full_name].unseen = tuple(self._unseen.tell(land_table))
+        return list(outcomes.values())
 
     def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
         """Return how many offsets have not landed that the topics have by now, by table.
 
         Of a table whose log can't be followed nobody knows.
         """
-        known = [table for table in tables if table.full_name not in self._failed]
-        taken = self._survey(known).taken.values()
+        followed = [table for table in tables if table.full_name not in self._failed]
+        taken = self._survey(followed).taken.values()
         return {
             table.full_name: lag(
                 self._logs[table.full_name].state, [topic for topic in taken if table.takes(topic.name)]
             )
-            for table in known
+            for table in followed
         }
 
-    def _newest(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> Mapping[str, int]:
+    def _newest(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> Mapping[str, int]:
         """Return the newest commit in each Iceberg table; of which nobody tells, following it says why."""
-        return self._catalogue.newest(self._states(tables, done)) if self._catalogue else {}
+        return self._catalogue.newest(self._states(tables, outcomes)) if self._catalogue else {}
 
     def _check_newest(
-        self, tables: Sequence[LandTable], newest: Mapping[str, int], done: Mapping[str, LandedTable]
+        self, tables: Sequence[LandTable], newest: Mapping[str, int], outcomes: Mapping[str, LandedTable]
     ) -> None:
         """See that no Iceberg table has commits that its log has not: it would stay as it is for long."""
-        for table, state in self._states(tables, done):
-            if why := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-                done[table.full_name].failed = Failed(f"{why}.")
+        for table, state in self._states(tables, outcomes):
+            if reason := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
+                outcomes[table.full_name].failed = Failed(f"{reason}.")
 
     def _states(
-        self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]
+        self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]
     ) -> list[tuple[LandTable, State]]:
         return [
-            (table, self._logs[table.full_name].state) for table in tables if not done[table.full_name].failed
+            (table, self._logs[table.full_name].state)
+            for table in tables
+            if not outcomes[table.full_name].failed
         ]
 
-    def _check_catalogue(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+    def _check_catalogue(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """Refuse a new table if the catalogue has another one of its name."""
         if self._catalogue:
-            self._catalogue.check(self._states(tables, done))
+            self._catalogue.check(self._states(tables, outcomes))
 
-    def _bring_catalogue_up(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+    def _bring_catalogue_up(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
         if self._catalogue:
-            for name, why in self._catalogue.follow(self._states(tables, done), drop=self._is_newest).items():
-                done[name].left_out += (Skipped(f"catalogue of {name}", why),)
+            for name, reason in self._catalogue.follow(
+                self._states(tables, outcomes), drop=self._is_newest
+            ).items():
+                outcomes[name].left_out += (Skipped(f"catalogue of {name}", reason),)
 
     def _is_newest(self, name: str) -> bool:
         """Tell if nothing was committed since a table's log was read, as a replay may have, with new days."""
         return self._logs[name].is_newest()
 
-    def _rejoin(self, done: Mapping[str, LandedTable]) -> None:
+    def _rejoin(self, outcomes: Mapping[str, LandedTable]) -> None:
         """Take in what compactions committed; one that was killed is finished, though nothing new lands."""
-        for name, table in done.items():
+        for name, table in outcomes.items():
             if not table.failed:
                 try:
                     self._logs[name].rejoin()
                 except Failed as error:
                     table.failed = error
 
-    def _ask_registries(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+    def _ask_registries(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """See that each registry answers; the tables of one that doesn't fail before anything is read."""
         for of in {table.registry for table in tables if table.registry}:
             try:
                 registry.check(of)
             except RegistryAway as error:
                 for table in tables:
-                    if table.registry == of and not done[table.full_name].failed:
-                        done[table.full_name].failed = Failed(f"{table.full_name}: {error}")
+                    if table.registry == of and not outcomes[table.full_name].failed:
+                        outcomes[table.full_name].failed = Failed(f"{table.full_name}: {error}")
 
-    def _own(self, tables: Sequence[LandTable], done: Mapping[str, LandedTable]) -> None:
+    def _own(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """Take the folders of tables that are new; Refused if one isn't free."""
         for table in tables:
             of_table = self._logs[table.full_name]
-            if not of_table.owned and not done[table.full_name].failed:
+            if not of_table.owned and not outcomes[table.full_name].failed:
                 of_table.own(table.beside)
 
     def _survey(self, tables: Sequence[LandTable]) -> SourceTopics:
         """Return the topics; Refused if one that is named is not there."""
         with connect(self._order.end, CLIENT) as client:
-            found = client.topics()
-            for table in (each for each in tables if each.full_name not in self._failed):
-                known = self._logs[table.full_name].state.positions
-                if absent := [each for each in table.named_topics if each not in found and each not in known]:
+            topics = client.topics()
+            for table in (land_table for land_table in tables if land_table.full_name not in self._failed):
+                positions = self._logs[table.full_name].state.positions
+                if absent := [
+                    topic for topic in table.named_topics if topic not in topics and topic not in positions
+                ]:
                     raise Refused(
                         "topic-unknown",
                         f"{table.full_name}: the {self._order.end} has no topic {some(absent)}; create it, "
                         "or declare another one.",
                     )
-            names = [name for name in found if any(table.takes(name) for table in tables)]
-            led = [each for name in names for each in found[name].led_partitions]
+            names = [name for name in topics if any(table.takes(name) for table in tables)]
+            led = [partition for name in names for partition in topics[name].led_partitions]
             starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
             taken = {
                 name: SourceTopic(
                     name,
-                    str(found[name].id),
-                    tuple(starts.get(each, 0) for each in found[name].topic_partitions),
+                    str(topics[name].id),
+                    tuple(starts.get(partition, 0) for partition in topics[name].topic_partitions),
                     tuple(
-                        max(starts[each], stable[each].offset) if each in stable else NO_LEADER
-                        for each in found[name].topic_partitions
+                        max(starts[partition], stable[partition].offset) if partition in stable else NO_LEADER
+                        for partition in topics[name].topic_partitions
                     ),
                     tuple(
-                        stable[each].epoch if each in stable else NO_LEADER
-                        for each in found[name].topic_partitions
+                        stable[partition].epoch if partition in stable else NO_LEADER
+                        for partition in topics[name].topic_partitions
                     ),
                 )
                 for name in names
@@ -250,7 +256,7 @@ class Lander:
                 table.full_name: offsets.ends_of_epochs(client, self._epochs(table, taken))
                 for table in tables
             }
-        return SourceTopics(frozenset(found), taken, epoch_ends)
+        return SourceTopics(frozenset(topics), taken, epoch_ends)
 
     def _epochs(self, table: LandTable, taken: Mapping[str, SourceTopic]) -> dict[TopicPartition, int]:
         if table.full_name in self._failed:
@@ -261,54 +267,56 @@ class Lander:
     def _round(
         self,
         tables: Sequence[LandTable],
-        found: SourceTopics,
+        source_topics: SourceTopics,
         stops: Mapping[TopicPartition, int],
-        done: Mapping[str, LandedTable],
+        outcomes: Mapping[str, LandedTable],
     ) -> bool:
         """Land what is new of each table, and commit it; return whether nothing is left."""
-        tables = [table for table in tables if not done[table.full_name].failed]
-        plans = {table.full_name: self._plan(table, found, stops) for table in tables}
+        tables = [table for table in tables if not outcomes[table.full_name].failed]
+        plans = {table.full_name: self._plan(table, source_topics, stops) for table in tables}
         stagings = {table.full_name: self._logs[table.full_name].begin() for table in tables}
-        results = self._land(tables, found, plans, stagings)
+        results = self._land(tables, source_topics, plans, stagings)
         caught_up = True
         for table in tables:
             name = table.full_name
             before = self._logs[name].state.positions
             try:
-                self._commit(table, found, plans[name], results[name], stagings[name], done[name])
+                self._commit(table, source_topics, plans[name], results[name], stagings[name], outcomes[name])
             except Failed as error:
-                done[name].failed = error
+                outcomes[name].failed = error
                 continue
             except Refused as error:  # a replay by other declarations has changed it; the others land
                 self._logs[name].discard(stagings[name])
-                done[name].failed = Failed(str(error))
+                outcomes[name].failed = Failed(str(error))
                 continue
             # A partition that can't be read on is left out; nobody waits for it.
             caught_up &= plans[name].whole or before == self._logs[name].state.positions
-            self._show_positions(name, found, done[name])
-        self._bring_catalogue_up(tables, done)
+            self._show_positions(name, source_topics, outcomes[name])
+        self._bring_catalogue_up(tables, outcomes)
         return caught_up
 
-    def _plan(self, table: LandTable, found: SourceTopics, stops: Mapping[TopicPartition, int]) -> LandPlan:
-        mine = [topic for topic in found.taken.values() if table.takes(topic.name)]
+    def _plan(
+        self, table: LandTable, source_topics: SourceTopics, stops: Mapping[TopicPartition, int]
+    ) -> LandPlan:
+        mine = [topic for topic in source_topics.taken.values() if table.takes(topic.name)]
         return plan(
             self._logs[table.full_name].state,
             mine,
-            found.every,
+            source_topics.every,
             stops=stops,
-            unmatched=table.unmatched(found.every),
-            epoch_ends=found.epoch_ends[table.full_name],
+            unmatched=table.unmatched(source_topics.every),
+            epoch_ends=source_topics.epoch_ends[table.full_name],
         )
 
     def _land(
         self,
         tables: Sequence[LandTable],
-        found: SourceTopics,
+        source_topics: SourceTopics,
         plans: Mapping[str, LandPlan],
         stagings: Mapping[str, Staging],
     ) -> dict[str, list[LandedShare]]:
         """Read what is planned, and stage it, all tables in one job."""
-        every = [each for planned in plans.values() for each in planned.ranges]
+        every = [range_ for planned in plans.values() for range_ in planned.ranges]
         total = sum(map(len, every))
         work = sampling.reading(Verb.LAND, self._order.end, every, self._workers)
         at_once = self._workers.many(work) or THREADS
@@ -321,17 +329,17 @@ class Lander:
                 table,
                 stagings[table.full_name],
                 number,
-                wanted,
-                tuple(found.taken[each.topic].id for each in wanted),
+                parts,
+                tuple(source_topics.taken[part.topic].id for part in parts),
             )
             for table in tables
-            for number, wanted in enumerate(shares(plans[table.full_name].ranges, at_most))
+            for number, parts in enumerate(shares(plans[table.full_name].ranges, at_most))
         ]
         landed: dict[str, list[LandedShare]] = {table.full_name: [] for table in tables}
         if by_python := [task for task in tasks if not task.table.by_sql]:
             for share in self._workers.parallel(work)(land_share, by_python, OFFSETS):
                 landed[share.table].append(share)
-        for table in (each for each in tables if each.by_sql):
+        for table in (land_table for land_table in tables if land_table.by_sql):
             from aqueduct.land import sql
 
             if mine := [task for task in tasks if task.table is table]:
@@ -341,11 +349,11 @@ class Lander:
     def _commit(
         self,
         table: LandTable,
-        found: SourceTopics,
+        source_topics: SourceTopics,
         planned: LandPlan,
         landed: Sequence[LandedShare],
         staging: Staging,
-        done: LandedTable,
+        outcome: LandedTable,
     ) -> None:
         """Commit what was read of a table, if that is anything; Failed if a task says that it may not be."""
         of_table = self._logs[table.full_name]
@@ -361,15 +369,15 @@ class Lander:
             for read in share.read
             if read.why
         )
-        done.left_out = planned.left_out + broken
+        outcome.left_out = planned.left_out + broken
         moved = any(read.reached > read.range.start for share in kept for read in share.read)
         if not (moved or planned.gaps):
             return
         added = tuple(file for share in kept for file in share.files)
         epochs: dict[str, dict[str, int]] = {}
-        for each in planned.ranges:
-            of_topic = epochs.setdefault(each.topic, {})
-            of_topic[str(each.partition)] = found.taken[each.topic].epochs[each.partition]
+        for range_ in planned.ranges:
+            of_topic = epochs.setdefault(range_.topic, {})
+            of_topic[str(range_.partition)] = source_topics.taken[range_.topic].epochs[range_.partition]
         gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
 
         def following(state: State) -> Commit:
@@ -393,24 +401,24 @@ class Lander:
         of_table.commit_beside(staging, following)
         seen = {name for share in kept for name in share.seen}
         self._unseen.add(table, sum(share.valued for share in kept), seen)
-        done.commits += 1
-        done.gaps += gaps
-        done.rows += sum(share.rows for share in kept)
-        done.late += sum(share.late for share in kept)
-        done.bad += sum(share.bad for share in kept)
-        done.filtered += sum(share.filtered for share in kept)
-        done.tombstones += sum(share.tombstones for share in kept)
-        done.files += len(added)
-        done.bytes += sum(file.bytes for file in added)
+        outcome.commits += 1
+        outcome.gaps += gaps
+        outcome.rows += sum(share.rows for share in kept)
+        outcome.late += sum(share.late for share in kept)
+        outcome.bad += sum(share.bad for share in kept)
+        outcome.filtered += sum(share.filtered for share in kept)
+        outcome.tombstones += sum(share.tombstones for share in kept)
+        outcome.files += len(added)
+        outcome.bytes += sum(file.bytes for file in added)
         of_table.publish(staging)
 
-    def _show_positions(self, name: str, found: SourceTopics, done: LandedTable) -> None:
+    def _show_positions(self, name: str, source_topics: SourceTopics, outcome: LandedTable) -> None:
         """Commit how far a table is as a group's positions, so that Kafka's own tools tell the lag."""
         state = self._logs[name].state
         positions = {
             TopicPartition(topic, int(number)): (offset, f"commit {state.number}")
             for topic, of_topic in state.positions.items()
-            if topic in found.taken and found.taken[topic].id == state.topic_ids[topic]
+            if topic in source_topics.taken and source_topics.taken[topic].id == state.topic_ids[topic]
             for number, offset in of_topic.items()
         }
         if positions == self._shown.get(name):
@@ -419,7 +427,7 @@ class Lander:
             with connect(self._order.end, CLIENT) as client:
                 groups.commit(client, GROUP + name, positions)
         except (Failed, KafkaError) as error:
-            why = f"the position could not be committed: {str(error).rstrip('.')}"
-            done.left_out += (Skipped(f"group {GROUP}{name}", why),)
+            reason = f"the position could not be committed: {str(error).rstrip('.')}"
+            outcome.left_out += (Skipped(f"group {GROUP}{name}", reason),)
         else:
             self._shown[name] = positions

@@ -88,13 +88,13 @@ def land(application: Application, shares: Sequence[LandShare], size: Size[LandS
         read = partial(_read, shares, environment.OWN_CODE, files)
         computed = _computed(_mapped(numbers, read, _input(table)), table)
         write = partial(_write, shares, files, tick)
-        done = _mapped(computed, write, {RESULT: "string"})
+        written = _mapped(computed, write, {RESULT: "string"})
         # As JSON, because `DataFrame.collect` unpickles rows.
         as_they_are = UTF8Deserializer(use_unicode=False)  # type: ignore[no-untyped-call]
-        return RDD(done._jdf.toJSON().toJavaRDD(), session.sparkContext, as_they_are).collect()
+        return RDD(written._jdf.toJSON().toJavaRDD(), session.sparkContext, as_they_are).collect()
 
-    found = application.query(landed, SETTINGS, shares, size)
-    return application.read(LandedShare, [_unwrapped(row) for row in found], len(shares))
+    result_rows = application.query(landed, SETTINGS, shares, size)
+    return application.read(LandedShare, [_unwrapped(row) for row in result_rows], len(shares))
 
 
 def _unwrapped(row: bytes) -> bytes:
@@ -139,8 +139,8 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
     if table.filtered:
         added[WHERE] = _tried(frame, table.filtered.where, "boolean", f"{where}.where")
     try:
-        found = frame.withColumns(added)
-        plan = found._jdf.queryExecution().executedPlan().toString()
+        computed = frame.withColumns(added)
+        plan = computed._jdf.queryExecution().executedPlan().toString()
     except AnalysisException as error:
         raise Refused(f"{where}: {_said(error)}") from None
     if several := [step for step in STEP.findall(plan) if step.startswith(MANY_ROWS)]:
@@ -148,7 +148,7 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
             f"{where}: an expression needs more than one row ({several[0]}); write expressions over the "
             "columns of one row."
         )
-    return found
+    return computed
 
 
 def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColumn:
@@ -157,13 +157,13 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
         analysed: Any = frame.select(struct(expr(expression).alias("v"))).schema[0].dataType
     except (AnalysisException, ParseException) as error:
         raise Refused(f"{where}: {_said(error)}") from None
-    found = analysed.fields[0].dataType
-    wanted = frame.selectExpr(f"cast(null as {type_}) as v").schema[0].dataType
+    own_type = analysed.fields[0].dataType
+    declared_type = frame.selectExpr(f"cast(null as {type_}) as v").schema[0].dataType
     jvm: Any = frame.sparkSession._jvm
     catalyst = jvm.org.apache.spark.sql.catalyst.expressions
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
-    if not catalyst.Cast.canUpCast(parse(found.json()), parse(wanted.json())):
-        has = found.simpleString()
+    if not catalyst.Cast.canUpCast(parse(own_type.json()), parse(declared_type.json())):
+        has = own_type.simpleString()
         raise Refused(f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).")
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     value = utils.expression(struct(expr(expression).cast(type_).alias("v"))._jc)
@@ -203,19 +203,25 @@ def _read(
 
 
 def _rows_of(share: LandShare) -> Iterator[pa.RecordBatch]:
-    done = LandedShare(share.table.full_name, [], [])
+    landed = LandedShare(share.table.full_name, [], [])
     schema = rows.schema(share.table)
     try:
-        for records, found in read_share(share, done):
-            done.tombstones += found.tombstones
-            if found.bad.num_rows:
-                yield from _noted(schema, BadRecords(found.bad))
-            at = pa.array(np.searchsorted(records.offsets, found.table.column("k_offset").to_numpy()))
-            others = [records.keys.take(at), records.values.take(at), pa.nulls(len(at), pa.binary())]
-            yield from _batches(found.table, schema, others)
+        for records, table_rows in read_share(share, landed):
+            landed.tombstones += table_rows.tombstones
+            if table_rows.bad.num_rows:
+                yield from _noted(schema, BadRecords(table_rows.bad))
+            indices = pa.array(
+                np.searchsorted(records.offsets, table_rows.table.column("k_offset").to_numpy())
+            )
+            others = [
+                records.keys.take(indices),
+                records.values.take(indices),
+                pa.nulls(len(indices), pa.binary()),
+            ]
+            yield from _batches(table_rows.table, schema, others)
     except RegistryAway as error:
-        done.failed = str(error)
-    yield from _noted(schema, done)
+        landed.failed = str(error)
+    yield from _noted(schema, landed)
 
 
 def _noted(schema: pa.Schema, note: object) -> Iterator[pa.RecordBatch]:
@@ -258,15 +264,15 @@ def _write(
                     writer.add(_landed(writer.share.table, batch.slice(begin, stop - begin)))
                 if note is None:
                     continue
-                told = pickle.loads(note)  # noqa: S301  of `_read`, in the same task
-                if isinstance(told, int):
-                    writer = ShareWriter(shares[told])
-                elif isinstance(told, AqueductError):
-                    yield _result(told)
-                elif writer is not None and isinstance(told, BadRecords):
-                    writer.add(_only_bad(writer.share.table, told.table))
+                message = pickle.loads(note)  # noqa: S301  of `_read`, in the same task
+                if isinstance(message, int):
+                    writer = ShareWriter(shares[message])
+                elif isinstance(message, AqueductError):
+                    yield _result(message)
+                elif writer is not None and isinstance(message, BadRecords):
+                    writer.add(_only_bad(writer.share.table, message.table))
                 elif writer is not None:
-                    yield _result(writer.end(told))
+                    yield _result(writer.end(message))
                     tick(len(writer.share))
     except AqueductError as error:
         yield _result(error)
@@ -275,66 +281,76 @@ def _write(
 def _parts(notes: pa.Array) -> Iterator[tuple[int, int, bytes | None]]:
     """Yield where rows are between notes, and the note after them."""
     begin = 0
-    for at in np.flatnonzero(notes.is_valid().to_numpy(zero_copy_only=False)).tolist():
-        yield begin, at, notes[at].as_py()
-        begin = at + 1
+    for index in np.flatnonzero(notes.is_valid().to_numpy(zero_copy_only=False)).tolist():
+        yield begin, index, notes[index].as_py()
+        begin = index + 1
     yield begin, len(notes), None
 
 
-def _result(done: LandedShare | AqueductError) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([results.dumps(LandedShare, done).decode()])], [RESULT])
+def _result(outcome: LandedShare | AqueductError) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([results.dumps(LandedShare, outcome).decode()])], [RESULT])
 
 
 def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
     """Return the rows that land, those that are left out, and those for which SQL failed."""
-    found = {name: batch.column(at) for at, name in enumerate(batch.schema.names)}
-    why: dict[int, str] = {}
+    column_by_name = {name: batch.column(index) for index, name in enumerate(batch.schema.names)}
+    reason_by_row: dict[int, str] = {}
     out = np.zeros(batch.num_rows, np.bool_)
     if table.filtered:
-        where = found[WHERE]
-        _fault(why, mask(where.is_null()), f"the condition can't be computed: {table.filtered.where}")
+        where = column_by_name[WHERE]
+        _fault(
+            reason_by_row, mask(where.is_null()), f"the condition can't be computed: {table.filtered.where}"
+        )
         out = mask(where.is_valid()) & ~mask(pc.struct_field(where, "v").fill_null(False))
     schema = rows.schema(table)
-    values = {name: _zoned(found[name], None) for name in schema.names if name in found}
+    values = {name: _zoned(column_by_name[name], None) for name in schema.names if name in column_by_name}
     for column in _derived(table):
-        value = found[f"{COMPUTED}{column.name}"]
+        value = column_by_name[f"{COMPUTED}{column.name}"]
         computed = _zoned(pc.struct_field(value, "v"), None)
         beyond = times.beyond_years(computed)
-        _fault(why, mask(value.is_null()) & ~out, f"{column.name} can't be computed: {column.expression}")
-        _fault(why, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
+        _fault(
+            reason_by_row,
+            mask(value.is_null()) & ~out,
+            f"{column.name} can't be computed: {column.expression}",
+        )
+        _fault(reason_by_row, beyond & ~out, f"{column.name} is outside of the years 1 to 9999")
         for reason, unwritable in orc_times.unwritable_rows(computed, iceberg=False).items():
-            _fault(why, unwritable & ~out, f"{column.name} {reason}")
+            _fault(reason_by_row, unwritable & ~out, f"{column.name} {reason}")
             beyond |= unwritable
         if beyond.any():
             computed = pc.if_else(pa.array(beyond), pa.scalar(None, computed.type), computed)
         values[column.name] = computed
     whole = pa.table([values[field.name].cast(field.type) for field in schema], schema=schema)
     fits = ~out
-    fits[list(why)] = False
-    days = rows.days_of(table, whole, fits, why)
+    fits[list(reason_by_row)] = False
+    days = rows.days_of(table, whole, fits, reason_by_row)
     kept = pa.array(fits)
     landed, days = whole.filter(kept), None if days is None else days.filter(kept)
     return TableRows(
         landed,
         days,
-        _bad(whole, found, why),
+        _bad(whole, column_by_name, reason_by_row),
         0,
         rows.late_of(table, landed, days),
         whole.select([field.name for field in rows.OWN]).filter(pa.array(out)),
     )
 
 
-def _bad(whole: pa.Table, found: Mapping[str, pa.Array], why: Mapping[int, str]) -> pa.Table:
-    chosen = pa.array(sorted(why), pa.int64())
+def _bad(
+    whole: pa.Table, column_by_name: Mapping[str, pa.Array], reason_by_row: Mapping[int, str]
+) -> pa.Table:
+    chosen = pa.array(sorted(reason_by_row), pa.int64())
     own = whole.select([field.name for field in rows.OWN]).take(chosen)
-    errors = pa.array([why[row] for row in sorted(why)], pa.string())
-    return pa.table([*own.columns, errors, *(found[name].take(chosen) for name in (VALUE, KEY))], rows.BAD)
+    errors = pa.array([reason_by_row[row] for row in sorted(reason_by_row)], pa.string())
+    return pa.table(
+        [*own.columns, errors, *(column_by_name[name].take(chosen) for name in (VALUE, KEY))], rows.BAD
+    )
 
 
-def _fault(why: dict[int, str], wrong: times.Mask, reason: str) -> None:
+def _fault(reason_by_row: dict[int, str], wrong: times.Mask, reason: str) -> None:
     """Note why rows are bad, where nothing is noted yet."""
     for row in np.flatnonzero(wrong).tolist():
-        why.setdefault(row, reason)
+        reason_by_row.setdefault(row, reason)
 
 
 def _only_bad(table: LandTable, bad: pa.Table) -> TableRows:

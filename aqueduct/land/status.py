@@ -32,11 +32,11 @@ def status(order: LandOrder) -> list[TableStatus]:
             if name not in topics or str(topics[name].id) != topic_id
         }
         asked = {
-            each
+            partition
             for state in states
             for name, topic_id in state.topic_ids.items()
             if (name, topic_id) not in whys
-            for each in topics[name].led_partitions
+            for partition in topics[name].led_partitions
         }
         ends = offsets.ends(client, asked)
     return [
@@ -51,8 +51,8 @@ def status(order: LandOrder) -> list[TableStatus]:
             sum(file.rows for file in state.bad.values()),
             state.compacted,
             {
-                (at := TopicPartition(name, int(number))): LandedPartition(
-                    landed, ends.get(at), whys.get((name, state.topic_ids[name]), LEADERLESS)
+                (partition := TopicPartition(name, int(number))): LandedPartition(
+                    landed, ends.get(partition), whys.get((name, state.topic_ids[name]), LEADERLESS)
                 )
                 for name, positions in state.positions.items()
                 for number, landed in positions.items()

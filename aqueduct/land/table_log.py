@@ -55,10 +55,10 @@ def stage(objects: Objects, table: LandTable, staging: Staging, name: str, file:
 
 def committed(objects: Objects, table: str, file: AddedFile) -> memoryview:
     """Return the bytes of a visible file of `database.table`'s log; Failed if they are not what landed."""
-    data = objects.read(f"{folder(file.table or table)}/{file.path}", at_most=file.bytes)
-    if hashlib.sha256(data).hexdigest() != file.sha256:
+    content = objects.read(f"{folder(file.table or table)}/{file.path}", at_most=file.bytes)
+    if hashlib.sha256(content).hexdigest() != file.sha256:
         raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
-    return data
+    return content
 
 
 def commit_number(path: str) -> int:
@@ -83,15 +83,15 @@ class TableLog:
         """Take the folders of the table and of those beside it; Refused if one has something of others'."""
         content = json.dumps({"table": self.table}).encode()
         for name in (self.table, *beside):
-            at = f"{folder(name)}/{OWNER}"
-            if self._objects.head(at) is None:
+            owner_path = f"{folder(name)}/{OWNER}"
+            if self._objects.head(owner_path) is None:
                 for entry in self._objects.list(folder(name)):
                     raise Refused(
                         f"The folder of the new table {name} in {self._objects.url} has files that no "
                         f"landing made, such as {entry.path}: take another name, or move them away."
                     )
             try:
-                self._objects.create(at, content)
+                self._objects.create(owner_path, content)
             except Exists:
                 raise Refused(
                     f"The folder of {name} in {self._objects.url} belongs to another landing, by its "
@@ -108,8 +108,8 @@ class TableLog:
 
     def rejoin(self) -> None:
         """Follow what compactions and replays committed since; Lost if another lander did, or a reset."""
-        known = self.state.number
-        since = range(known + 1, self.follow().number + 1)
+        number = self.state.number
+        since = range(number + 1, self.follow().number + 1)
         if any(commit.kind not in (COMPACT, REPLAY) for commit in _at_once(self._load, since)):
             raise self._lost()
 
@@ -117,9 +117,9 @@ class TableLog:
         """Read the commits that are new; Failed if the log is damaged."""
         if not self.state.number:
             self._begin()
-        at = f"{self._folder}/{log.COMMITS}"
-        names = (entry.path.removeprefix(f"{at}/") for entry in self._after(self.state.number))
-        numbers = log.newer(names, self.state.number, f"{self._objects.url}/{at}")
+        commits_folder = f"{self._folder}/{log.COMMITS}"
+        names = (entry.path.removeprefix(f"{commits_folder}/") for entry in self._after(self.state.number))
+        numbers = log.newer(names, self.state.number, f"{self._objects.url}/{commits_folder}")
         commits = _at_once(self._load, numbers)
         if commits:
             self.state = replay(self.state, commits)
@@ -131,13 +131,13 @@ class TableLog:
         return next(self._after(self.state.number), None) is None
 
     def _after(self, number: int) -> Iterator[Entry]:
-        known = f"{self._folder}/{log.path(number)}" if number else None
-        return self._objects.list(f"{self._folder}/{log.COMMITS}", known)
+        after = f"{self._folder}/{log.path(number)}" if number else None
+        return self._objects.list(f"{self._folder}/{log.COMMITS}", after)
 
     def _begin(self) -> None:
         """Take the newest checkpoint, if there is one."""
-        at = f"{self._folder}/{log.CHECKPOINTS}"
-        if paths := [entry.path for entry in self._objects.list(at)]:
+        checkpoints = f"{self._folder}/{log.CHECKPOINTS}"
+        if paths := [entry.path for entry in self._objects.list(checkpoints)]:
             newest, where = paths[-1], f"{self._objects.url}/{paths[-1]}"
             self.state = log.loads_checkpoint(self._objects.read(newest), newest.rpartition("/")[2], where)
             self.newest = self._load(self.state.number)
@@ -213,8 +213,8 @@ class TableLog:
     def discard(self, staging: Staging) -> None:
         """Remove what a run staged that will not be committed; what can't be removed now goes later."""
         with suppress(AqueductError):
-            at = f"{self._folder}/{staging.folder}"
-            _at_once(self._objects.remove, [entry.path for entry in self._objects.list(at)])
+            staged_folder = f"{self._folder}/{staging.folder}"
+            _at_once(self._objects.remove, [entry.path for entry in self._objects.list(staged_folder)])
 
     def staged_bytes(self, now: float) -> tuple[int, int]:
         """Return how much is staged, and how much of that by runs that were dead at a time."""
@@ -239,9 +239,9 @@ class TableLog:
         return list(by_run.values())
 
     def _store_time(self) -> float:
-        at = f"{self._folder}/{log.FOLDER}/clock/{secrets.token_hex(4)}"
-        self._objects.create(f"{at}/now", b"")
-        [entry] = self._objects.list(at)
+        clock_folder = f"{self._folder}/{log.FOLDER}/clock/{secrets.token_hex(4)}"
+        self._objects.create(f"{clock_folder}/now", b"")
+        [entry] = self._objects.list(clock_folder)
         self._objects.remove(entry.path)
         return entry.written
 
@@ -298,20 +298,20 @@ class TableLog:
         _at_once(lambda path: self._hide(*self.hidden(commit, path)), commit.removed)
         _at_once(lambda file: self._objects.move(*self.places(commit, file)), commit.added)
 
-    def _note(self, place: str, note: str) -> None:
-        if self._objects.head(place) is not None:  # else it has expired since
+    def _note(self, path: str, note: str) -> None:
+        if self._objects.head(path) is not None:  # else it has expired since
             self._objects.create(note, b"")
 
-    def _hide(self, place: str, hidden: str) -> None:
+    def _hide(self, path: str, hidden: str) -> None:
         with suppress(MissingObject):  # it has expired since
-            self._objects.move(place, hidden)
+            self._objects.move(path, hidden)
 
     def _clear(self, number: int, mine: Staging | None) -> None:
         """Remove what was staged for commits up to that one, and what is left of the run's own."""
-        at = f"{self._folder}/{log.STAGED}/"
+        staged_folder = f"{self._folder}/{log.STAGED}/"
         own = f"{self._folder}/{mine.folder}/" if mine else None
-        for entry in [each for some in self._staged() for each in some]:
-            reached = int(entry.path.removeprefix(at)[:20]) <= number
+        for entry in [staged_entry for some in self._staged() for staged_entry in some]:
+            reached = int(entry.path.removeprefix(staged_folder)[:20]) <= number
             if reached or (own and entry.path.startswith(own)):
                 self._objects.remove(entry.path)
 
@@ -319,8 +319,8 @@ class TableLog:
         """Return where files are that commits after that number removed, by their path."""
         self.read()
         commits = _at_once(self._load, range(number + 1, self.state.number + 1))
-        at = 0 if self.state.is_iceberg else 1
-        return {path: (self.hidden(commit, path)[at],) for commit in commits for path in commit.removed}
+        index = 0 if self.state.is_iceberg else 1
+        return {path: (self.hidden(commit, path)[index],) for commit in commits for path in commit.removed}
 
     def seen_since(self, number: int) -> set[str]:
         """Return where readers may have seen the log's files since that commit came."""
@@ -330,8 +330,8 @@ class TableLog:
 
     def folders(self) -> list[str]:
         """Return the folders of the table, and of those beside it."""
-        known = self.state.definition
-        return [self._folder, *map(folder, known.beside.values())] if known else []
+        definition = self.state.definition
+        return [self._folder, *map(folder, definition.beside.values())] if definition else []
 
     def positions_after(self, numbers: Iterable[int]) -> dict[int, Positions]:
         """Return the positions that commits ended at, by their numbers."""
@@ -346,8 +346,8 @@ class TableLog:
         return self._own_place(path), f"{self._folder}/{log.REMOVED}/{commit.number:020d}/{path}"
 
     def _own_place(self, path: str) -> str:
-        known = self.state.definition
-        beside = known.beside if known else {}
+        definition = self.state.definition
+        beside = definition.beside if definition else {}
         return f"{folder(beside.get(log.ending(path), self.table))}/{path}"
 
     def expire(self, before: str, named: Callable[[int, str], bool] = lambda *_: False) -> int:
@@ -356,13 +356,15 @@ class TableLog:
         `named`: whether an Iceberg snapshot names a file yet, by the number of the commit that removed it,
         and its path.
         """
-        at = f"{self._folder}/{log.REMOVED}"
-        found: list[tuple[str, int, str]] = []
-        for entry in self._objects.list(at):
-            number, _, path = entry.path.removeprefix(f"{at}/").partition("/")
-            found.append((entry.path, int(number), path))
-        old = {number for number in {number for _, number, _ in found} if self._load(number).created < before}
-        gone = [each for each in found if each[1] in old and not named(*each[1:])]
+        removed_folder = f"{self._folder}/{log.REMOVED}"
+        removed: list[tuple[str, int, str]] = []
+        for entry in self._objects.list(removed_folder):
+            number, _, path = entry.path.removeprefix(f"{removed_folder}/").partition("/")
+            removed.append((entry.path, int(number), path))
+        old = {
+            number for number in {number for _, number, _ in removed} if self._load(number).created < before
+        }
+        gone = [removal for removal in removed if removal[1] in old and not named(*removal[1:])]
         if self.state.is_iceberg:
             _at_once(self._objects.remove, [self._own_place(path) for _, _, path in gone])
         _at_once(self._objects.remove, [noted for noted, _, _ in gone])
@@ -380,7 +382,9 @@ def _clock() -> float:
 def _of_dead(staged: Iterable[list[Entry]], now: float) -> list[Entry]:
     """Return what runs staged that have staged nothing more for hours."""
     old = now - LEFT_SECONDS
-    return [entry for some in staged if max(each.written for each in some) < old for entry in some]
+    return [
+        entry for some in staged if max(staged_entry.written for staged_entry in some) < old for entry in some
+    ]
 
 
 def _at_once(action: Callable[[T], R], items: Iterable[T]) -> list[R]:

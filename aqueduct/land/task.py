@@ -76,14 +76,14 @@ def land_share(share: LandShare) -> LandedShare:
     return writer.end(read)
 
 
-def read_share(share: LandShare, done: LandedShare) -> Iterator[tuple[RecordArrays, TableRows]]:
-    """Yield the share's records and their rows; note in `done` what is lost, and how far it was read."""
+def read_share(share: LandShare, landed: LandedShare) -> Iterator[tuple[RecordArrays, TableRows]]:
+    """Yield the share's records and their rows; note in `landed` what is lost, and how far it was read."""
     of = share.table.registry
     reader = RowReader(share.table, registry.TaskSchemas(of) if of else no_registry)
     with connect(share.end, CLIENT) as client:
-        for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
-            for records in _records(client, wanted, topic_id, done):
-                yield records, reader.read(wanted.topic_partition, records)
+        for planned_range, topic_id in zip(share.ranges, share.topic_ids, strict=True):
+            for records in _records(client, planned_range, topic_id, landed):
+                yield records, reader.read(planned_range.topic_partition, records)
 
 
 class ShareWriter:
@@ -97,25 +97,25 @@ class ShareWriter:
         self._done = LandedShare(share.table.full_name, [], [])
 
     def add(self, rows: TableRows) -> None:
-        done = self._done
-        done.rows += rows.on_time
-        done.late += rows.table.num_rows - rows.on_time
-        done.valued += rows.valued
-        done.seen.update(_seen(rows.table, self._columns - done.seen))
-        done.bad += rows.bad.num_rows
-        done.filtered += rows.filtered.num_rows if rows.filtered is not None else 0
+        landed = self._done
+        landed.rows += rows.on_time
+        landed.late += rows.table.num_rows - rows.on_time
+        landed.valued += rows.valued
+        landed.seen.update(_seen(rows.table, self._columns - landed.seen))
+        landed.bad += rows.bad.num_rows
+        landed.filtered += rows.filtered.num_rows if rows.filtered is not None else 0
         self._buffer.add(rows)
         if self._buffer.full:
             self._stage()
 
     def end(self, read: LandedShare) -> LandedShare:
         """Stage the rest; return what was done, with what reading told."""
-        done = replace(
+        landed = replace(
             self._done, read=read.read, gaps=read.gaps, tombstones=read.tombstones, failed=read.failed
         )
-        if not done.failed:
+        if not landed.failed:
             self._stage()
-        return done
+        return landed
 
     def _stage(self) -> None:
         share, files = self.share, self._done.files
@@ -128,17 +128,19 @@ def _seen(rows: pa.Table, columns: Set[str]) -> Iterator[str]:
     return (name for name in columns if rows.column(name).null_count < rows.num_rows)
 
 
-def _records(client: Client, wanted: Range, topic_id: str, done: LandedShare) -> Iterator[RecordArrays]:
-    """Yield a range's records; note in `done` what is lost, and how far it was read."""
-    reached, why = wanted.start, ""
+def _records(
+    client: Client, planned_range: Range, topic_id: str, landed: LandedShare
+) -> Iterator[RecordArrays]:
+    """Yield a range's records; note in `landed` what is lost, and how far it was read."""
+    reached, reason = planned_range.start, ""
     try:
-        for piece in fetch.read(client, wanted, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id)):
+        for piece in fetch.read(client, planned_range, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id)):
             if piece.lost:
-                done.gaps += (Range(*wanted.topic_partition, *piece.lost),)
+                landed.gaps += (Range(*planned_range.topic_partition, *piece.lost),)
             for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
                 yield RecordArrays.of(some)
                 reached = some[-1].last_offset + 1
             reached = piece.next_offset
     except (Failed, KafkaError) as error:
-        why = str(error).rstrip(".")
-    done.read.append(ReadRange(wanted, reached, why))
+        reason = str(error).rstrip(".")
+    landed.read.append(ReadRange(planned_range, reached, reason))

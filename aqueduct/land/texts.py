@@ -21,7 +21,7 @@ def are_text(values: pa.BinaryArray) -> Mask:
         values.cast(pa.string())
         return np.ones(len(values), np.bool_)
     except pa.ArrowInvalid:
-        return np.array([_is_text(each) for each in values.to_pylist()], np.bool_)
+        return np.array([_is_text(raw) for raw in values.to_pylist()], np.bool_)
 
 
 def _is_text(value: bytes | None) -> bool:
@@ -32,12 +32,12 @@ def _is_text(value: bytes | None) -> bool:
     return True
 
 
-def stripped(values: pa.BinaryArray, what: Collection[str]) -> pa.BinaryArray:
+def stripped(values: pa.BinaryArray, strips: Collection[str]) -> pa.BinaryArray:
     """Return values without what writers put around them: a byte order mark, and bytes of zero behind."""
-    if BOM in what and (begins := pc.fill_null(pc.starts_with(values, "\ufeff"), False)).true_count:
+    if BOM in strips and (begins := pc.fill_null(pc.starts_with(values, "\ufeff"), False)).true_count:
         values = pc.if_else(begins, pc.binary_slice(values, 3), values)
-    if NUL in what and pc.fill_null(pc.ends_with(values, "\0"), False).true_count:
-        values = pa.array([each and each.rstrip(b"\0") for each in values.to_pylist()], values.type)
+    if NUL in strips and pc.fill_null(pc.ends_with(values, "\0"), False).true_count:
+        values = pa.array([raw and raw.rstrip(b"\0") for raw in values.to_pylist()], values.type)
     return values
 
 
@@ -52,7 +52,7 @@ def typed(text: pa.StringArray, field: pa.Field) -> tuple[pa.Array, Mask]:
         return pc.equal(_where(text, right), "true"), mask(right)
     if pa.types.is_integer(field.type):
         wide, right = _decimals(text, WHOLE, pa.decimal128(38, 0))
-        low, high = (pa.scalar(each, pa.decimal128(38, 0)) for each in (-(2**63), 2**63 - 1))
+        low, high = (pa.scalar(bound, pa.decimal128(38, 0)) for bound in (-(2**63), 2**63 - 1))
         inside = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high))
         right &= mask(pc.fill_null(inside, True))
         return _where(wide, pa.array(right)).cast(pa.int64()), right
@@ -74,5 +74,5 @@ def _where(values: pa.Array, right: pa.Array) -> pa.Array:
 
 def mask(values: pa.Array) -> Mask:
     """Return truth values without a null among them."""
-    found: Mask = values.to_numpy(zero_copy_only=False)
-    return found
+    truths: Mask = values.to_numpy(zero_copy_only=False)
+    return truths

@@ -49,30 +49,30 @@ def instants(text: pa.StringArray, of: ZoneInfo, *, cut: bool = False) -> tuple[
 
     One with nanoseconds tells none, unless they are cut.
     """
-    found = pc.extract_regex(text, TEXT)
-    numbers = {name: _numbers(found, name) for name in ("year", "month", "day", "hour", "minute", "second")}
+    fields = pc.extract_regex(text, TEXT)
+    numbers = {name: _numbers(fields, name) for name in ("year", "month", "day", "hour", "minute", "second")}
     days, right = _days(numbers["year"], numbers["month"], numbers["day"])
-    right &= pc.is_valid(found).to_numpy(zero_copy_only=False)
+    right &= pc.is_valid(fields).to_numpy(zero_copy_only=False)
     right &= (numbers["hour"] < 24) & (numbers["minute"] < 60) & (numbers["second"] < 60)
-    digits = pc.utf8_rpad(pc.struct_field(found, "part"), 9, "0")
-    part, nanos = (_filled(pc.utf8_slice_codeunits(digits, *place)) for place in ((0, 6), (6, 9)))
+    digits = pc.utf8_rpad(pc.struct_field(fields, "part"), 9, "0")
+    part, nanos = (_filled(pc.utf8_slice_codeunits(digits, *bounds)) for bounds in ((0, 6), (6, 9)))
     right &= cut | (nanos == 0)
     seconds = numbers["hour"] * 3600 + numbers["minute"] * 60 + numbers["second"]
     local = days * DAY + seconds * SECOND + part
-    told = pc.fill_null(pc.struct_field(found, "zone"), "")
-    offset, known = _offsets(told)
-    own = pc.equal(told, "").to_numpy(zero_copy_only=False)
+    zones = pc.fill_null(pc.struct_field(fields, "zone"), "")
+    offset, valid = _offsets(zones)
+    own = pc.equal(zones, "").to_numpy(zero_copy_only=False)
     result = local - offset * SECOND
     if own.any():
         result[own & right] = to_instants(local[own & right], of)
-    return result, right & known & _in_years(result)
+    return result, right & valid & _in_years(result)
 
 
 def dates(text: pa.StringArray) -> tuple[Numbers, Mask]:
     """Return the days since 1970 of texts such as 2024-02-29, and which texts tell one."""
-    found = pc.extract_regex(text, DATE)
-    days, right = _days(*(_numbers(found, name) for name in ("year", "month", "day")))
-    return days, right & pc.is_valid(found).to_numpy(zero_copy_only=False)
+    fields = pc.extract_regex(text, DATE)
+    days, right = _days(*(_numbers(fields, name) for name in ("year", "month", "day")))
+    return days, right & pc.is_valid(fields).to_numpy(zero_copy_only=False)
 
 
 def epochs(numbers: Numbers, unit: str) -> tuple[Numbers, Mask]:
@@ -90,8 +90,8 @@ def epochs(numbers: Numbers, unit: str) -> tuple[Numbers, Mask]:
 
 def has_nanoseconds(epochs_: Numbers) -> Mask:
     """Return which epochs in nanoseconds are no whole microseconds."""
-    found: Mask = epochs_ % NANOS != 0
-    return found
+    is_fractional: Mask = epochs_ % NANOS != 0
+    return is_fractional
 
 
 def to_instants(local: Numbers, of: ZoneInfo) -> Numbers:
@@ -100,23 +100,23 @@ def to_instants(local: Numbers, of: ZoneInfo) -> Numbers:
     # The clock's offset changes for good when both its times, the one before and the one after, are over.
     over = moments + np.maximum(before, after)
     order = np.argsort(over, kind="stable")
-    at = np.searchsorted(over[order], local, side="right") - 1
-    found: Numbers = local - after[order][np.maximum(at, 0)]
-    return found
+    indices = np.searchsorted(over[order], local, side="right") - 1
+    instants_: Numbers = local - after[order][np.maximum(indices, 0)]
+    return instants_
 
 
 def to_days(instants_: Numbers, of: ZoneInfo) -> Numbers:
     """Return the days since 1970 on which instants are in the zone."""
     moments, _, after = _changes(instants_, of)
-    at = np.searchsorted(moments, instants_, side="right") - 1
-    days: Numbers = (instants_ + after[np.maximum(at, 0)]) // DAY
+    indices = np.searchsorted(moments, instants_, side="right") - 1
+    days: Numbers = (instants_ + after[np.maximum(indices, 0)]) // DAY
     return days
 
 
 def _changes(times: Numbers, of: ZoneInfo) -> tuple[Numbers, Numbers, Numbers]:
     """Return when the zone's offset changes in the years of these times, from what, and to what."""
     years = np.unique(times.astype("datetime64[us]").astype("datetime64[Y]").astype(np.int64) + 1970)
-    near = {each for year in years.tolist() for each in (year - 1, year, year + 1)}
+    near = {near_year for year in years.tolist() for near_year in (year - 1, year, year + 1)}
     rows = [row for year in sorted(near.intersection(YEARS)) for row in _changes_of_year(of, year)]
     table = np.array(rows or [(0, 0, 0)], np.int64)
     return table[:, 0] * SECOND, table[:, 1] * SECOND, table[:, 2] * SECOND
@@ -129,7 +129,7 @@ def _changes_of_year(of: ZoneInfo, year: int) -> tuple[tuple[int, int, int], ...
 
 
 def _found_changes(of: ZoneInfo, year: int) -> Iterator[tuple[int, int, int]]:
-    begin, end = (_days_of(each) * 86_400 for each in (year, year + 1))
+    begin, end = (_days_of(edge_year) * 86_400 for edge_year in (year, year + 1))
     had = _offset(of, begin)
     yield begin, had, had
     for day in range(begin, end, 86_400):
@@ -143,15 +143,15 @@ def _found_changes(of: ZoneInfo, year: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _offset(of: ZoneInfo, seconds: int) -> int:
-    first, last = (_days_of(each) * 86_400 for each in (YEARS.start, YEARS.stop))
+    first, last = (_days_of(edge_year) * 86_400 for edge_year in (YEARS.start, YEARS.stop))
     inside = min(max(seconds, first + 86_400), last - 2 * 86_400)  # where a zone's date is one, too
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=inside)
     offset = moment.astimezone(of).utcoffset()
     return int(offset.total_seconds()) if offset else 0
 
 
-def _numbers(found: pa.StructArray, name: str) -> Numbers:
-    return _filled(pc.struct_field(found, name))
+def _numbers(fields: pa.StructArray, name: str) -> Numbers:
+    return _filled(pc.struct_field(fields, name))
 
 
 def _filled(text: pa.StringArray) -> Numbers:
@@ -204,21 +204,21 @@ def _in_years(instants_: Numbers) -> Mask:
     return (instants_ >= _days_of(YEARS.start) * DAY) & (instants_ < _days_of(YEARS.stop) * DAY)
 
 
-def _offsets(told: pa.StringArray) -> tuple[Numbers, Mask]:
+def _offsets(zones: pa.StringArray) -> tuple[Numbers, Mask]:
     """Return the seconds of offsets such as +05:30, and which of them there are; 0 for Z and none."""
-    different = pc.dictionary_encode(told)
-    seconds = [_offset_of(each or "") for each in different.dictionary.to_pylist()]
-    table = np.array([each if each is not None else 0 for each in seconds] or [0], np.int64)
-    known = np.array([each is not None for each in seconds] or [True])
-    at = different.indices.to_numpy(zero_copy_only=False)
-    return table[at], known[at]
+    different = pc.dictionary_encode(zones)
+    seconds = [_offset_of(text or "") for text in different.dictionary.to_pylist()]
+    table = np.array([offset if offset is not None else 0 for offset in seconds] or [0], np.int64)
+    valid = np.array([offset is not None for offset in seconds] or [True])
+    indices = different.indices.to_numpy(zero_copy_only=False)
+    return table[indices], valid[indices]
 
 
 def _offset_of(text: str) -> int | None:
-    found = re.fullmatch(r"([+-])(\d{2}):?(\d{2})?", text)
-    if not found:
+    match = re.fullmatch(r"([+-])(\d{2}):?(\d{2})?", text)
+    if not match:
         return 0
-    hours, minutes = int(found[2]), int(found[3] or 0)
+    hours, minutes = int(match[2]), int(match[3] or 0)
     if hours > 18 or minutes > 59:
         return None
-    return (1 if found[1] == "+" else -1) * (hours * 3600 + minutes * 60)
+    return (1 if match[1] == "+" else -1) * (hours * 3600 + minutes * 60)

@@ -29,13 +29,13 @@ DIGITS = 38  # the most that a decimal has, in Hive and in Arrow
 def parse(name: str, where: str) -> pa.DataType:
     """Return the type by Hive's name; Refused, with `where` it stands, if there is none."""
     text = name.strip().lower()
-    if found := _ARRAY.fullmatch(text):
-        item = parse(found[1], where)
-        if pa.types.is_list(item):
+    if match := _ARRAY.fullmatch(text):
+        item_type = parse(match[1], where)
+        if pa.types.is_list(item_type):
             raise Refused(f"{where}: {name} isn't a type of a column; an array holds scalars.")
-        return pa.list_(item)
-    if found := _DECIMAL.fullmatch(text):
-        precision, scale = int(found[1]), int(found[2])
+        return pa.list_(item_type)
+    if match := _DECIMAL.fullmatch(text):
+        precision, scale = int(match[1]), int(match[2])
         if not 1 <= precision <= DIGITS or scale > precision:
             raise Refused(
                 f"{where}: {name} isn't a type; a decimal has 1 to {DIGITS} digits, some behind the point."
@@ -43,8 +43,8 @@ def parse(name: str, where: str) -> pa.DataType:
         return pa.decimal128(precision, scale)
     if text in SCALARS:
         return SCALARS[text]
-    known = ", ".join([*SCALARS, "decimal(P,S)", "array<...>"])
-    raise Refused(f"{where}: {name} isn't a type of a column; there are {known}.")
+    names = ", ".join([*SCALARS, "decimal(P,S)", "array<...>"])
+    raise Refused(f"{where}: {name} isn't a type of a column; there are {names}.")
 
 
 def hive(type_: pa.DataType) -> str:
@@ -53,24 +53,24 @@ def hive(type_: pa.DataType) -> str:
         return f"array<{hive(type_.value_type)}>"
     if pa.types.is_decimal(type_):
         return f"decimal({type_.precision},{type_.scale})"
-    return next(name for name, each in SCALARS.items() if each == type_)
+    return next(name for name, scalar in SCALARS.items() if scalar == type_)
 
 
 def of_json(type_: pa.DataType, unit: str | None) -> pa.DataType:
     """Return how JSON is read for a type: whole numbers in their widest, times as they are written."""
     scalar = scalar_of(type_)
     if pa.types.is_integer(scalar) or (scalar == TIMESTAMP and unit):
-        found = pa.int64()
+        json_type = pa.int64()
     elif pa.types.is_floating(scalar):
-        found = pa.float64()
+        json_type = pa.float64()
     elif pa.types.is_boolean(scalar):
-        found = scalar
+        json_type = scalar
     elif pa.types.is_decimal(scalar):
         # Arrow doesn't check the digits of a whole number once it is scaled: here it has room.
-        found = pa.decimal256(76, scalar.scale)
+        json_type = pa.decimal256(76, scalar.scale)
     else:
-        found = pa.string()
-    return pa.list_(found) if pa.types.is_list(type_) else found
+        json_type = pa.string()
+    return pa.list_(json_type) if pa.types.is_list(type_) else json_type
 
 
 def scalar_of(type_: pa.DataType) -> pa.DataType:

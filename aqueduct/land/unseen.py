@@ -35,6 +35,6 @@ class Unseen:
         if name in self._told or not self._records[name]:
             return
         self._told.add(name)
-        for each in table.columns:
-            if each.name not in self._seen[name]:
-                yield UnseenColumn(each.name, each.origin, self._records[name])
+        for column in table.columns:
+            if column.name not in self._seen[name]:
+                yield UnseenColumn(column.name, column.origin, self._records[name])

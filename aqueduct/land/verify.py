@@ -112,7 +112,9 @@ class Found:
         self.left_out += other.left_out
 
 
-BYTES: Size[FilesShare] = Size("MB", lambda share: sum(each.file.bytes for each in share.files), MEGABYTE)
+BYTES: Size[FilesShare] = Size(
+    "MB", lambda share: sum(placed_file.file.bytes for placed_file in share.files), MEGABYTE
+)
 OFFSETS: Size[TopicShare] = Size("offsets", lambda share: sum(map(len, share.ranges)))
 
 
@@ -122,14 +124,14 @@ def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     newest = catalogue.newest((table, State()) for table in order.tables) if catalogue else {}
     logs = [TableLog(objects, table.full_name) for table in order.tables]
-    found = [
+    verified = [
         _verify(order, table, of_table, objects, workers, newest.get(table.full_name, 0))
         for table, of_table in zip(order.tables, logs, strict=True)
     ]
     until = time.monotonic() + PATIENCE
     return [
-        replace(each, readers=_otherwise(table, of_table, each, catalogue, until))
-        for table, of_table, each in zip(order.tables, logs, found, strict=True)
+        replace(verified_table, readers=_otherwise(table, of_table, verified_table, catalogue, until))
+        for table, of_table, verified_table in zip(order.tables, logs, verified, strict=True)
     ]
 
 
@@ -142,40 +144,43 @@ def _verify(
     newest: int,
 ) -> VerifiedTable:
     state = of_table.read()
-    there = _there(order.end, table, state)
-    runner = workers.parallel(sampling.reading(Verb.RECONCILE, order.end, there.ranges, workers))
+    in_cluster = _there(order.end, table, state)
+    runner = workers.parallel(sampling.reading(Verb.RECONCILE, order.end, in_cluster.ranges, workers))
     in_topic = Found()
     files = list(_placed(of_table))
     strays = _strays(objects, of_table)
     in_table = _read(order.location, files, state, runner)
     if gone := in_table.gone:  # to where a compaction put them meanwhile
         replaced = of_table.replaced_since(state.number)
-        again = [PlacedFile(each.file, (*each.paths, *replaced.get(each.file.path, ()))) for each in gone]
+        again = [
+            PlacedFile(placed_file.file, (*placed_file.paths, *replaced.get(placed_file.file.path, ())))
+            for placed_file in gone
+        ]
         found_later = _read(order.location, again, state, runner)
         in_table.join(found_later)
-        why = "the store has no object of that name"
-        in_table.left_out += tuple(Skipped(each.paths[-1], why) for each in found_later.gone)
-    parts = [part for wanted in there.ranges for part in ranges.split(wanted, TASK_OFFSETS)]
+        reason = "the store has no object of that name"
+        in_table.left_out += tuple(Skipped(placed_file.paths[-1], reason) for placed_file in found_later.gone)
+    parts = [part for landed_range in in_cluster.ranges for part in ranges.split(landed_range, TASK_OFFSETS)]
     shares = [
         TopicShare(
-            order.end, some, tuple(state.topic_ids[each.topic] for each in some), table.keeps_tombstones
+            order.end, some, tuple(state.topic_ids[part.topic] for part in some), table.keeps_tombstones
         )
         for some in ranges.shares(parts, TASK_OFFSETS)
     ]
-    for found in runner(read_topic, shares, OFFSETS):
-        in_topic.join(found)
+    for in_share in runner(read_topic, shares, OFFSETS):
+        in_topic.join(in_share)
     have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
     passed_over = placed(state.passed)
     missing, unknown, passed = {}, {}, {}
-    for wanted in there.ranges:
-        partition = wanted.topic_partition
+    for landed_range in in_cluster.ranges:
+        partition = landed_range.topic_partition
         should = spans.spans_of(in_topic.pieces.get(partition, ()))
         absent = spans.without(should, have.get(partition, ()))
         missing[partition] = spans.without(absent, passed_over.get(partition, ()))
         passed[partition] = spans.without(absent, missing[partition])
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
-        if wanted.topic not in there.compacted:
-            read = [(0, wanted.start - 1), *should, *in_topic.unread.get(partition, ())]
+        if landed_range.topic not in in_cluster.compacted:
+            read = [(0, landed_range.start - 1), *should, *in_topic.unread.get(partition, ())]
             unknown[partition] = spans.without(have.get(partition, []), spans.spans_of(read))
     doubled = {
         partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
@@ -183,7 +188,7 @@ def _verify(
     }
     return VerifiedTable(
         table.full_name,
-        rows=sum(each.file.rows for each in files),
+        rows=sum(placed_file.file.rows for placed_file in files),
         files=len(files),
         missing=_some(missing),
         doubled=_some(doubled),
@@ -193,44 +198,46 @@ def _verify(
         commits=state.number,
         damaged=in_table.left_out,
         strays=strays,
-        left_out=there.left_out + in_topic.left_out,
+        left_out=in_cluster.left_out + in_topic.left_out,
         ahead=iceberg_table.ahead(table, newest, state),
     )
 
 
 def _otherwise(
-    table: LandTable, of_table: TableLog, found: VerifiedTable, catalogue: Catalogue | None, until: float
+    table: LandTable, of_table: TableLog, verified: VerifiedTable, catalogue: Catalogue | None, until: float
 ) -> str:
     """Return why readers may see something else than the log has; a lander has time to end its round.
 
     Where one commits again before the table could be compared, it is enough that the catalogue was told of
     all that was verified.
     """
-    while not found.ahead:
+    while not verified.ahead:
         try:
             state = of_table.read()
         except Failed as error:
             return str(error).rstrip(".")
-        why = f"Hive's catalogue: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
+        reason = (
+            f"Hive's catalogue: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
+        )
         if unnamed := of_table.unnamed():
             files = count(unnamed, "file")
-            why = f"{files} of commit {state.number} without a name yet: run land or land compact"
-        if not why:
+            reason = f"{files} of commit {state.number} without a name yet: run land or land compact"
+        if not reason:
             return ""
         if time.monotonic() > until:
-            told = catalogue.newest([(table, State())]).get(table.full_name, 0) if catalogue else 0
-            return "" if state.number > found.commits <= told and not unnamed else why
+            newest = catalogue.newest([(table, State())]).get(table.full_name, 0) if catalogue else 0
+            return "" if state.number > verified.commits <= newest and not unnamed else reason
         time.sleep(AGAIN)
     return ""
 
 
 def _read(location: str, files: Sequence[PlacedFile], state: State, runner: Runner) -> Found:
-    found = Found()
-    by_task = in_lists(files, TASK_BYTES, lambda each: each.file.bytes)
+    in_files = Found()
+    by_task = in_lists(files, TASK_BYTES, lambda placed_file: placed_file.file.bytes)
     shares = [FilesShare(location, tuple(some), state.is_iceberg) for some in by_task]
     for part in runner(read_files, shares, BYTES):
-        found.join(part)
-    return found
+        in_files.join(part)
+    return in_files
 
 
 def _placed(of_table: TableLog) -> Iterable[PlacedFile]:
@@ -249,11 +256,11 @@ def _strays(objects: Objects, of_table: TableLog) -> tuple[str, ...]:
     if not number or of_table.state.is_iceberg:
         return ()
     its_own = of_table.seen_since(number)
-    found = [path for at in of_table.folders() for path in _seen(objects, at) if path not in its_own]
-    if found:  # it may have been committed meanwhile
+    strays = [path for folder in of_table.folders() for path in _seen(objects, folder) if path not in its_own]
+    if strays:  # it may have been committed meanwhile
         of_table.read()
         its_own = of_table.seen_since(number)
-    return tuple(path for path in found if path not in its_own)
+    return tuple(path for path in strays if path not in its_own)
 
 
 def _seen(objects: Objects, folder: str) -> Iterator[str]:
@@ -271,26 +278,28 @@ def _seen(objects: Objects, folder: str) -> Iterator[str]:
 def read_files(share: FilesShare) -> Found:
     """Read which offsets files hold, and name those that are not as they were written."""
     objects = open_store(share.location)
-    found = Found()
+    in_files = Found()
     own: OwnOffsets = defaultdict(list)
-    for each in share.files:
+    for placed_file in share.files:
         try:
-            data = _content(objects, each)
-            table = _own_columns(data, each.file)
-            if why := orc_times.fault(data, iceberg=share.iceberg):
-                found.left_out += (Skipped(each.paths[-1], f"{why}; {REMEDY}", "table-file-misread"),)
+            content = _content(objects, placed_file)
+            table = _own_columns(content, placed_file.file)
+            if reason := orc_times.fault(content, iceberg=share.iceberg):
+                in_files.left_out += (
+                    Skipped(placed_file.paths[-1], f"{reason}; {REMEDY}", "table-file-misread"),
+                )
         except MissingObject:
-            found.gone += (each,)
+            in_files.gone += (placed_file,)
             continue
         except (_Damaged, ObjectTooLarge, pa.ArrowInvalid) as error:
-            found.left_out += (Skipped.because_of(each.paths[-1], error),)
+            in_files.left_out += (Skipped.because_of(placed_file.paths[-1], error),)
             continue
         for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():
             partition = TopicPartition(row["k_topic"], row["k_partition"])
             mine = (pc.field("k_topic") == partition.topic) & (pc.field("k_partition") == partition.partition)
             own[partition].append(table.filter(mine).column("k_offset").to_numpy())
-    found.add(own)
-    return found
+    in_files.add(own)
+    return in_files
 
 
 class _Damaged(Failed):
@@ -307,10 +316,10 @@ def _content(objects: Objects, placed: PlacedFile) -> memoryview:
     raise AssertionError
 
 
-def _own_columns(data: memoryview, file: AddedFile) -> pa.Table:
-    if hashlib.sha256(data).hexdigest() != file.sha256:
+def _own_columns(content: memoryview, file: AddedFile) -> pa.Table:
+    if hashlib.sha256(content).hexdigest() != file.sha256:
         raise _Damaged("it is not what was committed: its digest is another one")
-    table = orc.read_table(pa.BufferReader(data), columns=["k_topic", "k_partition", "k_offset"])
+    table = orc.read_table(pa.BufferReader(content), columns=["k_topic", "k_partition", "k_offset"])
     if table.num_rows != file.rows:
         raise _Damaged(f"it has {table.num_rows} rows instead of {file.rows}")
     return table
@@ -318,25 +327,25 @@ def _own_columns(data: memoryview, file: AddedFile) -> pa.Table:
 
 def read_topic(share: TopicShare) -> Found:
     """Read which offsets of ranges are records that land."""
-    found = Found()
+    in_topic = Found()
     own: OwnOffsets = defaultdict(list)
     with connect(share.end, CLIENT) as client:
-        for wanted, topic_id in zip(share.ranges, share.topic_ids, strict=True):
-            partition, reached = wanted.topic_partition, wanted.start
+        for landed_range, topic_id in zip(share.ranges, share.topic_ids, strict=True):
+            partition, reached = landed_range.topic_partition, landed_range.start
             try:
-                for piece in fetch.read(client, wanted, topic_id=UUID(topic_id)):
+                for piece in fetch.read(client, landed_range, topic_id=UUID(topic_id)):
                     if piece.lost:
-                        found.unread[partition].append((piece.lost[0], piece.lost[1] - 1))
+                        in_topic.unread[partition].append((piece.lost[0], piece.lost[1] - 1))
                     for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
                         records = RecordArrays.of(some)
                         lands = records.values.is_valid().to_numpy(zero_copy_only=False) | share.tombstones
                         own[partition].append(records.offsets[lands])
                     reached = piece.next_offset
             except (Failed, KafkaError) as error:
-                found.unread[partition].append((reached, wanted.stop - 1))
-                found.left_out += (Skipped.because_of(f"{partition} from offset {reached} on", error),)
-    found.add(own)
-    return found
+                in_topic.unread[partition].append((reached, landed_range.stop - 1))
+                in_topic.left_out += (Skipped.because_of(f"{partition} from offset {reached} on", error),)
+    in_topic.add(own)
+    return in_topic
 
 
 @dataclass(frozen=True)
@@ -350,7 +359,7 @@ class _There:
 
 def _there(end: End, table: LandTable, state: State) -> _There:
     left_out: list[Skipped] = []
-    there: list[tuple[TopicPartition, int]] = []
+    stops: list[tuple[TopicPartition, int]] = []
     with connect(end, CLIENT) as client:
         topics = client.topics()
         left_out += absent(table, state, topics)
@@ -360,11 +369,11 @@ def _there(end: End, table: LandTable, state: State) -> _There:
             elif str(topics[name].id) != state.topic_ids[name]:
                 left_out.append(Skipped(f"topic {name}", "it was deleted and made again"))
             else:
-                there += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
-        starts = offsets.log_starts(client, [partition for partition, _ in there])
-        policies = setting(client, sorted({partition.topic for partition, _ in there}), "cleanup.policy")
+                stops += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
+        starts = offsets.log_starts(client, [partition for partition, _ in stops])
+        policies = setting(client, sorted({partition.topic for partition, _ in stops}), "cleanup.policy")
     return _There(
-        [Range(*partition, starts[partition], stop) for partition, stop in there if starts[partition] < stop],
+        [Range(*partition, starts[partition], stop) for partition, stop in stops if starts[partition] < stop],
         {name for name, policy in policies.items() if "compact" in policy.split(",")},
         tuple(left_out),
     )
@@ -381,4 +390,4 @@ def _pieces(ordered: Numbers) -> list[Span]:
 
 
 def _some(placed: Mapping[TopicPartition, Spans]) -> Placed:
-    return {partition: found for partition, found in placed.items() if found}
+    return {partition: partition_spans for partition, partition_spans in placed.items() if partition_spans}

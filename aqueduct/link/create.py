@@ -43,7 +43,7 @@ def create(settings: Create) -> Created:
             for topic, age in ages.items()
             if not _is_stale(age, limit)
         ]
-    found = bundle.bundle(ledger.values(), settings.limit)
+    resend_bundle = bundle.bundle(ledger.values(), settings.limit)
     left_out = unheard
     left_out += [sentence for partition in sorted(ledger) for sentence in _lost(ledger[partition])]
     if not ledger:
@@ -57,7 +57,10 @@ def create(settings: Create) -> Created:
             "missing since then is not known. See that dedup runs."
         )
     return Created(
-        bundle.dumps(found), sum(size(each.gaps) for each in found.results), tuple(left_out), tuple(fresh)
+        bundle.dumps(resend_bundle),
+        sum(size(missing.gaps) for missing in resend_bundle.results),
+        tuple(left_out),
+        tuple(fresh),
     )
 
 
@@ -76,7 +79,7 @@ def _stale(topic: str, age: int | None, limit: int | None) -> str:
 def _lost(partition: LedgerPartition) -> Iterator[str]:
     for topic_id, spans in partition.lost.items():
         now = partition.current is not None and topic_id == partition.current.topic_id
-        why = (
+        loss = (
             "deleted at the source before it could be sent"
             if now
             else f"of the topic that had the name before, with the id {topic_id}"
@@ -84,6 +87,6 @@ def _lost(partition: LedgerPartition) -> Iterator[str]:
         ranges = ", ".join(f"{first} to {last}" for first, last in spans[:10])
         more = ", ..." if len(spans) > 10 else ""
         yield (
-            f"{partition.topic}-{partition.partition}: {count(size(spans), 'offset')} lost for good, {why}: "
+            f"{partition.topic}-{partition.partition}: {count(size(spans), 'offset')} lost for good, {loss}: "
             f"{ranges}{more}."
         )

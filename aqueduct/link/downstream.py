@@ -188,10 +188,10 @@ class _Receiving:
         try:
             tick_at = time.monotonic() + TICK_SECONDS
             while not stopping.is_set() and self._fault is None:
-                data, size = self._figures.socket.receive(RECEIVE_SECONDS)
+                datagrams, size = self._figures.socket.receive(RECEIVE_SECONDS)
                 now = time.monotonic()
                 if size:
-                    self._take(self._receiver.receive(data, now, size))
+                    self._take(self._receiver.receive(datagrams, now, size))
                 if now >= tick_at:
                     tick_at = now + TICK_SECONDS
                     self._receiver.tick(now)
@@ -220,8 +220,8 @@ class _Receiving:
 
     def _leave_unfinished(self) -> None:
         with os.fdopen(os.memfd_create(UNFINISHED), "wb") as file:  # it is in the clear: never on a disk
-            for each in self._receiver.unfinished():
-                file.writelines(each.dumps())
+            for unfinished in self._receiver.unfinished():
+                file.writelines(unfinished.dumps())
             file.flush()
             fd_store.keep(UNFINISHED, file.fileno())
 
@@ -248,12 +248,12 @@ class _Receiving:
 
     def _write(self) -> None:
         try:
-            while (item := self._queue.get()) is not None:
-                if isinstance(item, Event):
+            while (queued := self._queue.get()) is not None:
+                if isinstance(queued, Event):
                     self._flush()
-                    item.set()
+                    queued.set()
                 else:
-                    self._produce(item)
+                    self._produce(queued)
             self._flush()
         except Exception as error:
             self._fault = error
@@ -286,9 +286,9 @@ class _Receiving:
         key, left = frame.read_key(record.key), len(record.value)
         first = key.first
         try:
-            found = frame.unpack(record.value)
-            batches = found.batches if isinstance(found, Frame) else b""
-            for batch in frame.batches_of(found) if isinstance(found, Frame) else ():
+            unpacked = frame.unpack(record.value)
+            batches = unpacked.batches if isinstance(unpacked, Frame) else b""
+            for batch in frame.batches_of(unpacked) if isinstance(unpacked, Frame) else ():
                 rows = self._read(batch, key)
                 size = len(record.value) * len(batch) // len(batches) // max(1, len(rows))
                 for row in rows:
@@ -303,8 +303,8 @@ class _Receiving:
         """Read a batch whose producer may be anybody; none of it where it can't be, or inflates too much."""
         try:
             return [
-                _Row(each.timestamp, *key_and_value(each.body), _named(headers(each.body)))
-                for each in records(batch)
+                _Row(record.timestamp, *key_and_value(record.body), _named(headers(record.body)))
+                for record in records(batch)
             ]
         except (Damaged, IndexError, ValueError) as error:
             self._refuse_unread(key, batch.base_offset, batch.last_offset, error)
@@ -383,9 +383,9 @@ class _Receiving:
         )  # fmt: skip
 
 
-def _named(found: Iterable[Header]) -> list[tuple[str, str | bytes | None]]:
+def _named(raw_headers: Iterable[Header]) -> list[tuple[str, str | bytes | None]]:
     """Name headers as librdkafka takes them; UnicodeDecodeError where a name is no text."""
-    return [(name.decode(), value) for name, value in found]
+    return [(name.decode(), value) for name, value in raw_headers]
 
 
 def _needed(settings: Downstream) -> int:
@@ -452,10 +452,10 @@ def _partitions(client: Client, topic: str | None) -> int:
     """Return the raw topic's number of partitions, 0 without one. Refused if the topic doesn't exist."""
     if topic is None:
         return 0
-    found = client.topics([topic])
-    if topic not in found:
+    topics = client.topics([topic])
+    if topic not in topics:
         raise Refused(f"The {client.end} has no raw topic {topic}: create it first.")
-    return len(found[topic].partitions)
+    return len(topics[topic].partitions)
 
 
 def _load(memory: Path, link: int) -> state.ReceiverState | None:

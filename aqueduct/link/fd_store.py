@@ -18,13 +18,13 @@ def take() -> dict[str, int]:
     """Return what was kept for this process, by name. They are the caller's to close, and stay kept."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()):
         return {}
-    found: dict[str, int] = {}
+    fd_by_name: dict[str, int] = {}
     for fd, name in enumerate(os.environ.get("LISTEN_FDNAMES", "").split(":"), _FIRST):
         os.set_inheritable(fd, False)
-        if name in found:  # the later one was kept later
-            os.close(found[name])
-        found[name] = fd
-    return found
+        if name in fd_by_name:  # the later one was kept later
+            os.close(fd_by_name[name])
+        fd_by_name[name] = fd
+    return fd_by_name
 
 
 def keep(name: str, fd: int) -> None:

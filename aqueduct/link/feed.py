@@ -51,7 +51,7 @@ class Feed:
         client: Client,
         following: Client,
         group: str,
-        wanted: Callable[[str], bool],
+        crosses: Callable[[str], bool],
         *,
         session: int,
         shift: int,
@@ -61,11 +61,11 @@ class Feed:
     ) -> None:
         """`following` is for reading alone. `session`: when it began; it is kept with the position, see
         `last_session`. `shift` is added to partition numbers. `from_time`: where nothing was committed yet.
-        `asked`: the topics that `wanted` returns True for, as the user wrote them.
+        `asked`: the topics that `crosses` returns True for, as the user wrote them.
         """
         self._client = client
         self._group = group
-        self._wanted = wanted
+        self._wanted = crosses
         self._asked = asked
         self._has_topics = True  # whether any is wanted; a change is logged
         self._session = session
@@ -130,10 +130,10 @@ class Feed:
 
     def _frame(self, news: News, span: FrameSpan) -> tuple[Frame, int]:
         topic, partition = news.topic_partition
-        data, records = span.data, span.count
+        body, records = span.data, span.count
         self.records += records
-        self.bytes += len(data)
-        return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, data), records
+        self.bytes += len(body)
+        return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, body), records
 
     def _refuse(self, partition: TopicPartition, record: TooLarge) -> None:
         self.oversized += 1
@@ -151,7 +151,7 @@ class Feed:
         """The number of partitions that are not sent on, because their logs lost what was sent."""
         return len(self._cut)
 
-    def _leave_cut(self, partition: TopicPartition, position: int, at: int) -> None:
+    def _leave_cut(self, partition: TopicPartition, position: int, cut_at: int) -> None:
         self._cut[partition] = self._began[partition][0]
         self._due.pop(partition, None)
         self._standing.pop(partition, None)
@@ -159,7 +159,7 @@ class Feed:
             "%s-%d: its log was cut at %s, before %d, up to which it was sent, and has grown again (an "
             "unclean election, or a disk that lost its end): what is there now has offsets of records that "
             "crossed, and is not sent; to go on, write it to another topic",
-            *partition, at if at >= 0 else "an offset that its leader does not know", position,
+            *partition, cut_at if cut_at >= 0 else "an offset that its leader does not know", position,
         )  # fmt: skip
 
     # Announcing
@@ -192,7 +192,7 @@ class Feed:
         """Return offsets that are stable at the source and were not read."""
         positions = self._follower.positions
         standing = list(self._standing.items())  # metrics are asked for in another thread
-        return sum(max(0, each.end - positions.get(partition, each.end)) for partition, each in standing)
+        return sum(max(0, state.end - positions.get(partition, state.end)) for partition, state in standing)
 
     def reached(self) -> groups.CommittedOffsets:
         """Return the next offsets, with what must be known to resume from them."""
@@ -212,41 +212,43 @@ class Feed:
     def _refresh(self) -> None:
         """Follow new topics and partitions, and leave those that are gone."""
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
-        found = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
-        if bool(found) != self._has_topics:
-            self._has_topics = bool(found)
-            self._report_topics(found)
-        for name in {topic for topic, _ in self._follower.positions} - found.keys():
+        topic_by_name = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
+        if bool(topic_by_name) != self._has_topics:
+            self._has_topics = bool(topic_by_name)
+            self._report_topics(topic_by_name)
+        for name in {topic for topic, _ in self._follower.positions} - topic_by_name.keys():
             log.warning("topic %s is gone", name)
             self._follower.leave(name)
-            for partition in [each for each in self._standing if each.topic == name]:
+            for partition in [partition for partition in self._standing if partition.topic == name]:
                 del self._standing[partition]
                 del self._due[partition]
-        partitions = [each for topic in found.values() for each in topic.topic_partitions]
-        ids = {name: str(topic.id) for name, topic in found.items()}
-        self._cut = {each: was for each, was in self._cut.items() if ids.get(each.topic) == was}
+        partitions = [partition for topic in topic_by_name.values() for partition in topic.topic_partitions]
+        ids = {name: str(topic.id) for name, topic in topic_by_name.items()}
+        self._cut = {
+            partition: was for partition, was in self._cut.items() if ids.get(partition.topic) == was
+        }
         followed = self._follower.positions.keys() | self._cut.keys()
-        if new := [each for each in partitions if each not in followed]:
+        if new := [partition for partition in partitions if partition not in followed]:
             topics = {topic for topic, _ in new}
             policies = self._settings(topics, "cleanup.policy")
             self._compacted |= {topic: policy == "compact" for topic, policy in policies.items()}
             limits = self._settings(topics, "max.message.bytes")
             self._compare({topic: int(limit) for topic, limit in limits.items()})
-            new = [each for each in new if each.topic in policies]  # others may just have been deleted
+            new = [added for added in new if added.topic in policies]  # others may just have been deleted
             self._follower.follow(self._starts(new, ids))
             log.info("following %d new partitions of %d topics", len(new), len(topics))
 
-    def _report_topics(self, found: Collection[str]) -> None:
+    def _report_topics(self, crossing: Collection[str]) -> None:
         """Log once that no topic is wanted, and once that one is again."""
-        if found:
-            log.warning("topics %s: %s crosses now", self._asked, some(sorted(found)))
+        if crossing:
+            log.warning("topics %s: %s crosses now", self._asked, some(sorted(crossing)))
         else:
-            said = (
+            message = (
                 f"The source has no topic that {self._asked} matches as a whole, and that this client may "
                 "describe, so nothing crosses. Correct it, or create the topic; it is looked for every "
                 f"{REFRESH_SECONDS:g} s."
             )
-            log.warning("%s", labelled("pattern-matches-nothing", said))
+            log.warning("%s", labelled("pattern-matches-nothing", message))
 
     def _settings(self, topics: set[str], key: str) -> dict[str, str]:
         return setting_if_there(self._client, topics, key)
@@ -271,19 +273,21 @@ class Feed:
         fresh = []
         for partition in partitions:
             offset, metadata = committed.get(partition, (0, ""))
-            known = position.loads(metadata)
-            if known and known.topic_id == ids[partition.topic]:
-                starts[partition], self._began[partition] = offset, (known.topic_id, known.from_)
-                self._epochs[partition] = known.epoch
+            stored = position.loads(metadata)
+            if stored and stored.topic_id == ids[partition.topic]:
+                starts[partition], self._began[partition] = offset, (stored.topic_id, stored.from_)
+                self._epochs[partition] = stored.epoch
             else:
                 fresh.append(partition)
-                if known:
+                if stored:
                     _recreated(partition, ids[partition.topic])
         self._leave_those_cut(starts)
         since, ends = {}, {}
         if self._from_time is not None and not committed:
             since = offsets.since(self._client, fresh, self._from_time)
-            ends = offsets.ends(self._client, [each for each, offset in since.items() if offset < 0])
+            ends = offsets.ends(
+                self._client, [partition for partition, offset in since.items() if offset < 0]
+            )
         for partition in fresh:
             start = since.get(partition, log_starts[partition])
             starts[partition] = start if start >= 0 else ends[partition]
@@ -292,8 +296,12 @@ class Feed:
 
     def _leave_those_cut(self, starts: dict[TopicPartition, int]) -> None:
         """Take partitions away whose logs are not those that were sent."""
-        known = {each: self._epochs[each] for each in starts if self._epochs[each] != position.NO_EPOCH}
-        for partition, end in offsets.ends_of_epochs(self._client, known).items():
+        epochs = {
+            partition: self._epochs[partition]
+            for partition in starts
+            if self._epochs[partition] != position.NO_EPOCH
+        }
+        for partition, end in offsets.ends_of_epochs(self._client, epochs).items():
             if end < starts[partition]:
                 self._leave_cut(partition, starts.pop(partition), end)
 
@@ -309,4 +317,6 @@ def _recreated(partition: TopicPartition, topic_id: UUID | str) -> None:
 def last_session(client: Client, group: str) -> int:
     """Return when the group's newest session began, as far as it committed; 0: there was none."""
     committed = groups.committed(client, [group])[group].values()
-    return max((known.session for _, metadata in committed if (known := position.loads(metadata))), default=0)
+    return max(
+        (stored.session for _, metadata in committed if (stored := position.loads(metadata))), default=0
+    )

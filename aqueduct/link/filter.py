@@ -98,13 +98,13 @@ def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
         rules = [line for line in lines if line and not line.startswith("#")]
     else:
         rules = _split(text)
-    return [_rule(each) for each in rules]
+    return [_rule(rule) for rule in rules]
 
 
 def _split(text: str) -> list[str]:
     """Split rules at the commas outside brackets where another rule begins."""
     rules, depth, start, escaped = [], 0, 0, False
-    for at, character in enumerate(text):
+    for index, character in enumerate(text):
         if escaped:
             escaped = False
         elif character == "\\":
@@ -114,9 +114,9 @@ def _split(text: str) -> list[str]:
         elif character in ")]}":
             depth -= 1
         elif character == "," and depth <= 0:
-            rules.append(text[start:at])
-            start = at + 1
-    return [each.strip() for each in [*rules, text[start:]] if each.strip()]
+            rules.append(text[start:index])
+            start = index + 1
+    return [rule.strip() for rule in [*rules, text[start:]] if rule.strip()]
 
 
 def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:

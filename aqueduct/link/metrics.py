@@ -56,12 +56,12 @@ def upstream(of: Upstream) -> Iterator[Metric]:
 
 def downstream(of: Downstream) -> Iterator[Metric]:
     counters = of.receiver.counters
-    for each in fields(counters):
-        name = each.name.replace("_", " ")
+    for field in fields(counters):
+        name = field.name.replace("_", " ")
         yield OWN.counter(
-            f"downstream_{each.name}",
+            f"downstream_{field.name}",
             f"{name}; see aqueduct.link.wire.counters",
-            getattr(counters, each.name),
+            getattr(counters, field.name),
         )
     yield OWN.counter("downstream_written", "records that Kafka took", of.written)
     yield OWN.counter("downstream_refused", "records that Kafka refused", of.refused)

@@ -46,7 +46,7 @@ MEANINGLESS = {
     "maxTCPConnections": "datagrams cross by UDP",
     "maximumDecompressSize": "what is decompressed is always bounded",
     "keyExchangeMinIntervalSecs": "set generateNewSymmetricKeyEvery at the sender",
-    **{f"tcpRetry{each}": "datagrams cross by UDP" for each in ("Interval", "Times", "ErrorLevel")},
+    **{f"tcpRetry{suffix}": "datagrams cross by UDP" for suffix in ("Interval", "Times", "ErrorLevel")},
 }
 
 Read = Callable[[str], Any]
@@ -63,12 +63,12 @@ def _text(value: str) -> str:
 def _number(low: float, high: float, kind: type[int] | type[float] = int) -> Read:
     def read(value: str) -> float:
         try:
-            found = kind(value)
+            number = kind(value)
         except ValueError:
-            found = None
-        if found is None or not low <= found <= high:
+            number = None
+        if number is None or not low <= number <= high:
             raise Unfit(f"must be a {'whole ' if kind is int else ''}number from {int(low)} to {int(high)}")
-        return found
+        return number
 
     return read
 
@@ -80,12 +80,12 @@ def _or(word: str, meaning: Any, read: Read) -> Read:
 
 def _limit(value: str) -> float | None:
     """Parse a limit; -1 means none."""
-    found: float = _number(-1, 1e15, float)(value)
-    if found == -1:
+    limit: float = _number(-1, 1e15, float)(value)
+    if limit == -1:
         return None
-    if found <= 0:
+    if limit <= 0:
         raise Unfit("must be more than 0, or -1 for no limit")
-    return found
+    return limit
 
 
 def _yes(value: str) -> bool:
@@ -96,10 +96,10 @@ def _yes(value: str) -> bool:
 
 def _one_of(*values: str) -> Read:
     def read(value: str) -> str:
-        found = {each.lower(): each for each in values}.get(value.lower())
-        if found is None:
+        chosen = {choice.lower(): choice for choice in values}.get(value.lower())
+        if chosen is None:
             raise Unfit(f"must be {' or '.join(values)}")
-        return found
+        return chosen
 
     return read
 
@@ -112,13 +112,13 @@ def _card(value: str) -> str:
 
 def _files(value: str) -> tuple[Path, ...]:
     """Read names of files, and patterns of them."""
-    found: list[Path] = []
-    for each in filter(None, map(str.strip, value.split(","))):
-        matching = sorted(glob(each)) if has_magic(each) else [each]  # noqa: PTH207  # it may be absolute
+    paths: list[Path] = []
+    for name in filter(None, map(str.strip, value.split(","))):
+        matching = sorted(glob(name)) if has_magic(name) else [name]  # noqa: PTH207  # it may be absolute
         if not matching:
             raise Unfit("must name files; no file matches the pattern")
-        found += map(Path, matching)
-    return tuple(found)
+        paths += map(Path, matching)
+    return tuple(paths)
 
 
 def _pattern(value: str) -> re.Pattern[str]:
@@ -143,11 +143,11 @@ class Target:
 
 
 def _targets(value: str) -> tuple[Target, ...]:
-    found = [re.fullmatch(r"\[?(.+?)\]?:(\d+)=(\d+)", each.strip()) for each in value.split(",")]
-    if not all(found):
+    parsed = [re.fullmatch(r"\[?(.+?)\]?:(\d+)=(\d+)", target.strip()) for target in value.split(",")]
+    if not all(parsed):
         raise Unfit("must be HOST:PORT=LINK,... with a link's number for each")
     port, link = _number(1, 65535), _number(0, 65535)
-    return tuple(Target(each[1], port(each[2]), link(each[3])) for each in found if each)
+    return tuple(Target(match[1], port(match[2]), link(match[3])) for match in parsed if match)
 
 
 @dataclass(frozen=True)
@@ -465,25 +465,25 @@ class VerbOption:
 def known(kind: type[Common]) -> tuple[VerbOption, ...]:
     """Return a verb's options."""
     hints = get_type_hints(kind, include_extras=True)
-    return tuple(_known(each, hints[each.name].__metadata__[0]) for each in fields(kind))
+    return tuple(_known(field, hints[field.name].__metadata__[0]) for field in fields(kind))
 
 
 def _known(of: Field[Any], option: Option) -> VerbOption:
     first, *words = of.name.strip("_").split("_")
-    camel = first + "".join({"ip": "IP", "id": "ID"}.get(each, each.title()) for each in words)
+    camel = first + "".join({"ip": "IP", "id": "ID"}.get(word, word.title()) for word in words)
     return VerbOption(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
 
 
 def kebab(camel: str) -> str:
     """Write `sendingThreads` as `sending-threads`."""
-    return re.sub(r"[A-Z]", lambda found: f"-{found[0].lower()}", camel)
+    return re.sub(r"[A-Z]", lambda letter: f"-{letter[0].lower()}", camel)
 
 
 def _by_name(kind: type[Common]) -> dict[str, VerbOption]:
-    return {name: each for each in known(kind) for name in (each.camel, each.kebab)}
+    return {name: option for option in known(kind) for name in (option.camel, option.kebab)}
 
 
-_MEANINGLESS = MEANINGLESS | {kebab(name): why for name, why in MEANINGLESS.items()}
+_MEANINGLESS = MEANINGLESS | {kebab(name): reason for name, reason in MEANINGLESS.items()}
 
 
 _ENVIRONMENT = "environment"  # what a place is called
@@ -509,7 +509,7 @@ def build(
     Refused with all that is wrong at once: unknown, unfit, missing, or given twice in one place.
     """
     by_name = _by_name(kind)
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     wrong: list[str] = []
     unfit: set[str] = set()  # fields
     for where, content in _places(file, environment, command_line):
@@ -522,11 +522,11 @@ def build(
                 continue
             here[meant] = written
             if option:
-                found.pop(option.field, None)
+                values.pop(option.field, None)
                 unfit.discard(option.field)
                 try:
                     if value.strip():
-                        found[option.field] = option.option.read(value)
+                        values[option.field] = option.option.read(value)
                 except Unfit as error:
                     unfit.add(option.field)
                     shown = value if len(value) <= 60 else value[:60] + "..."
@@ -539,19 +539,21 @@ def build(
                     near = [ENVIRONMENT + by_name[near[0]].kebab.upper().replace("-", "_")]
                 hint = f"; did you mean {near[0]}?" if near else "."
                 wrong.append(f"{where}: there is no option {written}{hint}")
-    missing = [each for each in known(kind) if each.required and each.field not in found.keys() | unfit]
-    wrong += [f"{each.camel} must be set: {each.option.help}." for each in missing]
+    missing = [
+        option for option in known(kind) if option.required and option.field not in values.keys() | unfit
+    ]
+    wrong += [f"{option.camel} must be set: {option.option.help}." for option in missing]
     if wrong:
-        _refuse([*wrong, *_faults(kind, found, unfit)])
-    return kind(**found)
+        _refuse([*wrong, *_faults(kind, values, unfit)])
+    return kind(**values)
 
 
-def _faults(kind: type[Common], found: Mapping[str, Any], unfit: Collection[str]) -> list[str]:
+def _faults(kind: type[Common], value_by_field: Mapping[str, Any], unfit: Collection[str]) -> list[str]:
     """Return what is wrong with options together, where some of them are missing or unfit."""
     settings = object.__new__(kind)  # which would be refused as a whole
-    for each in fields(kind):
-        object.__setattr__(settings, each.name, None if each.default is MISSING else each.default)
-    for name, value in found.items():
+    for field in fields(kind):
+        object.__setattr__(settings, field.name, None if field.default is MISSING else field.default)
+    for name, value in value_by_field.items():
         object.__setattr__(settings, name, value)
     if any(getattr(settings, name) is None for name in unfit):
         return []  # faults depend on whether it is set, and on its value
@@ -614,7 +616,7 @@ def _written(node: Any, path: Path) -> str:
     """
     kind = node.tag.rpartition(":")[2]
     if node.id == "sequence":
-        return ",".join(_written(each, path) for each in node.value)
+        return ",".join(_written(child, path) for child in node.value)
     if node.id == "mapping":
         raise Refused(f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.")
     if kind == "bool":

@@ -42,29 +42,29 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
     rules = Filter.of(settings)
     with connect(settings.end("source"), f"{settings.id}-resend") as client:
         asked, others = asked_for(settings)
-        asked, misfits = fitting(asked, client.topics(sorted({each.topic for each in asked})))
+        asked, misfits = fitting(asked, client.topics(sorted({request.topic for request in asked})))
         if misfits and not asked:
             raise Refused(
                 f"Nothing of it fits the {client.end}: {misfits[0]} Is the bundle of another link or "
                 "cluster, or an old one, or partitionStartValue another one than the upstream's?"
             )
-        wanted, gone, beyond = _there(client, settings, asked)
-        total = sum(map(len, wanted))
+        held, gone, beyond = _there(client, settings, asked)
+        total = sum(map(len, held))
         progress(0, total)
         if dry_run:
             return Resent(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
-        start = _start(client, settings, wanted)
+        start = _start(client, settings, held)
         for outlet in outlets:
             outlet.begin(start)
             outlet.open()
         sent = records = 0
         throttle = _Throttle(settings.eps, outlets)
-        for each in wanted:
-            for found in _frames(client, settings, each):
-                if isinstance(found, Range):
-                    gone.append(found)
+        for part in held:
+            for frame_or_gap in _frames(client, settings, part):
+                if isinstance(frame_or_gap, Range):
+                    gone.append(frame_or_gap)
                     continue
-                covering, count = found
+                covering, count = frame_or_gap
                 value = frame.pack(
                     rules.apply(covering), compress_above=settings.compress_when_length_exceeds
                 )
@@ -81,13 +81,13 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
     return Resent(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
 
 
-def _start(client: Client, settings: Resend, wanted: list[Range]) -> int:
+def _start(client: Client, settings: Resend, held: list[Range]) -> int:
     """Return the session's start, which is kept for the next one before anything is sent."""
     group = f"{settings.group}-resend"
     start = begin_after(last_session(client, group))
-    for each in wanted[:1]:
-        begun = SenderPosition(str(client.topic(each.topic).id), each.start, start)
-        groups.commit(client, group, {each.topic_partition: (each.start, begun.dumps())})
+    for first in held[:1]:
+        begun = SenderPosition(str(client.topic(first.topic).id), first.start, start)
+        groups.commit(client, group, {first.topic_partition: (first.start, begun.dumps())})
     return start
 
 
@@ -132,18 +132,18 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[MissingOffsets]]:
         if last is None:  # from 0 on: all that there is, be it nothing
             return [Asked(str(settings.topic), partition, first, first or -1, onwards=True)], []
         return [Asked(str(settings.topic), partition, first, last)], []
-    found = _bundle(settings.resend_file_name)
+    resend_bundle = _bundle(settings.resend_file_name)
     asked, others = [], []
-    for each in found.results:
-        if not each.gaps:
+    for missing in resend_bundle.results:
+        if not missing.gaps:
             continue
-        if not (settings.crosses(each.topic) and settings.covers(each.partition)):
-            others.append(each)
+        if not (settings.crosses(missing.topic) and settings.covers(missing.partition)):
+            others.append(missing)
             continue
-        partition = each.partition - settings.partition_start_value
-        onwards = found.kind == "first"
-        for first, last in each.gaps[:1] if onwards else each.gaps:
-            asked.append(Asked(each.topic, partition, first, last, onwards, each.topic_id))
+        partition = missing.partition - settings.partition_start_value
+        onwards = resend_bundle.kind == "first"
+        for first, last in missing.gaps[:1] if onwards else missing.gaps:
+            asked.append(Asked(missing.topic, partition, first, last, onwards, missing.topic_id))
     return asked, others
 
 
@@ -154,18 +154,18 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
     """
     fits: list[Asked] = []
     misfits: dict[TopicPartition, str] = {}
-    for each in asked:
-        topic = topics.get(each.topic)
-        partition = TopicPartition(each.topic, each.partition)
-        if topic is None or not 0 <= each.partition < len(topic.partitions):
+    for request in asked:
+        topic = topics.get(request.topic)
+        partition = TopicPartition(request.topic, request.partition)
+        if topic is None or not 0 <= request.partition < len(topic.partitions):
             misfits[partition] = f"{partition} is not there."
-        elif each.topic_id not in (None, str(topic.id)):
+        elif request.topic_id not in (None, str(topic.id)):
             misfits[partition] = (
                 f"{partition} is of a topic that was made anew: what is missing was of that with the id "
-                f"{each.topic_id}, and the one there is now has {topic.id}."
+                f"{request.topic_id}, and the one there is now has {topic.id}."
             )
         else:
-            fits.append(each)
+            fits.append(request)
     return fits, tuple(misfits.values())
 
 
@@ -181,25 +181,25 @@ def _there(
     client: Client, settings: Resend, asked: list[Asked]
 ) -> tuple[list[Range], list[Range], list[Range]]:
     """Return what the source still has, what is gone, and what is beyond its last stable offset."""
-    topics = {each.topic for each in asked}
-    partitions = sorted({TopicPartition(each.topic, each.partition) for each in asked})
+    topics = {request.topic for request in asked}
+    partitions = sorted({TopicPartition(request.topic, request.partition) for request in asked})
     policies = setting(client, topics, "cleanup.policy") if topics else {}
     starts, ends = offsets.log_starts(client, partitions), offsets.ends(client, partitions)
     # Records are in no order of time: a window of time is that between the first records of its edges.
     since = offsets.since(client, partitions, settings.from_) if settings.from_ is not None else {}
     until = offsets.since(client, partitions, settings.to + 1) if settings.to is not None else {}
-    wanted: list[Range] = []
+    held: list[Range] = []
     gone: list[Range] = []
     beyond: list[Range] = []
-    for each in asked:
-        partition = TopicPartition(each.topic, each.partition)
+    for request in asked:
+        partition = TopicPartition(request.topic, request.partition)
         # What compaction took has newer values: it is not lost.
-        start = 0 if policies[each.topic] == "compact" else starts[partition]
-        parts = divided(each, start, ends[partition], since.get(partition), until.get(partition, -1))
-        for part, of_all in zip(parts, (wanted, gone, beyond), strict=True):
+        start = 0 if policies[request.topic] == "compact" else starts[partition]
+        parts = divided(request, start, ends[partition], since.get(partition), until.get(partition, -1))
+        for part, of_all in zip(parts, (held, gone, beyond), strict=True):
             if part.start < part.stop:
                 of_all.append(part)
-    return wanted, gone, beyond
+    return held, gone, beyond
 
 
 def divided(
@@ -215,30 +215,30 @@ def divided(
     first = asked.first
     if since is not None:
         first = max(first, since) if since >= 0 else stop
-    there = max(first, start)
+    first_held = max(first, start)
     never = max(asked.first, end) if until < 0 else asked.last + 1  # else the window closes before the end
     return (
-        Range(asked.topic, asked.partition, there, stop),
-        Range(asked.topic, asked.partition, first, min(there, stop)),
+        Range(asked.topic, asked.partition, first_held, stop),
+        Range(asked.topic, asked.partition, first, min(first_held, stop)),
         Range(asked.topic, asked.partition, never, asked.last + 1),
     )
 
 
-def _frames(client: Client, settings: Resend, wanted: Range) -> Iterator[tuple[Frame, int] | Range]:
+def _frames(client: Client, settings: Resend, held: Range) -> Iterator[tuple[Frame, int] | Range]:
     """Yield frames with their numbers of records; and ranges that can't be sent."""
-    topic_id = client.topic(wanted.topic).id
+    topic_id = client.topic(held.topic).id
     if topic_id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
-    position = wanted.start
-    partition = wanted.partition + settings.partition_start_value
-    for piece in read(client, wanted, max_bytes=FRAME_BYTES, topic_id=topic_id):
+    position = held.start
+    partition = held.partition + settings.partition_start_value
+    for piece in read(client, held, max_bytes=FRAME_BYTES, topic_id=topic_id):
         if piece.lost:
-            yield Range(wanted.topic, wanted.partition, *piece.lost)
+            yield Range(held.topic, held.partition, *piece.lost)
             position = piece.lost[1]
         for span in frame_spans(piece.batches, position, piece.next_offset, settings.largest_record):
             if isinstance(span, TooLarge):
-                yield Range(wanted.topic, wanted.partition, span.start, span.stop)
+                yield Range(held.topic, held.partition, span.start, span.stop)
             else:
-                found = Frame(wanted.topic, topic_id, partition, span.start, span.stop - 1, span.data)
-                yield found, span.count
+                covering = Frame(held.topic, topic_id, partition, span.start, span.stop - 1, span.data)
+                yield covering, span.count
         position = piece.next_offset

@@ -16,12 +16,12 @@ class Seldom:
     def __init__(self) -> None:
         self._told: dict[Hashable, tuple[float, int]] = {}
 
-    def due(self, what: Hashable, more: int, now: float) -> int:
+    def due(self, subject: Hashable, more: int, now: float) -> int:
         """Count `more` occurrences; return how many to tell of now, with those that waited. 0: none."""
-        if what not in self._told and len(self._told) >= MOST:
-            what = None
-        told_at, waiting = self._told.get(what, (-math.inf, 0))
+        if subject not in self._told and len(self._told) >= MOST:
+            subject = None
+        told_at, waiting = self._told.get(subject, (-math.inf, 0))
         waiting += more
         due = waiting if now >= told_at + SECONDS else 0
-        self._told[what] = (now, 0) if due else (told_at, waiting)
+        self._told[subject] = (now, 0) if due else (told_at, waiting)
         return due

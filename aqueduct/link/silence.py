@@ -19,12 +19,12 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
     now = int(time.time() * 1000)
-    found = client.topics(list(raw_topics))
-    every = [partition for topic in found.values() for partition in topic.topic_partitions]
+    topics = client.topics(list(raw_topics))
+    every = [partition for topic in topics.values() for partition in topic.topic_partitions]
     # Not by the newest time alone, which is not told while that record is not replicated.
     heard = offsets.since(client, every, now - int(seconds * 1000))
     times = offsets.newest(client, [partition for partition in every if heard[partition] < 0])
-    for name, topic in found.items():
+    for name, topic in topics.items():
         if any(heard[partition] >= 0 for partition in topic.topic_partitions):
             continue
         newest = max(times[partition] for partition in topic.topic_partitions)
@@ -79,6 +79,6 @@ def ages(client: Client, raw_topics: Iterable[str], group: str) -> Iterator[tupl
 def raw_topics_of(client: Client, group: str) -> list[str]:
     """Return the raw topics that dedup has read as this group."""
     deadline = time.monotonic() + COMMITTED_SECONDS
-    while not (found := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
+    while not (committed := groups.committed(client, [group])[group]) and time.monotonic() < deadline:
         client.sleep(0.2)
-    return sorted({topic for topic, _ in found})
+    return sorted({topic for topic, _ in committed})

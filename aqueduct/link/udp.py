@@ -77,12 +77,12 @@ def check_card(mac: str, nic: str | None) -> None:
     """
     if int(mac[:2], 16) & 1:
         return
-    found = {each.name: (each / "address").read_text().strip() for each in CARDS.iterdir() if each.is_dir()}
-    if nic and nic not in found:
+    macs = {card.name: (card / "address").read_text().strip() for card in CARDS.iterdir() if card.is_dir()}
+    if nic and nic not in macs:
         raise Refused(f"nic {nic!r} can't be used: this host has no such network card.")
-    if mac in ([found[nic]] if nic else found.values()):
+    if mac in ([macs[nic]] if nic else macs.values()):
         return
-    has = f"Network card {nic} has the address {found[nic]}" if nic else "No network card has this address"
+    has = f"Network card {nic} has the address {macs[nic]}" if nic else "No network card has this address"
     raise Refused(
         f"{has}, and the link's sender sends to {mac}: nothing would be received. Give the card that address "
         "in the host's network settings, or write the card's own as the link's mac, and deploy both ends."
@@ -132,9 +132,9 @@ class SendingSocket:
             else:
                 self.refused += -(-length // size)
 
-    def _one_by_one(self, data: bytes, size: int) -> None:
-        for start in range(0, len(data), size):
-            self._socket.sendmsg([data[start : start + size]], (), 0, self._address.where)
+    def _one_by_one(self, datagrams: bytes, size: int) -> None:
+        for start in range(0, len(datagrams), size):
+            self._socket.sendmsg([datagrams[start : start + size]], (), 0, self._address.where)
 
     def close(self) -> None:
         self._socket.close()
@@ -175,11 +175,11 @@ class ReceivingSocket:
         except TimeoutError:
             return self._view[:0], 0
         size = max(1, length)  # one that is empty has come, too
-        for level, kind, data in control:
+        for level, kind, payload in control:
             if (level, kind) == (socket.IPPROTO_UDP, UDP_GRO):
-                (size,) = _RECEIVED.unpack_from(data)
+                (size,) = _RECEIVED.unpack_from(payload)
             elif (level, kind) == (socket.SOL_SOCKET, SO_RXQ_OVFL):
-                (self.dropped,) = _DROPPED.unpack_from(data)
+                (self.dropped,) = _DROPPED.unpack_from(payload)
         return self._view[:length], size
 
     def fileno(self) -> int:

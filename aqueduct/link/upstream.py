@@ -109,13 +109,16 @@ class _Sending:
         for outlet in self._outlets:
             outlet.open()
         log.info(
-            "sending to %s", ", ".join(f"{each.host}:{each.port}" for each in self._settings.all_targets())
+            "sending to %s",
+            ", ".join(f"{target.host}:{target.port}" for target in self._settings.all_targets()),
         )
         try:
             while not stopping.is_set():
-                for found, records in self._feed.poll(self._patience()):
+                for next_frame, records in self._feed.poll(self._patience()):
                     self._send(
-                        frame.pack(self._figures.filter.apply(found), compress_above=self._compress_above)
+                        frame.pack(
+                            self._figures.filter.apply(next_frame), compress_above=self._compress_above
+                        )
                     )
                     self._throttle(records, stopping)
                 self._tick()
@@ -145,8 +148,8 @@ class _Sending:
                 self._figures.not_repeated += 1
 
     def _announce(self, now: float) -> None:
-        for told in self._feed.announcements(now):
-            self._send(frame.pack(told), again=True)
+        for announcement in self._feed.announcements(now):
+            self._send(frame.pack(announcement), again=True)
 
     def _tick(self) -> None:
         """Do what is due: announcements, repeats, commits."""

@@ -112,9 +112,9 @@ def fit(
     `without_ids`: brokers take a log for a topic's by its name, where one of both has no id.
     """
     refuse_lost(hosts, lost)
-    by_id = {each.topic_id: each for each in topics if each.topic_id}
-    by_name = {each.name: each for each in topics}
-    known: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id}
+    by_name = {topic.name: topic for topic in topics}
+    logs_by_partition: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
     strange: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
     damaged, aside, seen = [], 0, {*lost}
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
@@ -130,26 +130,26 @@ def fit(
                 topic = named
             if log.stray:
                 aside += 1
-            elif why := _strange(topic, named, log, folder.node_id):
-                strange[log.partition.topic, log.topic_id, why].append((host, log))
+            elif reason := _strange(topic, named, log, folder.node_id):
+                strange[log.partition.topic, log.topic_id, reason].append((host, log))
             else:
-                its_own = known[log.partition]
+                its_own = logs_by_partition[log.partition]
                 if other := its_own.get(folder.node_id):
                     damaged.append((host, replace(log, damage=TWICE)))
-                its_own[folder.node_id] = max(log, other or log, key=lambda each: each.far)
+                its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.far)
                 damaged += [(host, log)] if log.damage else []
     corrected, empty, committed, furthest = [], [], {}, {}
     for topic in topics:
         for number, state in sorted(topic.partitions.items()):
-            at = TopicPartition(topic.name, number)
-            logs = known[at]
-            committed[at] = max((log.committed for log in logs.values()), default=0)
+            partition = TopicPartition(topic.name, number)
+            logs = logs_by_partition[partition]
+            committed[partition] = max((log.committed for log in logs.values()), default=0)
             if logs:
-                furthest[at] = max(log.far for log in logs.values())
-            if fitting := _corrected(at, topic.topic_id, state, logs, seen):
+                furthest[partition] = max(log.far for log in logs.values())
+            if fitting := _corrected(partition, topic.topic_id, state, logs, seen):
                 corrected.append(fitting)
             elif not logs and seen >= set(state.replicas):
-                empty.append(at)
+                empty.append(partition)
     replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
     return Fit(
         tuple(UnknownLogs(*of, tuple(logs)) for of, logs in sorted(strange.items())),
@@ -207,7 +207,11 @@ def _strange(
 
 
 def _corrected(
-    at: TopicPartition, topic_id: str, state: KnownPartition, logs: Mapping[int, DiskLog], seen: set[int]
+    partition: TopicPartition,
+    topic_id: str,
+    state: KnownPartition,
+    logs: Mapping[int, DiskLog],
+    seen: set[int],
 ) -> Corrected | None:
     """Return how a partition must begin whose logs have more than the metadata know; None: as they say."""
     if not logs:
@@ -222,46 +226,46 @@ def _corrected(
     epoch = logs[best].epoch
     if not lacking and epoch <= state.leader_epoch:
         return None
-    return Corrected(at, topic_id, best, max(epoch, state.leader_epoch) + 1, lacking)
+    return Corrected(partition, topic_id, best, max(epoch, state.leader_epoch) + 1, lacking)
 
 
-def sentences(found: Fit, fate: str) -> Iterable[str]:
+def sentences(outcome: Fit, fate: str) -> Iterable[str]:
     """Say what comes back otherwise than it was; `fate`: what brokers do with logs that are not known."""
-    for each in found.unknown:
-        named = sorted({str(log.partition) for _, log in each.logs})
-        records = max(log.end for _, log in each.logs)
+    for unknown in outcome.unknown:
+        named = sorted({str(log.partition) for _, log in unknown.logs})
+        records = max(log.end for _, log in unknown.logs)
         yield (
-            f"NOT known: {some(named)} (id {each.topic_id or 'none'}), for {each.why} in the metadata; "
-            f"{count(len(each.logs), 'log')} on {some(sorted({host for host, _ in each.logs}))}, up to "
+            f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), for {unknown.why} in the metadata; "
+            f"{count(len(unknown.logs), 'log')} on {some(sorted({host for host, _ in unknown.logs}))}, up to "
             f"offset {records:,}. {fate}"
         )
-        if each.topic == GROUPS:
+        if unknown.topic == GROUPS:
             yield (
                 "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup."
             )
-    if found.empty:
-        yield f"EMPTY: {some(found.empty)}: no broker has a log of them; deleted since, or lost."
+    if outcome.empty:
+        yield f"EMPTY: {some(outcome.empty)}: no broker has a log of them; deleted since, or lost."
     furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
-    for fitting in found.corrected:
+    for fitting in outcome.corrected:
         furthest[fitting.leader, fitting.lacking].append(fitting.partition)
     for (leader, lacking), led in sorted(furthest.items()):
-        why = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
-        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{why}."
+        remark = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
+        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{remark}."
     damaged: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for host, log in found.damaged:
+    for host, log in outcome.damaged:
         damaged[host, log.damage].append(log.folder)
     for (host, damage), folders in damaged.items():
         yield f"DAMAGED: {some(folders)} on {host}: {damage}"
-    if found.lost:
-        yield f"LOST: the disks of brokers {some(found.lost)}. If one is only not mounted, mount it before."
-    if found.lost_folders:
-        yield f"LOST: {some(found.lost_folders)}. If a disk is only not mounted, mount it before."
-    if found.nowhere:
-        yield found.nowhere
-    if found.unseen:
+    if outcome.lost:
+        yield f"LOST: the disks of brokers {some(outcome.lost)}. If one is only not mounted, mount it before."
+    if outcome.lost_folders:
+        yield f"LOST: {some(outcome.lost_folders)}. If a disk is only not mounted, mount it before."
+    if outcome.nowhere:
+        yield outcome.nowhere
+    if outcome.unseen:
         yield (
-            f"NOT looked at: brokers {some(found.unseen)}, whose logs may have more than those of the "
+            f"NOT looked at: brokers {some(outcome.unseen)}, whose logs may have more than those of the "
             "others: look there, too. Where a disk is gone for good, say so (--lost)."
         )
-    if found.aside:
-        yield f"{count(found.aside, 'log')} had been put aside before, and stay so."
+    if outcome.aside:
+        yield f"{count(outcome.aside, 'log')} had been put aside before, and stay so."

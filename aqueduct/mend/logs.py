@@ -74,20 +74,20 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
     Where a broker wrote down what was committed, and that isn't whole any more, all logs but strays are
     damaged: nobody can tell whether they lack their ends.
     """
-    found, checkpoint = data_folder.read(path), path / COMMITTED
+    meta, checkpoint = data_folder.read(path), path / COMMITTED
     try:
         committed = _committed(checkpoint)
-        logs = sorted(_logs(path, committed or {}), key=lambda each: (each.partition, each.stray))
+        logs = sorted(_logs(path, committed or {}), key=lambda log: (log.partition, log.stray))
         if committed is None or (
-            committed == {} and _emptied(checkpoint, [each for each in logs if each.bytes])
+            committed == {} and _emptied(checkpoint, [log for log in logs if log.bytes])
         ):
-            logs = [each if each.stray else replace(each, damage=each.damage or TORN) for each in logs]
+            logs = [log if log.stray else replace(log, damage=log.damage or TORN) for log in logs]
     except OSError as error:
         raise Refused(
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
         ) from None
     now = moments.text(time.time_ns() // 1_000_000)
-    return Folder(str(path), found.cluster_id, found.node_id, tuple(logs), now, running)
+    return Folder(str(path), meta.cluster_id, meta.node_id, tuple(logs), now, running)
 
 
 def without(path: Path, others: Sequence[Folder]) -> Folder:
@@ -97,10 +97,10 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
             "lost-folder-invalid", f"{path} is lost, and no folder that tells its broker. Pass --data-folder."
         )
     try:
-        found = [each.name for each in path.iterdir()] if path.exists() else []
+        names = [file.name for file in path.iterdir()] if path.exists() else []
     except OSError as error:
         raise Refused("lost-folder-invalid", f"Cannot read {path}: {error.strerror}.") from None
-    if kept := sorted(set(found) - {"lost+found", ".lock"}):
+    if kept := sorted(set(names) - {"lost+found", ".lock"}):
         raise Refused(
             "lost-folder-invalid",
             f"{path} is not lost, as it contains {some(kept)}. If it has no {data_folder.META}, put that "
@@ -128,13 +128,13 @@ def in_use(path: Path) -> bool:
 
 
 def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskLog]:
-    for each in path.iterdir():
+    for folder in path.iterdir():
         for pattern in (data_folder.LOG, data_folder.STRAY_LOG):
-            named = pattern.fullmatch(each.name)
-            if named and each.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
-                at = TopicPartition(named["topic"], int(named["number"]))
+            named = pattern.fullmatch(folder.name)
+            if named and folder.is_dir() and named["topic"] != data_folder.OF_CONTROLLERS:
+                partition = TopicPartition(named["topic"], int(named["number"]))
                 stray = pattern is data_folder.STRAY_LOG
-                yield _log(each, at, stray, 0 if stray else committed.get(at, 0))
+                yield _log(folder, partition, stray, 0 if stray else committed.get(partition, 0))
 
 
 def _committed(checkpoint: Path) -> dict[TopicPartition, int] | None:
@@ -186,9 +186,9 @@ def _lines(checkpoint: Path) -> list[list[str]]:
 def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -> DiskLog:
     segments = sorted(folder.glob("*.log"))
     topic_id, damage = _topic_id(folder / "partition.metadata")
-    if strange := [each.name for each in segments if not SEGMENT.fullmatch(each.name)]:
+    if strange := [segment.name for segment in segments if not SEGMENT.fullmatch(segment.name)]:
         damage = f"{some(strange)}: no segment of a log is named so, and no broker starts with it."
-        segments = [each for each in segments if each.name not in strange]
+        segments = [segment for segment in segments if segment.name not in strange]
     end, epoch = 0, -1
     for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
         last, error = data_folder.last_batch(segment)
@@ -212,9 +212,9 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
 def _topic_id(metadata: Path) -> tuple[str, str]:
     """Read a topic's id, and say what is wrong with the file that has it; both are empty without one."""
     try:
-        found = parse_properties(metadata.read_text(encoding="utf-8").replace(": ", "=")).get("topic_id")
+        topic_id = parse_properties(metadata.read_text(encoding="utf-8").replace(": ", "=")).get("topic_id")
     except FileNotFoundError:
         return "", ""
     except ValueError:
-        found = None
-    return found or "", "" if found else f"{metadata.name} names no topic."
+        topic_id = None
+    return topic_id or "", "" if topic_id else f"{metadata.name} names no topic."

@@ -58,8 +58,8 @@ class ReplacedIds:
         A reassignment that `assign` began has both until it ends. Another one looks the same, and may have
         begun a copy: it is not in the ids.
         """
-        found = self.ids.get(str(old))
-        return found if found in replicas else None
+        new_id = self.ids.get(str(old))
+        return new_id if new_id in replicas else None
 
 
 NOTHING_REPLACED = ReplacedIds("", {})
@@ -130,11 +130,11 @@ def plan(
                     f"{cluster.cluster_id}: name the folders of its own brokers."
                 )
     assigned = {
-        node: {each.topic_partition for each in cluster.partitions if node in each.replicas}
-        for node in {node for each in cluster.partitions for node in each.replicas}
+        node: {state.topic_partition for state in cluster.partitions if node in state.replicas}
+        for node in {node for state in cluster.partitions for node in state.replicas}
     }
     changed, leftovers = _changed(cluster, hosts, assigned, lost, moving)
-    by_id = {each.before: each for each in changed}
+    by_id = {change.before: change for change in changed}
     own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
     looked = _running(hosts)
     move: dict[TopicPartition, tuple[int, ...]] = {}
@@ -143,39 +143,39 @@ def plan(
     unseen: dict[TopicPartition, str] = {}
     empty: list[TopicPartition] = []
     damaged: list[tuple[int, DiskLog]] = []
-    for each in cluster.partitions:
-        at = each.topic_partition
+    for state in cluster.partitions:
+        partition = state.topic_partition
         # Both ids of one broker are there while it is reassigned from one to the other.
         replicas = tuple(
             dict.fromkeys(
                 by_id[node].now if node in by_id else node
-                for node in each.replicas
-                if replaced.new(node, each.replicas) is None
+                for node in state.replicas
+                if replaced.new(node, state.replicas) is None
             )
         )
-        if each.leader is not None:
-            if replicas != each.replicas:
-                move[at] = replicas
+        if state.leader is not None:
+            if replicas != state.replicas:
+                move[partition] = replicas
             continue
         logs = {
             by_id[node].now if node in by_id else node: log
-            for node in each.replicas
-            if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(at))
+            for node in state.replicas
+            if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(partition))
         }
-        nodes = [by_id[node].now if node in by_id else node for node in each.replicas]
-        if why := _unseen(cluster, looked, lost, nodes, replaced):
-            unseen[at] = why
+        nodes = [by_id[node].now if node in by_id else node for node in state.replicas]
+        if reason := _unseen(cluster, looked, lost, nodes, replaced):
+            unseen[partition] = reason
         elif damage := [(node, log) for node, log in logs.items() if log.damage]:
             damaged += damage
         elif not logs:
-            empty.append(at)
+            empty.append(partition)
         elif (best := max(logs, key=lambda node: logs[node].far)) in cluster.brokers:
             first = (best, *(node for node in replicas if node != best))
-            if first != each.replicas:
-                move[at] = first
-            lead.append(at)
+            if first != state.replicas:
+                move[partition] = first
+            lead.append(partition)
         else:
-            stopped.append(at)
+            stopped.append(partition)
     return Mend(
         changed=tuple(changed),
         move=move,
@@ -195,10 +195,10 @@ def _damage(node: int, log: DiskLog) -> str:
 
 def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None]]:
     """Return of each broker whether it ran when its folders were looked at."""
-    found: dict[int, set[bool | None]] = defaultdict(set)
+    running_by_node: dict[int, set[bool | None]] = defaultdict(set)
     for folder in (folder for folders in hosts.values() for folder in folders):
-        found[folder.node_id].add(folder.running)
-    return found
+        running_by_node[folder.node_id].add(folder.running)
+    return running_by_node
 
 
 def _unseen(
@@ -232,14 +232,17 @@ def emptied(
     cluster: Cluster, mend: Mend, named: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
-    for at in sorted(set(named) & mend.unseen.keys()):
-        raise Refused(f"{at} is not made empty, for {mend.unseen[at]}. Nothing was assigned.")
+    for partition in sorted(set(named) & mend.unseen.keys()):
+        raise Refused(f"{partition} is not made empty, for {mend.unseen[partition]}. Nothing was assigned.")
     if wrong := sorted(set(named) - set(mend.empty)):
         raise Refused(f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.")
-    factors = {each.topic_partition: len(each.replicas) for each in cluster.partitions}
+    factors = {state.topic_partition: len(state.replicas) for state in cluster.partitions}
     nodes = sorted(cluster.brokers)
     return {
-        at: tuple((nodes * 2)[at.partition % len(nodes) :][: min(factors[at], len(nodes))]) for at in named
+        partition: tuple(
+            (nodes * 2)[partition.partition % len(nodes) :][: min(factors[partition], len(nodes))]
+        )
+        for partition in named
     }
 
 
@@ -265,32 +268,37 @@ def electable(
                 aside.add(log.partition)
                 continue
             its_own = logs[log.partition]
-            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda each: each.far)
+            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda copy: copy.far)
             if log.damage:
                 damaged[log.partition] = _damage(folder.node_id, log)
     looked = _running(hosts)
-    found, left = [], []
-    for each in cluster.partitions:
-        if each.leader is not None:
+    ready, left = [], []
+    for state in cluster.partitions:
+        if state.leader is not None:
             continue
-        at, running = each.topic_partition, [node for node in each.replicas if node in cluster.brokers]
-        its_own = logs[at]
+        partition, running = (
+            state.topic_partition,
+            [node for node in state.replicas if node in cluster.brokers],
+        )
+        its_own = logs[partition]
         most = max((log.far for log in its_own.values()), default=None)
         if not running:
-            left.append((str(at), "none of its replicas runs"))
-        elif at in aside:
-            left.append((str(at), "a broker has put a log of it aside: take that back first"))
-        elif why := _unseen(cluster, looked, lost, each.replicas, replaced) or damaged.get(at, ""):
-            left.append((str(at), why))
-        elif at in emptied and not any(log.end for log in its_own.values()):
-            found.append(at)
+            left.append((str(partition), "none of its replicas runs"))
+        elif partition in aside:
+            left.append((str(partition), "a broker has put a log of it aside: take that back first"))
+        elif reason := _unseen(cluster, looked, lost, state.replicas, replaced) or damaged.get(partition, ""):
+            left.append((str(partition), reason))
+        elif partition in emptied and not any(log.end for log in its_own.values()):
+            ready.append(partition)
         elif running[0] not in its_own:
-            left.append((str(at), f"no folder of broker {running[0]} that was named has a log of it"))
+            left.append((str(partition), f"no folder of broker {running[0]} that was named has a log of it"))
         elif its_own[running[0]].far != most:
-            left.append((str(at), f"broker {running[0]} would lead, and another one has more of the log"))
+            left.append(
+                (str(partition), f"broker {running[0]} would lead, and another one has more of the log")
+            )
         else:
-            found.append(at)
-    return found, left
+            ready.append(partition)
+    return ready, left
 
 
 def _changed(
@@ -319,9 +327,9 @@ def _changed(
                 few = bool(assigned.get(node)) and len(had) < len(lacking)
                 doubt = _unproven(cluster, host, node, id_, len(lacking) if few else 0)
             if doubt:
-                why, remedy = doubt
+                reason, remedy = doubt
                 leftovers.append(
-                    Leftover(host=host, now=node, owner=id_, logs=len(had), why=why, remedy=remedy)
+                    Leftover(host=host, now=node, owner=id_, logs=len(had), why=reason, remedy=remedy)
                 )
             else:
                 fits.append((len(had) - len(lacking), host, id_))
@@ -334,13 +342,13 @@ def _changed(
             f"The logs of {some(copies)} are those of a broker that another host was, too: name the folders "
             "of one host for each broker."
         )
-    found = []
+    changes = []
     for host, id_ in sorted(before.items()):
-        its_own = {each: logs[host][each] for each in sorted(assigned[id_] & others[host])}
-        strays = sum(each.stray for each in its_own.values())
+        its_own = {partition: logs[host][partition] for partition in sorted(assigned[id_] & others[host])}
+        strays = sum(log.stray for log in its_own.values())
         since = tuple(sorted(assigned.get(now[host], ())))
-        found.append(Changed(host, now[host], id_, its_own, strays, since))
-    return found, [each for each in leftovers if each.owner not in before.values()]
+        changes.append(Changed(host, now[host], id_, its_own, strays, since))
+    return changes, [leftover for leftover in leftovers if leftover.owner not in before.values()]
 
 
 Doubt = tuple[str, str]  # why a host is not taken for a broker, and the remedy
@@ -353,9 +361,9 @@ def _other(
     if owners := sorted(host for host, id_ in now.items() if id_ == before):
         return f"{some(owners)} has the data folders of broker {before}", f"Start broker {before} there."
     both = [
-        each
-        for each in cluster.partitions
-        if {node, before} <= {*each.replicas} and each.topic_partition not in moving
+        state
+        for state in cluster.partitions
+        if {node, before} <= {*state.replicas} and state.topic_partition not in moving
     ]
     if both:
         return f"{some(both)} has replicas on both, so these are two brokers", f"Start broker {before}."
@@ -385,7 +393,7 @@ def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int)
 
 
 def _id(host: str, folders: Sequence[Folder]) -> int:
-    ids = {each.node_id for each in folders}
+    ids = {folder.node_id for folder in folders}
     if len(ids) > 1:
         raise Refused(f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.")
     return ids.pop()
@@ -393,93 +401,93 @@ def _id(host: str, folders: Sequence[Folder]) -> int:
 
 def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
     """Return the log of each partition that a host has; of two, that which goes further."""
-    found: dict[TopicPartition, DiskLog] = {}
+    furthest: dict[TopicPartition, DiskLog] = {}
     for log in (log for folder in folders for log in folder.logs):
-        if log.partition not in found or log.far > found[log.partition].far:
-            found[log.partition] = log
-    return found
+        if log.partition not in furthest or log.far > furthest[log.partition].far:
+            furthest[log.partition] = log
+    return furthest
 
 
 def sentences(cluster: Cluster, mend: Mend) -> list[str]:
     """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
-    said = []
-    for each in mend.changed:
-        aside = f", of which the broker has put {each.strays:,} aside" if each.strays else ""
-        said.append(
-            f"{each.host} was broker {each.before} and is {each.now} now: it has logs of "
-            f"{count(len(each.logs), 'partition')} of broker {each.before}{aside}."
+    lines = []
+    for moved in mend.changed:
+        aside = f", of which the broker has put {moved.strays:,} aside" if moved.strays else ""
+        lines.append(
+            f"{moved.host} was broker {moved.before} and is {moved.now} now: it has logs of "
+            f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
         )
         lacking = [
-            at
-            for at, replicas in _replicas(cluster).items()
-            if each.before in replicas and at not in each.logs
+            partition
+            for partition, replicas in _replicas(cluster).items()
+            if moved.before in replicas and partition not in moved.logs
         ]
         if lacking:
-            said.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
-    said += [
-        f"{each.host} is broker {each.now}, and has logs of {count(each.logs, 'partition')} of broker "
-        f"{each.owner}. They are left as they are: {each.why}. {each.remedy}"
-        for each in mend.leftovers
+            lines.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
+    lines += [
+        f"{rest.host} is broker {rest.now}, and has logs of {count(rest.logs, 'partition')} of broker "
+        f"{rest.owner}. They are left as they are: {rest.why}. {rest.remedy}"
+        for rest in mend.leftovers
     ]
     if mend.lost_folders:
-        said.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
-    for each in mend.changed:
-        if not each.since:
-            said.append(
-                f"Best: give {each.host} the id {each.before} back. All logs and positions are whole then."
+        lines.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
+    for moved in mend.changed:
+        if not moved.since:
+            lines.append(
+                f"Best: give {moved.host} the id {moved.before} back. All logs and positions are whole then."
             )
         else:
-            said.append(
-                f"{each.host} can't have the id {each.before} back without losing the use of "
-                f"{count(len(each.since), 'partition')} that broker {each.now} has got since: "
-                f"{some(each.since)}. Assign the logs to its new id."
+            lines.append(
+                f"{moved.host} can't have the id {moved.before} back without losing the use of "
+                f"{count(len(moved.since), 'partition')} that broker {moved.now} has got since: "
+                f"{some(moved.since)}. Assign the logs to its new id."
             )
-    away = [each for each in mend.changed if each.now not in cluster.brokers]
-    said += [
-        f"Broker {each.now} does not run on {each.host}, so nothing can be assigned to it. Where a "
-        f"controller refuses it, for its directory.id is broker {each.before}'s, it needs that id again."
-        for each in away
+    away = [moved for moved in mend.changed if moved.now not in cluster.brokers]
+    lines += [
+        f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
+        f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
+        for moved in away
     ]
     if mend.changed and not away:
-        said.append(
+        lines.append(
             f"Or assign {count(len(mend.move), 'partition')} to the ids that brokers have now, and elect "
             f"leaders of {count(len(mend.lead), 'partition')} by what is on the disks."
         )
     elif mend.lead and not mend.changed:
-        said.append(
+        lines.append(
             f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
             f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "
             "disks."
         )
     if mend.stopped:
-        said.append(
+        lines.append(
             f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
             f"{some(mend.stopped)}. Start their brokers."
         )
     unseen: dict[str, list[TopicPartition]] = defaultdict(list)
-    for at, why in mend.unseen.items():
-        unseen[why].append(at)
-    said += [
+    for partition, reason in mend.unseen.items():
+        unseen[reason].append(partition)
+    lines += [
         f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
-        f"{why}."
-        for why, left in unseen.items()
+        f"{reason}."
+        for reason, left in unseen.items()
     ]
     damaged: dict[str, list[TopicPartition]] = defaultdict(list)
     for node, log in mend.damaged:
         damaged[_damage(node, log)].append(log.partition)
-    said += [
-        f"Nobody is to lead {some(left)}, for {why}, and what only that one has would be cut off. Start its "
+    lines += [
+        f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start its "
         "broker, which cuts off what isn't whole, and look again; or restore them from a backup."
-        for why, left in damaged.items()
+        for flaw, left in damaged.items()
     ]
     if mend.empty:
-        said.append(
+        lines.append(
             f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
             f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their "
             "records are lost, and with a partition of __consumer_offsets the positions of its groups."
         )
-    return said
+    return lines
 
 
 def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
-    return {each.topic_partition: each.replicas for each in cluster.partitions}
+    return {state.topic_partition: state.replicas for state in cluster.partitions}

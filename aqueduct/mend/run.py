@@ -17,14 +17,14 @@ def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None
     """Give partitions their replicas, and return when all brokers know them; Failed with what is refused."""
     if refused := reassign(client, move):
         raise Failed(f"The controller refused {some(refused)}; the rest is assigned. Run it again.")
-    _await(client, move, "assigned", lambda each: set(move[each.topic_partition]) <= set(each.replicas))
+    _await(client, move, "assigned", lambda state: set(move[state.topic_partition]) <= set(state.replicas))
 
 
 def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
     """Let the first replica that runs lead each partition; Failed with those that have no leader after it."""
     if refused := elect_unclean(client, partitions):
         raise Failed(f"The controller refused to elect leaders of {some(refused)}. Run it again.")
-    _await(client, partitions, "led", lambda each: each.leader is not None)
+    _await(client, partitions, "led", lambda state: state.leader is not None)
 
 
 def end_reassignments(client: Client) -> None:
@@ -34,22 +34,22 @@ def end_reassignments(client: Client) -> None:
     an election makes complete waits for another change; a partition of one replica has none. One that was
     reassigned back meanwhile waits for an id that is to go, too, until that is taken back.
     """
-    found = under_way(client)
+    moves = under_way(client)
     whole = {
-        each.topic_partition: found[each.topic_partition]
-        for each in describe_by_controller(client).partitions
-        if each.topic_partition in found and {*found[each.topic_partition].wanted} <= {*each.in_sync}
+        state.topic_partition: moves[state.topic_partition]
+        for state in describe_by_controller(client).partitions
+        if state.topic_partition in moves and {*moves[state.topic_partition].wanted} <= {*state.in_sync}
     }
-    ends = {at: None if each.contradictory else each.wanted for at, each in whole.items()}
+    ends = {partition: None if move.contradictory else move.wanted for partition, move in whole.items()}
     if refused := reassign(client, ends):
         raise Failed(f"The controller refused to end the reassignments of {some(refused)}. Run it again.")
     _await(
-        client, whole, "reassigned", lambda each: {*each.replicas} == {*whole[each.topic_partition].wanted}
+        client, whole, "reassigned", lambda state: {*state.replicas} == {*whole[state.topic_partition].wanted}
     )
 
 
 def _await(
-    client: Client, partitions: Collection[TopicPartition], what: str, done: Callable[[Partition], bool]
+    client: Client, partitions: Collection[TopicPartition], goal: str, is_settled: Callable[[Partition], bool]
 ) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
@@ -58,14 +58,14 @@ def _await(
                 str(each)
                 for state in describe_by_all(client)
                 for each in state.partitions
-                if each.topic_partition in partitions and not done(each)
+                if each.topic_partition in partitions and not is_settled(each)
             }
         )
         if not left:
             return
         if time.monotonic() > deadline:
             raise Failed(
-                f"{count(len(left), 'partition')} not {what} {SETTLE_SECONDS} s later: {some(left)}; see the "
+                f"{count(len(left), 'partition')} not {goal} {SETTLE_SECONDS} s later: {some(left)}; see the "
                 "journals of the brokers."
             )
         client.sleep(POLL_SECONDS)

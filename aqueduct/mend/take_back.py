@@ -41,76 +41,80 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
     A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
     that a broker can start with.
     """
-    folders = [look(each) for each in {each.resolve(): each for each in paths}.values()]
-    of = {(each.cluster_id, each.node_id) for each in folders if each.node_id != node_id}
-    if len(of) > 1 or len({each.cluster_id for each in folders}) > 1:
-        owners = sorted(f"{each.path} of broker {each.node_id}, {each.cluster_id}" for each in folders)
+    folders = [look(path) for path in {path.resolve(): path for path in paths}.values()]
+    of = {(folder.cluster_id, folder.node_id) for folder in folders if folder.node_id != node_id}
+    if len(of) > 1 or len({folder.cluster_id for folder in folders}) > 1:
+        owners = sorted(
+            f"{folder.path} of broker {folder.node_id}, {folder.cluster_id}" for folder in folders
+        )
         raise Refused(f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.")
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(locked(Path(folder.path)))
-        done = {
-            each.path: TakenBack(each.path, each.node_id, each.node_id if node_id is None else node_id)
-            for each in folders
+        taken = {
+            folder.path: TakenBack(
+                folder.path, folder.node_id, folder.node_id if node_id is None else node_id
+            )
+            for folder in folders
         }
         for logs in _by_partition(folders).values():
-            _take_back(logs, done)
-        for path, of_folder in done.items():
+            _take_back(logs, taken)
+        for path, of_folder in taken.items():
             if of_folder.now != of_folder.before:
                 _write_id(Path(path, "meta.properties"), of_folder.now)
             sync(Path(path))
-        return list(done.values())
+        return list(taken.values())
 
 
 LogPlace = tuple[str, DiskLog]  # with its data folder
 
 
 def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[LogPlace]]:
-    found: dict[TopicPartition, list[LogPlace]] = defaultdict(list)
+    logs_by_partition: dict[TopicPartition, list[LogPlace]] = defaultdict(list)
     for folder in folders:
         for log in folder.logs:
-            found[log.partition].append((folder.path, log))
-    return found
+            logs_by_partition[log.partition].append((folder.path, log))
+    return logs_by_partition
 
 
-def _take_back(logs: Iterable[LogPlace], done: Mapping[str, TakenBack]) -> None:
+def _take_back(logs: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
     """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
-    there, aside = [], []
+    present, aside = [], []
     for path, log in logs:
         if not log.stray:
-            there.append((path, log))
+            present.append((path, log))
         elif len(log.folder) == LONGEST:
-            done[path].left.append((log.folder, "its name may be cut: it is as long as a folder's may be"))
+            taken[path].left.append((log.folder, "its name may be cut: it is as long as a folder's may be"))
         else:
             aside.append((path, log))
     if not aside:
         return
-    ids = {log.topic_id for _, log in there}
-    path, best = max(aside, key=lambda each: (each[1].topic_id in ids, each[1].far))
-    why = f"{path}/{best.folder} goes as far"
-    for at, log in there:
+    ids = {log.topic_id for _, log in present}
+    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].far))
+    reason = f"{path}/{best.folder} goes as far"
+    for folder, log in present:
         if log.bytes or log.end > best.end:
-            why = f"{at}/{log.folder} is there, with {log.bytes:,} bytes, up to offset {log.end:,}"
+            reason = f"{folder}/{log.folder} is there, with {log.bytes:,} bytes, up to offset {log.end:,}"
             path = ""
-    for at, log in aside:
-        if (at, log) != (path, best):
-            done[at].left.append((log.folder, why))
+    for folder, log in aside:
+        if (folder, log) != (path, best):
+            taken[folder].left.append((log.folder, reason))
     if path:
-        _put_back(path, best, there, done)
+        _put_back(path, best, present, taken)
 
 
-def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], done: Mapping[str, TakenBack]) -> None:
+def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
     name = str(stray.partition)
     try:
-        for at, log in empty:
-            _put_aside(Path(at), log)
-            sync(Path(at))
-            done[at].emptied.append(log.folder)
+        for folder, log in empty:
+            _put_aside(Path(folder), log)
+            sync(Path(folder))
+            taken[folder].emptied.append(log.folder)
         _remove_indexes(Path(path, stray.folder))
         Path(path, stray.folder).rename(Path(path, name))
     except OSError as error:
         raise Failed(f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.") from None
-    done[path].logs.append(name)
+    taken[path].logs.append(name)
 
 
 def _remove_indexes(log: Path) -> None:
@@ -121,8 +125,8 @@ def _remove_indexes(log: Path) -> None:
     delete all of it within the first half minute.
     """
     for pattern in ("*.index", "*.timeindex"):
-        for each in log.glob(pattern):
-            each.unlink()
+        for index in log.glob(pattern):
+            index.unlink()
 
 
 def _put_aside(path: Path, empty: DiskLog) -> None:
@@ -134,7 +138,7 @@ def _write_id(meta: Path, node_id: int) -> None:
     """Write the id that a data folder belongs to, whole or not at all, for the same user."""
     status = meta.stat()
     content = DIRECTORY.sub("", meta.read_text(encoding="utf-8"))
-    content = ID.sub(lambda found: f"{found['name']}={node_id}", content)
+    content = ID.sub(lambda match: f"{match['name']}={node_id}", content)
     new = meta.with_name("meta.properties.tmp")  # a broker removes one that it finds
     try:
         with new.open("w", encoding="utf-8") as file:
@@ -156,8 +160,8 @@ def locked(path: Path) -> Iterator[None]:
     try:
         file = lock.open("a")
     except OSError as error:
-        why = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
-        raise Refused(f"{lock} can't be opened: {why}. Nothing was done.") from None
+        reason = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
+        raise Refused(f"{lock} can't be opened: {reason}. Nothing was done.") from None
     with file:
         if made:
             belong(file.fileno(), path)

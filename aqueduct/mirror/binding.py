@@ -82,7 +82,7 @@ class Binding:
 
     def position_in(self, topic_id: str) -> int | None:
         """Return the position in a topic that had the name before; None: the mirror never read it."""
-        return next((each.next for each in reversed(self.earlier) if each.topic_id == topic_id), None)
+        return next((past.next for past in reversed(self.earlier) if past.topic_id == topic_id), None)
 
     def followed_by(self, new: "Binding", reached: int) -> "Binding":
         """Return the binding to another topic, with the position that was reached in this one."""
@@ -114,7 +114,7 @@ def dumps(binding: Binding) -> bytes:
         "next": binding.next,
         "epoch": binding.epoch,
         "syncs": binding.syncs,
-        "earlier": [[each.topic_id, each.next] for each in binding.earlier],
+        "earlier": [[past.topic_id, past.next] for past in binding.earlier],
         "doubled": binding.doubled,
         "copy": list(astuple(binding.copy)) if binding.copy else None,
     }
@@ -125,12 +125,12 @@ def dumps(binding: Binding) -> bytes:
 
 def parse_bindings(records: Mapping[bytes, bytes]) -> dict[TopicPartition, Binding]:
     """Return the bindings among the last values of the offsets topic, by source partition."""
-    found = {}
+    bindings = {}
     for record_key, value in records.items():
         connector, partition = parse_key(record_key) or ("", None)
         if partition and connector == CONNECTOR:
-            found[partition] = _loads(json.loads(value))
-    return found
+            bindings[partition] = _loads(json.loads(value))
+    return bindings
 
 
 def _loads(content: Mapping[str, Any]) -> Binding:
@@ -139,7 +139,7 @@ def _loads(content: Mapping[str, Any]) -> Binding:
         next=content["next"],
         epoch=content["epoch"],
         syncs=content["syncs"],
-        earlier=tuple(EarlierPosition(*each) for each in content["earlier"]),
+        earlier=tuple(EarlierPosition(*fields) for fields in content["earlier"]),
         doubled=tuple((start, stop) for start, stop in content["doubled"]),
         copy=RestoredCopy(*content["copy"]) if content["copy"] else None,
         restored=_restored(content.get("restored")),
@@ -149,7 +149,7 @@ def _loads(content: Mapping[str, Any]) -> Binding:
 def _restored(content: Mapping[str, Any] | None) -> RestoreRanges | None:
     if content is None:
         return None
-    return RestoreRanges(content["restore_id"], tuple(RestoreRange(**each) for each in content["ranges"]))
+    return RestoreRanges(content["restore_id"], tuple(RestoreRange(**fields) for fields in content["ranges"]))
 
 
 class PositionFit(StrEnum):
@@ -207,60 +207,60 @@ class PositionVerdict:
 
 def judge(position: int | None, bound: Binding | None, log: SourceLog, evidence: Evidence) -> PositionVerdict:
     """Judge a position, None where the mirror has none, against the topic as it is now."""
-    at = position or 0
+    next_ = position or 0
     if bound is None:
-        if at <= log.end:
-            return PositionVerdict(fit=PositionFit.FITS, next=at)
+        if next_ <= log.end:
+            return PositionVerdict(fit=PositionFit.FITS, next=next_)
         return PositionVerdict(
             fit=PositionFit.UNBOUND,
-            next=at,
+            next=next_,
             resume=log.start,
             doubled=_span(log.start, log.end),
             at_most=True,
         )
     if bound.topic_id != log.topic_id:
-        return _recreated(at, bound, log, evidence)
-    return _same_topic(at, bound, log, evidence)
+        return _recreated(next_, bound, log, evidence)
+    return _same_topic(next_, bound, log, evidence)
 
 
-def _recreated(at: int, bound: Binding, log: SourceLog, evidence: Evidence) -> PositionVerdict:
+def _recreated(next_: int, bound: Binding, log: SourceLog, evidence: Evidence) -> PositionVerdict:
     reached = max(bound.next, evidence.fell_from or 0)
-    fell = evidence.began is not None or at < bound.next or evidence.fell_from is not None
-    if at > log.end or (not fell and at == bound.next):  # nothing of the present topic was mirrored
+    fell = evidence.began is not None or next_ < bound.next or evidence.fell_from is not None
+    if next_ > log.end or (not fell and next_ == bound.next):  # nothing of the present topic was mirrored
         return PositionVerdict(
             fit=PositionFit.RECREATED,
-            next=at,
-            resume=None if at <= log.start else log.start,
-            lost=_span(log.start, min(at, log.end)),
+            next=next_,
+            resume=None if next_ <= log.start else log.start,
+            lost=_span(log.start, min(next_, log.end)),
             at_most=True,  # what a mirror that runs reads next is up to its consumer
-            reached=reached if fell else at,
+            reached=reached if fell else next_,
         )
     if evidence.began is not None and evidence.began <= log.start:
-        return PositionVerdict(fit=PositionFit.RECREATED, next=at, reached=reached)
+        return PositionVerdict(fit=PositionFit.RECREATED, next=next_, reached=reached)
     began = evidence.began if evidence.began is not None else (log.start if fell else bound.next)
     return PositionVerdict(
         fit=PositionFit.RECREATED,
-        next=at,
+        next=next_,
         resume=log.start,
-        lost=_span(log.start, evidence.began if evidence.began is not None else at),
-        doubled=_span(max(began, log.start), at),
+        lost=_span(log.start, evidence.began if evidence.began is not None else next_),
+        doubled=_span(max(began, log.start), next_),
         at_most=evidence.began is None,
         reached=reached,
     )
 
 
-def _same_topic(at: int, bound: Binding, log: SourceLog, evidence: Evidence) -> PositionVerdict:
-    if at > log.end:
+def _same_topic(next_: int, bound: Binding, log: SourceLog, evidence: Evidence) -> PositionVerdict:
+    if next_ > log.end:
         # Everything before the end of the bound epoch was mirrored, if that was not cut below the check.
         kept = bound.next if log.bound_epoch_end is None else log.bound_epoch_end
         kept = max(min(kept, log.end), log.start)
         is_known = kept < bound.next or kept == log.end
         return PositionVerdict(
             fit=PositionFit.CUT,
-            next=at,
+            next=next_,
             resume=kept,
             doubled=None if is_known else _span(kept, log.end),
-            target_only=_span(kept, at),
+            target_only=_span(kept, next_),
             at_most=not is_known,
         )
     cut = log.bound_epoch_end
@@ -269,35 +269,35 @@ def _same_topic(at: int, bound: Binding, log: SourceLog, evidence: Evidence) -> 
         noticed = evidence.began is not None and evidence.began <= cut
         return PositionVerdict(
             fit=PositionFit.CUT,
-            next=at,
+            next=next_,
             resume=None if noticed else cut,
-            lost=None if noticed else _span(cut, min(at, bound.next)),
-            doubled=_span(evidence.began or 0, cut) if noticed else _span(bound.next, at),
+            lost=None if noticed else _span(cut, min(next_, bound.next)),
+            doubled=_span(evidence.began or 0, cut) if noticed else _span(bound.next, next_),
             target_only=_span(cut, bound.next),
-            at_most=not noticed and at > bound.next,
+            at_most=not noticed and next_ > bound.next,
         )
-    if at < bound.next:  # the log was cut and the consumer began again, or somebody moved the position
+    if next_ < bound.next:  # the log was cut and the consumer began again, or somebody moved the position
         began = evidence.began if evidence.began is not None else log.start
         return PositionVerdict(
             fit=PositionFit.STEPPED_BACK,
-            next=at,
+            next=next_,
             doubled=_span(began, bound.next),
             at_most=evidence.began is None,
         )
-    return PositionVerdict(fit=PositionFit.FITS, next=at)
+    return PositionVerdict(fit=PositionFit.FITS, next=next_)
 
 
 def renewed(
     bound: Binding | None, verdict: PositionVerdict, log: SourceLog, syncs: int, *, moved: bool
 ) -> Binding:
     """Return the binding after a check. `moved`: the position is set to `verdict.resume`."""
-    at = verdict.resume if moved and verdict.resume is not None else verdict.next
+    next_ = verdict.resume if moved and verdict.resume is not None else verdict.next
     doubled = (*(bound.doubled if bound and bound.topic_id == log.topic_id else ()),)
     if verdict.doubled:
         doubled = (*doubled, verdict.doubled)
-    new = Binding(topic_id=log.topic_id, next=at, epoch=log.epoch, syncs=syncs, doubled=doubled)
+    new = Binding(topic_id=log.topic_id, next=next_, epoch=log.epoch, syncs=syncs, doubled=doubled)
     if bound is None:
-        unknown = Binding(topic_id=UNKNOWN_TOPIC, next=at)
+        unknown = Binding(topic_id=UNKNOWN_TOPIC, next=next_)
         return unknown.followed_by(new, verdict.next) if verdict.fit is PositionFit.UNBOUND else new
     if bound.topic_id != log.topic_id:
         return bound.followed_by(new, verdict.reached)

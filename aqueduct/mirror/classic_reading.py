@@ -47,17 +47,17 @@ class ClassicReader:
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
-        found, group = self._clients, self._clients.group
-        with answering(found.end.bootstrap_servers):
+        clients, group = self._clients, self._clients.group
+        with answering(clients.end.bootstrap_servers):
             partitions = self._partitions()
             progress = classic.progress(self._committed(partitions), self._logs(partitions))
             progress = self._without_markers(progress)
             # Where no group ever was, the consumer has waited for the coordinator; this doesn't.
-            state = found.admin.describe_groups([group])[group]["group_state"] if partitions else "Stable"
+            state = clients.admin.describe_groups([group])[group]["group_state"] if partitions else "Stable"
         with answering(self._target.end.bootstrap_servers):
             at_source = Counter(topic for topic, _ in partitions)
-            there = self._target.topics(self._prefix + topic for topic in at_source)
-        at_target = {name: len(topic.partitions) for name, topic in there.items()}
+            topics = self._target.topics(self._prefix + topic for topic in at_source)
+        at_target = {name: len(topic.partitions) for name, topic in topics.items()}
         findings = classic.group_findings(self.source, group, state)
         findings += classic.topic_findings(self.source, self._prefix, at_source, at_target)
         self._progress = progress
@@ -69,7 +69,7 @@ class ClassicReader:
 
     def unknown(self) -> list[str]:
         """Return what the last look could not find out."""
-        return classic.unknown(self.source, [each.partition for each in self._progress])
+        return classic.unknown(self.source, [progress.partition for progress in self._progress])
 
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""
@@ -81,52 +81,63 @@ class ClassicReader:
                     f"No topic of {self.source} matches the flow's patterns, and so none has an end to begin "
                     "at; begin when they are there, or at the earliest.",
                 )
-            if any(at is not None for at in self._committed(partitions).values()):
+            if any(offset is not None for offset in self._committed(partitions).values()):
                 return 0
             consumer = self._clients.consumer
             ends = consumer.end_offsets(_theirs(partitions))
             consumer.assign(list(ends))
-            consumer.commit({each: OffsetAndMetadata(at, "", -1) for each, at in ends.items()})
+            consumer.commit({partition: OffsetAndMetadata(end, "", -1) for partition, end in ends.items()})
             return len(ends)
 
     def _partitions(self) -> list[TopicPartition]:
         consumer = self._clients.consumer
         names = sorted(filter(self._pattern.fullmatch, consumer.topics()))
-        return [TopicPartition(name, each) for name in names for each in consumer.partitions_for_topic(name)]
+        return [
+            TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name)
+        ]
 
     def _committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
-        return {each: self._clients.consumer.committed(kafka.TopicPartition(*each)) for each in partitions}
+        return {
+            partition: self._clients.consumer.committed(kafka.TopicPartition(*partition))
+            for partition in partitions
+        }
 
     def _logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
         asked = _theirs(partitions)
         starts = self._clients.consumer.beginning_offsets(asked)
         ends = self._clients.consumer.end_offsets(asked)
-        return {TopicPartition(*each): Log(starts[each], ends[each]) for each in asked}
+        return {TopicPartition(*partition): Log(starts[partition], ends[partition]) for partition in asked}
 
     def _without_markers(self, progress: Collection[MirrorProgress]) -> list[MirrorProgress]:
         """Find out which partitions hold only transactions' markers from the next offset to their end."""
         consumer = self._clients.consumer
         tails = {
-            kafka.TopicPartition(*each.partition): each.log
-            for each in progress
-            if self._clients.has_transactions and not each.recreated and 0 < each.behind <= TAIL_OFFSETS
+            kafka.TopicPartition(*mirrored.partition): mirrored.log
+            for mirrored in progress
+            if self._clients.has_transactions
+            and not mirrored.recreated
+            and 0 < mirrored.behind <= TAIL_OFFSETS
         }
         consumer.assign(list(tails))
-        for each in progress:
-            if each.partition in tails:
-                consumer.seek(kafka.TopicPartition(*each.partition), max(each.next, each.log.start))
+        for mirrored in progress:
+            if mirrored.partition in tails:
+                consumer.seek(
+                    kafka.TopicPartition(*mirrored.partition), max(mirrored.next, mirrored.log.start)
+                )
         drained: set[kafka.TopicPartition] = set()
         deadline = time.monotonic() + TAIL_SECONDS
         while tails and time.monotonic() < deadline:
             for partition in consumer.poll(timeout_ms=100):
                 tails.pop(partition, None)
-            drained |= {each for each, log in tails.items() if consumer.position(each) >= log.end}
-            tails = {each: log for each, log in tails.items() if each not in drained}
-        return [replace(each, drained=each.partition in drained) for each in progress]
+            drained |= {
+                partition for partition, log in tails.items() if consumer.position(partition) >= log.end
+            }
+            tails = {partition: log for partition, log in tails.items() if partition not in drained}
+        return [replace(mirrored, drained=mirrored.partition in drained) for mirrored in progress]
 
 
 def _theirs(partitions: Collection[TopicPartition]) -> list[kafka.TopicPartition]:
-    return [kafka.TopicPartition(*each) for each in partitions]
+    return [kafka.TopicPartition(*partition) for partition in partitions]
 
 
 @dataclass(frozen=True)
@@ -165,5 +176,5 @@ def opened(end: End, group: str, client_id: str) -> Iterator[Clients]:
         with reaching(end.bootstrap_servers, CONNECT_SECONDS):
             admin = stack.enter_context(closing(KafkaAdminClient(**settings)))
         # Older brokers know of no transactions, and refuse to be asked for what was committed.
-        found = Clients(end, group, admin, consumer("read_uncommitted"))
-        yield replace(found, consumer=consumer("read_committed")) if found.has_transactions else found
+        clients = Clients(end, group, admin, consumer("read_uncommitted"))
+        yield replace(clients, consumer=consumer("read_committed")) if clients.has_transactions else clients

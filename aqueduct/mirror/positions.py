@@ -53,8 +53,8 @@ class FlowPositions:
         self._fell_from: dict[TopicPartition, int] = {}
 
     def refresh(self) -> None:
-        if found := self._target.topics([self.topic]):
-            self._table.refresh(found[self.topic].topic_partitions)
+        if topics := self._target.topics([self.topic]):
+            self._table.refresh(topics[self.topic].topic_partitions)
 
     @property
     def exists(self) -> bool:
@@ -68,13 +68,13 @@ class FlowPositions:
     @property
     def stored(self) -> dict[TopicPartition, StoredPosition]:
         """The positions, by source partition; nothing if the mirror never ran."""
-        found = {}
+        positions = {}
         for key, row in self._table.rows.items():
             parsed = self._of(key)
             if parsed and parsed[0] == SOURCE_CONNECTOR:
-                at = StoredPosition(key, row.partition.partition, _next(row.value))
-                found[parsed[1]] = at
-        return found
+                position = StoredPosition(key, row.partition.partition, _next(row.value))
+                positions[parsed[1]] = position
+        return positions
 
     @property
     def bindings(self) -> dict[TopicPartition, Binding]:
@@ -82,30 +82,33 @@ class FlowPositions:
 
     def sync_end(self) -> int:
         """Return the end of the topic of offset syncs; 0 without one."""
-        there = self._target.topics([self._syncs.topic])
-        return offsets.ends(self._target, [self._syncs])[self._syncs] if there else 0
+        topics = self._target.topics([self._syncs.topic])
+        return offsets.ends(self._target, [self._syncs])[self._syncs] if topics else 0
 
     def evidence(self, suspects: Suspects) -> dict[TopicPartition, Evidence]:
         """Return what MirrorMaker's topics show about these partitions since they were bound."""
         began = self._began(suspects)
-        return {each: Evidence(self._fell_from.get(each), began.get(each)) for each in suspects}
+        return {
+            partition: Evidence(self._fell_from.get(partition), began.get(partition))
+            for partition in suspects
+        }
 
     def _began(self, suspects: Suspects) -> dict[TopicPartition, int]:
-        found: dict[TopicPartition, int] = {}
+        began: dict[TopicPartition, int] = {}
         if not suspects or not self._target.topics([self._syncs.topic]):
-            return found
+            return began
         start = offsets.log_starts(self._target, [self._syncs])[self._syncs]
         end = offsets.ends(self._target, [self._syncs])[self._syncs]
         # Partitions that were bound at the same time share one pass.
-        in_order = sorted(suspects.items(), key=lambda each: each[1].syncs)
-        for since, some in groupby(in_order, key=lambda each: each[1].syncs):
+        in_order = sorted(suspects.items(), key=lambda suspect: suspect[1].syncs)
+        for since, some in groupby(in_order, key=lambda suspect: suspect[1].syncs):
             mine = dict(some)
-            wanted = [Range(*self._syncs, min(max(start, since), end), end)]
-            for _, records in keys_and_values(self._target, wanted):
-                for partition, offset in filter(None, (parse_sync(*each) for each in records)):
+            ranges = [Range(*self._syncs, min(max(start, since), end), end)]
+            for _, records in keys_and_values(self._target, ranges):
+                for partition, offset in filter(None, (parse_sync(*record) for record in records)):
                     if partition in mine and offset < mine[partition].next:
-                        found[partition] = min(offset, found.get(partition, offset))
-        return found
+                        began[partition] = min(offset, began.get(partition, offset))
+        return began
 
     def records(
         self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding]
@@ -115,16 +118,18 @@ class FlowPositions:
         A binding is written to the partition of its position, so that their order is known.
         """
         stored = self.stored
-        found: dict[int, list[PositionRecord]] = {}
-        for each in sorted(moves.keys() | bindings.keys()):
-            key, at = binding.key(each), stored.get(each)
-            mine = found.setdefault(at.partition if at else self._table.rows[key].partition.partition, [])
-            if at and each in moves:
-                value = {"offset": moves[each] - 1}
-                mine.append((at.key, json.dumps(value).encode() if moves[each] else None))
-            if each in bindings:
-                mine.append((key, binding.dumps(bindings[each])))
-        return found
+        by_partition: dict[int, list[PositionRecord]] = {}
+        for partition in sorted(moves.keys() | bindings.keys()):
+            key, position = binding.key(partition), stored.get(partition)
+            mine = by_partition.setdefault(
+                position.partition if position else self._table.rows[key].partition.partition, []
+            )
+            if position and partition in moves:
+                value = {"offset": moves[partition] - 1}
+                mine.append((position.key, json.dumps(value).encode() if moves[partition] else None))
+            if partition in bindings:
+                mine.append((key, binding.dumps(bindings[partition])))
+        return by_partition
 
     def write(
         self,
@@ -165,8 +170,8 @@ class FlowPositions:
                 for key, value in some
             ]
             producer.flush(SEND_SECONDS)
-            for each in sent:
-                each.get(SEND_SECONDS)
+            for future in sent:
+                future.get(SEND_SECONDS)
             if moves:
                 producer.commit_transaction()
         return True
@@ -175,8 +180,8 @@ class FlowPositions:
         """Return connector and source partition of a record's key; None: it has no source partition."""
         if key not in self._parsed:
             parsed = binding.parse_key(key)
-            known = parsed and parsed[0] in (SOURCE_CONNECTOR, binding.CONNECTOR)
-            self._parsed[key] = parsed if known else None
+            is_known = parsed and parsed[0] in (SOURCE_CONNECTOR, binding.CONNECTOR)
+            self._parsed[key] = parsed if is_known else None
         return self._parsed[key]
 
     def _note(self, key: bytes, value: bytes | None) -> None:
@@ -188,41 +193,41 @@ class FlowPositions:
         if connector == binding.CONNECTOR:
             self._fell_from.pop(partition, None)
             return
-        at = _next(value) if value is not None else 0
-        if at < self._last.get(partition, 0):
+        position = _next(value) if value is not None else 0
+        if position < self._last.get(partition, 0):
             self._fell_from[partition] = self._last[partition]
-        self._last[partition] = at
+        self._last[partition] = position
 
 
 def source_logs(
     source: Client, partitions: Mapping[TopicPartition, Binding | None]
 ) -> dict[TopicPartition, SourceLog]:
     """Read the logs of these source partitions, without hidden ones and those without a leader."""
-    topics = source.topics({each.topic for each in partitions})
+    topics = source.topics({partition.topic for partition in partitions})
     ids = {name: str(topic.id or binding.UNKNOWN_TOPIC) for name, topic in topics.items()}
-    led = {each for topic in topics.values() for each in topic.led_partitions}
+    led = {partition for topic in topics.values() for partition in topic.led_partitions}
     asked = led.intersection(partitions)
     starts = offsets.log_starts(source, asked)
     stable = offsets.stable_ends(source, asked)
     # Not the last stable offset: a flow that reads uncommitted records passes it.
     ends = offsets.ends(source, asked, "read_uncommitted")
-    bound = {each: partitions[each] for each in asked}
-    known = {
-        each: of.epoch
-        for each, of in bound.items()
-        if of and of.epoch != NO_EPOCH and of.topic_id == ids[each.topic]
+    bound = {partition: partitions[partition] for partition in asked}
+    epochs = {
+        partition: of.epoch
+        for partition, of in bound.items()
+        if of and of.epoch != NO_EPOCH and of.topic_id == ids[partition.topic]
     }
-    epoch_ends = offsets.ends_of_epochs(source, known)
+    epoch_ends = offsets.ends_of_epochs(source, epochs)
     return {
-        each: SourceLog(
-            topic_id=ids[each.topic],
-            start=starts[each],
-            end=ends[each],
-            stable_end=stable[each].offset,
-            epoch=stable[each].epoch,
-            bound_epoch_end=epoch_ends.get(each),
+        partition: SourceLog(
+            topic_id=ids[partition.topic],
+            start=starts[partition],
+            end=ends[partition],
+            stable_end=stable[partition].offset,
+            epoch=stable[partition].epoch,
+            bound_epoch_end=epoch_ends.get(partition),
         )
-        for each in asked
+        for partition in asked
     }
 
 
@@ -246,13 +251,13 @@ def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, 
 
 
 def suspects(
-    found: Mapping[TopicPartition, tuple[int | None, Binding | None, SourceLog]],
+    cases: Mapping[TopicPartition, tuple[int | None, Binding | None, SourceLog]],
 ) -> Iterator[tuple[TopicPartition, Binding]]:
     """Yield the partitions whose positions need evidence: the topic or its log is not what it was."""
-    for partition, (at, bound, log) in found.items():
+    for partition, (next_, bound, log) in cases.items():
         if bound and (
             bound.topic_id != log.topic_id
-            or (at or 0) < bound.next
+            or (next_ or 0) < bound.next
             or (log.bound_epoch_end is not None and log.bound_epoch_end < bound.next)
         ):
             yield partition, bound

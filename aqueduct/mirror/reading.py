@@ -92,7 +92,7 @@ class MirrorReader:
         """
         if not self._tasks.counts.get(status.SOURCE_CONNECTOR):
             return []  # a finding of the look says so
-        left = unmatched(self._tasks.patterns, {each.topic for each in self._tasks.partitions})
+        left = unmatched(self._tasks.patterns, {partition.topic for partition in self._tasks.partitions})
         if not left:
             return []
         with answering(self._source.end.bootstrap_servers):
@@ -101,9 +101,9 @@ class MirrorReader:
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges that are lost or doubled at the target, as the last look found them."""
         return [
-            each
+            affected
             for partition, judged in sorted(self._judged.items())
-            for each in status.affected(partition, judged.bound, judged.verdict, judged.log.topic_id)
+            for affected in status.affected(partition, judged.bound, judged.verdict, judged.log.topic_id)
         ]
 
     def renew(self, *, accept: bool = False) -> None:
@@ -116,7 +116,9 @@ class MirrorReader:
             for partition, judged in self._judged.items()
             if judged.verdict.is_certain
         }
-        self._positions.write({}, {each: new for each, new in renewed.items() if self._is_news(each, new)})
+        self._positions.write(
+            {}, {partition: new for partition, new in renewed.items() if self._is_news(partition, new)}
+        )
 
     def prepare(self) -> list[str]:
         """Make stopped workers continue where nothing is lost, and bind all positions.
@@ -128,9 +130,11 @@ class MirrorReader:
             group = self.state()[0]
             moves = self._moves()
             if not moves or group.state in ("Empty", "Dead"):
-                renewed = {each: self._renewed(judged, moved=True) for each, judged in self._judged.items()}
-                news = {each: new for each, new in renewed.items() if self._is_news(each, new)}
-                verdicts = {each: self._judged[each].verdict for each in moves}
+                renewed = {
+                    partition: self._renewed(judged, moved=True) for partition, judged in self._judged.items()
+                }
+                news = {partition: new for partition, new in renewed.items() if self._is_news(partition, new)}
+                verdicts = {partition: self._judged[partition].verdict for partition in moves}
                 # Another host may start at the same time, and have moved them a moment ago.
                 if self._positions.write(moves, news, partial(self._is_still, moves)):
                     return status.moves_made(verdicts)
@@ -164,20 +168,22 @@ class MirrorReader:
     def _judge(self) -> None:
         """Judge every position. The positions were read before the logs' ends are."""
         stored, bindings = self._positions.stored, self._positions.bindings
-        every = {each: bindings.get(each) for each in stored.keys() | bindings.keys()}
+        every = {partition: bindings.get(partition) for partition in stored.keys() | bindings.keys()}
         with answering(self._target.end.bootstrap_servers):
             self._sync_end = self._positions.sync_end()
         with answering(self._source.end.bootstrap_servers):
             logs = source_logs(self._source, every)
-        found = {
-            each: (stored[each].next if each in stored else None, every[each], log)
-            for each, log in logs.items()
+        cases = {
+            partition: (stored[partition].next if partition in stored else None, every[partition], log)
+            for partition, log in logs.items()
         }
         with answering(self._target.end.bootstrap_servers):
-            evidence = self._positions.evidence(dict(suspects(found)))
+            evidence = self._positions.evidence(dict(suspects(cases)))
         self._judged = {
-            each: Judged(log, bound, binding.judge(at, bound, log, evidence.get(each, Evidence())))
-            for each, (at, bound, log) in found.items()
+            partition: Judged(
+                log, bound, binding.judge(next_, bound, log, evidence.get(partition, Evidence()))
+            )
+            for partition, (next_, bound, log) in cases.items()
         }
 
     def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
@@ -195,7 +201,7 @@ class MirrorReader:
             group,
             status.parse_statuses(statuses),
             status.parse_tasks(configs),
-            {partition: at.next for partition, at in self._positions.stored.items()},
+            {partition: position.next for partition, position in self._positions.stored.items()},
         )
 
     def progress(
@@ -204,20 +210,24 @@ class MirrorReader:
         """Read how far these source partitions are mirrored, without those that the source doesn't show."""
         with answering(self._source.end.bootstrap_servers):
             logs = self._logs(partitions)
-            known = {p: MirrorProgress(p, positions.get(p, log.start), log, False) for p, log in logs.items()}
-            tails = {p: found.next for p, found in known.items() if 0 < found.behind <= TAIL_OFFSETS}
+            progress = {
+                p: MirrorProgress(p, positions.get(p, log.start), log, False) for p, log in logs.items()
+            }
+            tails = {
+                p: mirrored.next for p, mirrored in progress.items() if 0 < mirrored.behind <= TAIL_OFFSETS
+            }
             drained = self._without_records(tails, logs)
-        return [MirrorProgress(p.partition, p.next, p.log, p.partition in drained) for p in known.values()]
+        return [MirrorProgress(p.partition, p.next, p.log, p.partition in drained) for p in progress.values()]
 
     def _read_tables(self) -> None:
-        found = self._target.topics(self._tables)
-        for name, topic in found.items():
+        topics = self._target.topics(self._tables)
+        for name, topic in topics.items():
             self._tables[name].refresh(topic.topic_partitions)
 
     def _open_transactions(self) -> Search:
         """Search the topics that a worker reads before it starts."""
-        found = self._target.topics([*self._tables, self._positions.topic])
-        partitions = [each for topic in found.values() for each in topic.partitions]
+        topics = self._target.topics([*self._tables, self._positions.topic])
+        partitions = [partition for topic in topics.values() for partition in topic.partitions]
         return transactions.find(self._target, partitions, id_prefix=f"{self.source}-mm2-")
 
     def _group(self, group_id: str) -> WorkersGroup:
@@ -236,8 +246,8 @@ class MirrorReader:
         return WorkersGroup(group.group_state, frozenset(workers))
 
     def _logs(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Log]:
-        found = self._source.topics({p.topic for p in partitions})
-        led = {each for topic in found.values() for each in topic.led_partitions}
+        topics = self._source.topics({p.topic for p in partitions})
+        led = {partition for topic in topics.values() for partition in topic.led_partitions}
         asked = led.intersection(partitions)
         starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
         return {p: Log(starts[p], ends[p]) for p in asked}
@@ -247,14 +257,14 @@ class MirrorReader:
     ) -> set[TopicPartition]:
         """Return the partitions without a committed record from the given offset to the log's end."""
         deadline = time.monotonic() + TAIL_SECONDS
-        wanted = [Range(*p, max(start, logs[p].start), logs[p].end) for p, start in tails.items()]
+        ranges = [Range(*p, max(start, logs[p].start), logs[p].end) for p, start in tails.items()]
         looked_at: set[TopicPartition] = set()
         with_records: set[TopicPartition] = set()
-        for each, found in keys_and_values(self._source, wanted, TAIL_BYTES):
+        for part, records in keys_and_values(self._source, ranges, TAIL_BYTES):
             if time.monotonic() > deadline:
-                looked_at.discard(each.topic_partition)
+                looked_at.discard(part.topic_partition)
                 break
-            looked_at.add(each.topic_partition)
-            if found:
-                with_records.add(each.topic_partition)
+            looked_at.add(part.topic_partition)
+            if records:
+                with_records.add(part.topic_partition)
         return looked_at - with_records

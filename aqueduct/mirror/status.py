@@ -121,14 +121,14 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[MirrorStatus]:
         connector, _, task = rest.rpartition("-") if kind == "task" else (rest, "", "")
         if kind == "task" and not task.isdecimal():  # no worker writes it
             continue
-        said = json.loads(value)
+        content = json.loads(value)
         statuses.append(
             MirrorStatus(
                 connector=connector,
                 task=int(task) if task else None,
-                state=said["state"],
-                worker=said["worker_id"].partition("/")[0],
-                trace=(said.get("trace") or "").partition("\n")[0],
+                state=content["state"],
+                worker=content["worker_id"].partition("/")[0],
+                trace=(content.get("trace") or "").partition("\n")[0],
             )
         )
     return sorted(statuses, key=lambda status: (status.connector, -1 if status.task is None else status.task))
@@ -176,12 +176,12 @@ def task_findings(
         return [f"No worker of the mirror from {source} is alive; start {unit} and see its journal."]
     if group.state != "Stable":
         return [f"The workers of the mirror from {source} are dividing its tasks ({group.state})."]
-    said = {(status.connector, status.task): status for status in statuses}
+    status_by_task = {(status.connector, status.task): status for status in statuses}
     findings = []
     for connector, number in sorted(tasks.counts.items()):
         for task in (None, *range(number)):
             name = _name(connector, task)
-            status = said.get((connector, task))
+            status = status_by_task.get((connector, task))
             if status is None:
                 findings.append(f"{name} has not started; if that lasts, restart {unit}.")
             elif status.worker not in group.workers:
@@ -190,9 +190,9 @@ def task_findings(
                     f"if no other takes it over, start {unit} on that host."
                 )
             elif status.state != "RUNNING":
-                why = f" ({status.trace})" if status.trace else ""
+                note = f" ({status.trace})" if status.trace else ""
                 findings.append(
-                    f"{name} is {status.state} on {status.worker}{why}; if that lasts, restart {unit} there."
+                    f"{name} is {status.state} on {status.worker}{note}; if that lasts, restart {unit} there."
                 )
     if not tasks.counts.get(SOURCE_CONNECTOR):
         findings.append(
@@ -212,24 +212,24 @@ def unmatched_finding(source: str, pattern: str) -> str:
     )
 
 
-def waiting_findings(source: str, findings: Sequence[str], found: Search) -> list[str]:
+def waiting_findings(source: str, findings: Sequence[str], search: Search) -> list[str]:
     """Return the findings about a mirror that does not run, with the open transactions that it waits for.
 
     A worker reads its internal topics to their ends before it joins its group. It cannot pass an open
     transaction, so starting or restarting it does not help while one hangs.
     """
-    unknown = transactions.unknown_sentences(found.unknown)
-    if found.hanging:
+    unknown = transactions.unknown_sentences(search.unknown)
+    if search.hanging:
         return [
             f"The mirror from {source} does not run: a worker waits for open transactions in its internal "
             "topics before it starts, and restarting it does not help.",
-            *map(transactions.hanging_sentence, found.hanging),
+            *map(transactions.hanging_sentence, search.hanging),
             *unknown,
         ]
     waiting = [
-        f"A worker of the mirror from {source} waits for the transaction of {known.name} on "
-        f"{each.partition}, which broker {known.coordinator} ends by {moments.text(known.end_time)}."
-        for each, known in found.tracked
+        f"A worker of the mirror from {source} waits for the transaction of {owner.name} on "
+        f"{txn.partition}, which broker {owner.coordinator} ends by {moments.text(owner.end_time)}."
+        for txn, owner in search.tracked
     ]
     return [*waiting, *findings, *unknown]
 
@@ -250,7 +250,7 @@ def affected(
     """Yield the ranges of a partition that are lost, doubled, or in the target alone."""
     upper = verdict.at_most
     accepted = bound.doubled if bound and bound.topic_id == topic_id else ()
-    yield from (AffectedRange(partition, DOUBLED, *each, at_most=False) for each in accepted)
+    yield from (AffectedRange(partition, DOUBLED, *span, at_most=False) for span in accepted)
     for kind, span in ((LOST, verdict.lost), (TARGET_ONLY, verdict.target_only)):
         if span:
             yield AffectedRange(partition, kind, *span, at_most=upper)
@@ -287,7 +287,7 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
     return [
         sentence.format(some(mine))
         for kind, sentence in sentences.items()
-        if (mine := [each for each in ranges if each.kind == kind])
+        if (mine := [affected_range for affected_range in ranges if affected_range.kind == kind])
     ]
 
 
@@ -297,7 +297,9 @@ def unknown_groups(source: str, ranges: Collection[AffectedRange]) -> list[str]:
     MirrorMaker commits them at the target by the offset syncs of a topic name, which may be of the earlier
     topic.
     """
-    topics = sorted({each.partition.topic for each in ranges if each.kind != DOUBLED})
+    topics = sorted(
+        {affected_range.partition.topic for affected_range in ranges if affected_range.kind != DOUBLED}
+    )
     if not topics:
         return []
     return [
@@ -321,7 +323,7 @@ def workers_in_the_way(source: str, group: WorkersGroup, partitions: Iterable[To
 
 def moves_made(verdicts: Mapping[TopicPartition, PositionVerdict]) -> list[str]:
     """Return where stopped workers will continue, a sentence for each partition."""
-    why = {
+    causes = {
         PositionFit.UNBOUND: "is beyond the log's end and of an unknown topic",
         PositionFit.RECREATED: "is of a topic that was deleted and re-created",
         PositionFit.CUT: "is of a log that lost its end",
@@ -334,7 +336,7 @@ def moves_made(verdicts: Mapping[TopicPartition, PositionVerdict]) -> list[str]:
             most = "at most " if verdict.at_most else ""
             twice = f" Offsets {first} to {stop - 1} arrive twice ({most}{count(stop - first, 'offset')})."
         sentences.append(
-            f"{partition}: the position {verdict.next} {why.get(verdict.fit, 'does not fit')}; the mirror "
+            f"{partition}: the position {verdict.next} {causes.get(verdict.fit, 'does not fit')}; the mirror "
             f"continues at {verdict.resume}.{twice}"
         )
     return sentences

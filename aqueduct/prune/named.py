@@ -46,9 +46,9 @@ class NamedSegments:
         if not len(self._sorted):
             return [False] * len(names)
         asked = _digests(names)
-        at = np.searchsorted(self._sorted, asked)
-        at[at == len(self._sorted)] = 0
-        return list((self._sorted[at] == asked).tolist())
+        indexes = np.searchsorted(self._sorted, asked)
+        indexes[indexes == len(self._sorted)] = 0
+        return list((self._sorted[indexes] == asked).tolist())
 
     def _sort(self) -> None:
         if self._loose:

@@ -49,8 +49,8 @@ class Swept:
         for (topic, _), amount in self.parts.items():
             most[topic] = max(most.get(topic, 0), amount.bytes)
         held = {topic: self.newest.get(topic, Amount()).bytes for topic in most}
-        found = [Shrunk(topic, goes, held[topic]) for topic, goes in most.items() if 2 * held[topic] < goes]
-        return tuple(sorted(found, key=lambda each: each.topic))
+        shrunk = [Shrunk(topic, goes, held[topic]) for topic, goes in most.items() if 2 * held[topic] < goes]
+        return tuple(sorted(shrunk, key=lambda of_topic: of_topic.topic))
 
 
 @dataclass(frozen=True)

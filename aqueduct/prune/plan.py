@@ -32,27 +32,29 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
 
     `leased`: ids of restores that use a snapshot, by its number.
     """
-    there = {each.number: each for each in snapshots}
-    kept = keep.keeps([Dated(each.number, each.time) for each in snapshots if not each.doubtful])
-    for each in snapshots:
-        if each.doubtful:
-            kept[each.number] = [each.doubtful]
-    by_policy = _with_chains(there, kept)
+    by_number = {snapshot.number: snapshot for snapshot in snapshots}
+    kept = keep.keeps(
+        [Dated(snapshot.number, snapshot.time) for snapshot in snapshots if not snapshot.doubtful]
+    )
+    for snapshot in snapshots:
+        if snapshot.doubtful:
+            kept[snapshot.number] = [snapshot.doubtful]
+    by_policy = _with_chains(by_number, kept)
     used = {
-        number: [f"{_reader(each)} read it within 3 hours" for each in sorted(restores)]
+        number: [f"{_reader(restore_id)} read it within 3 hours" for restore_id in sorted(restores)]
         for number, restores in leased.items()
-        if number in there
+        if number in by_number
     }
     stay = _with_chains(
-        there, {number: kept.get(number, []) + used.get(number, []) for number in kept | used}
+        by_number, {number: kept.get(number, []) + used.get(number, []) for number in kept | used}
     )
-    go = tuple(number for number in there if number not in stay)
+    go = tuple(number for number in by_number if number not in stay)
     return PrunePlan(
-        {number: stay[number] for number in there if number in stay},
+        {number: stay[number] for number in by_number if number in stay},
         go,
-        _rounds(there, go),
-        tuple(number for number in there if number in stay and number not in by_policy),
-        tuple(each.number for each in snapshots if each.doubtful),
+        _rounds(by_number, go),
+        tuple(number for number in by_number if number in stay and number not in by_policy),
+        tuple(snapshot.number for snapshot in snapshots if snapshot.doubtful),
     )
 
 
@@ -61,16 +63,16 @@ def _reader(lease: str) -> str:
     return lease.replace("-", " ", 1) if lease.startswith("export-") else f"restore {lease}"
 
 
-def _with_chains(there: Mapping[int, Pruned], why: Mapping[int, Iterable[str]]) -> dict[int, str]:
+def _with_chains(by_number: Mapping[int, Pruned], reasons: Mapping[int, Iterable[str]]) -> dict[int, str]:
     """Return what stays, and why: what is kept, and what it builds on."""
-    stay = {number: ", ".join(whys) for number, whys in why.items()}
-    for number in sorted(why):
-        for below in range(there[number].base, number):
+    stay = {number: ", ".join(whys) for number, whys in reasons.items()}
+    for number in sorted(reasons):
+        for below in range(by_number[number].base, number):
             stay.setdefault(below, f"{number} builds on it")
     return stay
 
 
-def _rounds(there: Mapping[int, Pruned], go: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+def _rounds(by_number: Mapping[int, Pruned], go: Iterable[int]) -> tuple[tuple[int, ...], ...]:
     """Return what goes from the end of each chain on.
 
     What is there builds on the one before it, down to its base. So the newest of each chain goes first, then
@@ -78,8 +80,9 @@ def _rounds(there: Mapping[int, Pruned], go: Iterable[int]) -> tuple[tuple[int, 
     """
     chains: dict[int, list[int]] = {}
     for number in go:
-        chains.setdefault(there[number].base, []).append(number)
+        chains.setdefault(by_number[number].base, []).append(number)
     longest = max(map(len, chains.values()), default=0)
     return tuple(
-        tuple(chain[-1 - at] for chain in chains.values() if at < len(chain)) for at in range(longest)
+        tuple(chain[-1 - depth] for chain in chains.values() if depth < len(chain))
+        for depth in range(longest)
     )

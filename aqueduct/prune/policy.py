@@ -30,45 +30,45 @@ class KeepPolicy:
     def keeps(self, snapshots: Sequence[Dated]) -> dict[int, list[str]]:
         """Return why snapshots are kept, by their numbers; the newest is, always. They come in any order."""
         newest_first = sorted(snapshots, reverse=True)
-        why: dict[int, list[str]] = {}
-        for each in newest_first[:1]:
-            why.setdefault(each.number, []).append("newest")
-        for each in newest_first[: self.last]:
-            why.setdefault(each.number, []).append("last")
+        reasons: dict[int, list[str]] = {}
+        for snapshot in newest_first[:1]:
+            reasons.setdefault(snapshot.number, []).append("newest")
+        for snapshot in newest_first[: self.last]:
+            reasons.setdefault(snapshot.number, []).append("last")
         for most, word, period in (
             (self.daily, "daily", _day),
             (self.weekly, "weekly", _week),
             (self.monthly, "monthly", _month),
         ):
             for number, name in _newest_of_each(newest_first, most, period):
-                why.setdefault(number, []).append(f"{word} {name}")
+                reasons.setdefault(number, []).append(f"{word} {name}")
         if self.days:
             since = newest_first[0].time - self.days * DAY if newest_first else 0
-            for each in newest_first:
-                if each.time >= since:
-                    why.setdefault(each.number, []).append(f"within {count(self.days, 'day')}")
-        return why
+            for snapshot in newest_first:
+                if snapshot.time >= since:
+                    reasons.setdefault(snapshot.number, []).append(f"within {count(self.days, 'day')}")
+        return reasons
 
 
 def _newest_of_each(
     newest_first: Sequence[Dated], most: int, period: Callable[[datetime], str]
 ) -> list[tuple[int, str]]:
-    found: dict[str, int] = {}
-    for each in newest_first:
-        if len(found) == most:
+    newest: dict[str, int] = {}
+    for snapshot in newest_first:
+        if len(newest) == most:
             break
-        found.setdefault(period(datetime.fromtimestamp(each.time / 1000, UTC)), each.number)
-    return [(number, name) for name, number in found.items()]
+        newest.setdefault(period(datetime.fromtimestamp(snapshot.time / 1000, UTC)), snapshot.number)
+    return [(number, name) for name, number in newest.items()]
 
 
-def _day(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d")
+def _day(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%d")
 
 
-def _week(at: datetime) -> str:
-    year, week, _ = at.isocalendar()
+def _week(moment: datetime) -> str:
+    year, week, _ = moment.isocalendar()
     return f"{year}-W{week:02}"
 
 
-def _month(at: datetime) -> str:
-    return at.strftime("%Y-%m")
+def _month(moment: datetime) -> str:
+    return moment.strftime("%Y-%m")

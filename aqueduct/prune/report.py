@@ -26,7 +26,7 @@ def text(outcome: PruneOutcome) -> str:
 def _lines(outcome: PruneOutcome) -> Iterator[str]:
     plan, swept = outcome.plan, outcome.swept
     yield f"{'snapshots':<23}  made"
-    for fate, numbers in groupby(sorted(outcome.times), lambda each: _fate(outcome, each)):
+    for fate, numbers in groupby(sorted(outcome.times), lambda number: _fate(outcome, number)):
         some = list(numbers)
         which = f"{some[0]} to {some[-1]}" if some[1:] else str(some[0])
         yield f"{which:<23}  {moments.text(outcome.times[some[-1]]):<24}  {fate}"
@@ -45,11 +45,13 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
         yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they stay."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
-    for each in outcome.refused:
-        why = f"{each.goes / 1e6:,.1f} MB would go, and the newest snapshot has {each.newest / 1e6:,.1f} MB"
-        yield f"Refused: {labelled(SMALLER, f'topic {each.topic}: {why}')}."
-    number = sum(each.count for each in swept.gone.values())
-    size = sum(each.bytes for each in swept.gone.values()) / 1e6
+    for shrunk in outcome.refused:
+        sizes = (
+            f"{shrunk.goes / 1e6:,.1f} MB would go, and the newest snapshot has {shrunk.newest / 1e6:,.1f} MB"
+        )
+        yield f"Refused: {labelled(SMALLER, f'topic {shrunk.topic}: {sizes}')}."
+    number = sum(amount.count for amount in swept.gone.values())
+    size = sum(amount.bytes for amount in swept.gone.values()) / 1e6
     yield (
         f"{'Removed' if outcome.executed else 'Would remove'} {count(len(plan.go), 'snapshot')} "
         f"({outcome.manifest_bytes / 1e6:,.1f} MB), "
@@ -90,8 +92,8 @@ def report(outcome: PruneOutcome) -> dict[str, Any]:
             for name, objects in sorted(swept.gone.items())
         ],
         "refused": [
-            {"id": SMALLER, "topic": each.topic, "goes": each.goes, "newest": each.newest}
-            for each in outcome.refused
+            {"id": SMALLER, "topic": shrunk.topic, "goes": shrunk.goes, "newest": shrunk.newest}
+            for shrunk in outcome.refused
         ],
         "orphans": {"objects": swept.orphans.count, "bytes": swept.orphans.bytes},
         "young": {"objects": swept.young.count, "bytes": swept.young.bytes},

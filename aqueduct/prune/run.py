@@ -64,38 +64,41 @@ def prune(order: PruneOrder) -> PruneOutcome:
     began = time.monotonic()
     objects = open_editable(order.store)
     catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
-    found = _look(catalog, objects, order)
-    wanted = found.plan
+    stock = _look(catalog, objects, order)
+    prune_plan = stock.plan
     left_out = [
-        Skipped(f"snapshot {number}", f"it stays for now: {wanted.stay[number]}") for number in wanted.leased
+        Skipped(f"snapshot {number}", f"it stays for now: {prune_plan.stay[number]}")
+        for number in prune_plan.leased
     ]
-    left_out += _doubtful(found)
+    left_out += _doubtful(stock)
     planned = None
-    if not order.allow_less and wanted.go and len(found.kept) < len(found.ever):  # else no data go
-        planned = _sweep(objects, found, order, keep_all=False, remove=False)
+    if not order.allow_less and prune_plan.go and len(stock.kept) < len(stock.ever):  # else no data go
+        planned = _sweep(objects, stock, order, keep_all=False, remove=False)
         if refused := planned.shrunk():
-            return _outcome(found, planned, left_out, began, refused=refused)
+            return _outcome(stock, planned, left_out, began, refused=refused)
     if order.execute:
-        for some_ in wanted.rounds:
+        for some_ in prune_plan.rounds:
             for paths in in_lists(map(names.snapshot, some_), REQUEST_PATHS):
                 objects.remove_many(paths)
-        for paths in in_lists(found.leases.over, REQUEST_PATHS):
+        for paths in in_lists(stock.leases.over, REQUEST_PATHS):
             objects.remove_many(paths)
     # Of a restore that began while its snapshot was removed: it knows what it reads, and nobody else does.
-    newest = max(found.listed)
-    late = {each for each in _leases(objects, found.newest).held if each <= newest} - wanted.stay.keys()
+    newest = max(stock.listed)
+    late = {
+        number for number in _leases(objects, stock.newest).held if number <= newest
+    } - prune_plan.stay.keys()
     if late:
-        why = (
+        reason = (
             f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
         )
-        left_out.append(Skipped("all objects", why))
-    told = planned if not order.execute and not late else None
-    swept = told or _sweep(objects, found, order, keep_all=bool(late), remove=order.execute)
-    return _outcome(found, swept, left_out, began, executed=order.execute)
+        left_out.append(Skipped("all objects", reason))
+    preview = planned if not order.execute and not late else None
+    swept = preview or _sweep(objects, stock, order, keep_all=bool(late), remove=order.execute)
+    return _outcome(stock, swept, left_out, began, executed=order.execute)
 
 
 def _outcome(
-    found: "_Found",
+    stock: "_Found",
     swept: Swept,
     left_out: Sequence[Skipped],
     began: float,
@@ -104,9 +107,9 @@ def _outcome(
     refused: tuple[Shrunk, ...] = (),
 ) -> PruneOutcome:
     return PruneOutcome(
-        found.plan,
-        {each.number: each.time for each in found.snapshots},
-        sum(found.listed[number].size for number in found.plan.go),
+        stock.plan,
+        {snapshot.number: snapshot.time for snapshot in stock.snapshots},
+        sum(stock.listed[number].size for number in stock.plan.go),
         swept,
         executed,
         tuple(left_out),
@@ -115,15 +118,15 @@ def _outcome(
     )
 
 
-def _doubtful(found: "_Found") -> list[Skipped]:
+def _doubtful(stock: "_Found") -> list[Skipped]:
     """Return the snapshots that stay because their times are in doubt, those in a row as one."""
-    some_ = [each for each in found.snapshots if each.doubtful]
+    some_ = [snapshot for snapshot in stock.snapshots if snapshot.doubtful]
     rows: list[list[Pruned]] = []
-    for each in some_:
-        if rows and rows[-1][-1].number + 1 == each.number:
-            rows[-1].append(each)
+    for snapshot in some_:
+        if rows and rows[-1][-1].number + 1 == snapshot.number:
+            rows[-1].append(snapshot)
         else:
-            rows.append([each])
+            rows.append([snapshot])
     return [
         Skipped(
             f"snapshots {row[0].number} to {row[-1].number}" if row[1:] else f"snapshot {row[0].number}",
@@ -167,8 +170,8 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
             )
         _say(f"Reading {count(len(listed), 'manifest')}.")
         try:
-            if found := _read(catalog, objects, order, listed):
-                return found
+            if stock := _read(catalog, objects, order, listed):
+                return stock
         except Broken as error:
             if listed.keys() <= catalog.listed().keys():
                 raise Failed(_no_prune(error, objects.url)) from None
@@ -187,29 +190,31 @@ def _read(
         int, Digests
     ]()  # by increments; full manifests repeat what was before, so they are read again
     clock = Clock(order.copied_through, order.wrong_clock)
-    for each in catalog.every(listed):
-        named = _named(each)
+    for manifest in catalog.every(listed):
+        named = _named(manifest)
         ever.add(named)
-        if not each.full:
-            added[each.number] = named
-        made, doubtful = clock.time(each.number, each.created, int(listed[each.number].written * 1000))
-        snapshots.append(Pruned(each.number, made, each.chain.base, doubtful))
+        if not manifest.full:
+            added[manifest.number] = named
+        made, doubtful = clock.time(
+            manifest.number, manifest.created, int(listed[manifest.number].written * 1000)
+        )
+        snapshots.append(Pruned(manifest.number, made, manifest.chain.base, doubtful))
     if len(snapshots) < len(listed):
         return None
     if clock.backwards:
         raise Refused("snapshot-time-backwards", _not_backwards(clock, objects.url))
     newest = listed[max(listed)]
     now = _leases(objects, newest)
-    wanted = plan(snapshots, order.keep, now.held)
+    prune_plan = plan(snapshots, order.keep, now.held)
     kept, last = NamedSegments(), NamedSegments()
-    for number in wanted.stay:
+    for number in prune_plan.stay:
         named = added[number] if number in added else _named(catalog.manifest(number))
         kept.add(named)
         if number >= snapshots[-1].base:
             last.add(named)
-    if _leases(objects, newest).held.keys() & set(wanted.go):
+    if _leases(objects, newest).held.keys() & set(prune_plan.go):
         return None  # a restore has begun that is not in the plan
-    return _Found(listed, tuple(snapshots), now, wanted, ever, kept, last)
+    return _Found(listed, tuple(snapshots), now, prune_plan, ever, kept, last)
 
 
 def _not_backwards(clock: Clock, url: str) -> str:
@@ -240,25 +245,25 @@ def _leases(objects: EditableObjects, newest: Entry) -> Leases:
 
 
 def _sweep(
-    objects: EditableObjects, found: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
+    objects: EditableObjects, stock: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
 ) -> Swept:
     """Look at every object below topics' folders, as they are listed, and remove what goes.
 
     What a run writes that is not committed yet is newer than the newest manifest: one that began before that
     was committed comes too late for its number. So it is by the store's clock alone that an object is old.
     """
-    before = found.newest.written - order.orphan_hours * 3600
+    before = stock.newest.written - order.orphan_hours * 3600
     swept = Swept()
     with ThreadPoolExecutor(REQUESTS) as pool:
         for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
-            going = list(_going(entries, found, before, swept))
+            going = list(_going(entries, stock, before, swept))
             if remove and not keep_all:
                 for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
                     pass
     return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
 
 
-def _going(entries: Iterable[Entry], found: _Found, before: float, swept: Swept) -> Iterator[str]:
+def _going(entries: Iterable[Entry], stock: _Found, before: float, swept: Swept) -> Iterator[str]:
     """Yield the paths of what goes, and count what is there."""
     segments = []
     for entry in entries:
@@ -267,7 +272,7 @@ def _going(entries: Iterable[Entry], found: _Found, before: float, swept: Swept)
         else:
             swept.strange.add(entry.size)
     stems = [of.stem for _, of in segments]
-    kept, ever, last = found.kept.has(stems), found.ever.has(stems), found.last.has(stems)
+    kept, ever, last = stock.kept.has(stems), stock.ever.has(stems), stock.last.has(stems)
     for (entry, of), stays, was_named, in_newest in zip(segments, kept, ever, last, strict=True):
         if in_newest:
             swept.newest.setdefault(of.topic, Amount()).add(entry.size)

@@ -21,33 +21,33 @@ def check(client: Client, promised: QuorumPlan) -> list[str]:
 
 
 def _left(client: Client, promised: QuorumPlan) -> Iterator[str]:
-    there = {
-        base64.urlsafe_b64encode(each.id.bytes).decode().rstrip("="): each
-        for each in client.ask_topics(None).values()
-        if each.id
+    topic_by_id = {
+        base64.urlsafe_b64encode(topic.id.bytes).decode().rstrip("="): topic
+        for topic in client.ask_topics(None).values()
+        if topic.id
     }
-    wanted = promised.metadata.image.topics
-    if gone := sorted(each.name for each in wanted.values() if each.topic_id not in there):
+    promised_topics = promised.metadata.image.topics
+    if gone := sorted(topic.name for topic in promised_topics.values() if topic.topic_id not in topic_by_id):
         yield f"{count(len(gone), 'topic')} not there with the id that it had: {some(gone)}."
-    found = {
-        each.topic_partition: each.leader
-        for topic_id, topic in there.items()
-        if topic_id in wanted
-        for each in topic.partitions
+    leaders = {
+        partition.topic_partition: partition.leader
+        for topic_id, topic in topic_by_id.items()
+        if topic_id in promised_topics
+        for partition in topic.partitions
     }
     partitions = [
         TopicPartition(topic.name, number)
-        for topic in wanted.values()
-        if topic.topic_id in there
+        for topic in promised_topics.values()
+        if topic.topic_id in topic_by_id
         for number in topic.partitions
     ]
-    if gone_too := sorted(set(partitions) - found.keys()):
+    if gone_too := sorted(set(partitions) - leaders.keys()):
         yield f"{count(len(gone_too), 'partition')} not there: {some(gone_too)}."
-    led = sorted(each for each in partitions if found.get(each) is not None)
+    led = sorted(partition for partition in partitions if leaders.get(partition) is not None)
     if waiting := sorted(set(partitions) - set(led) - set(gone_too)):
         yield f"{count(len(waiting), 'partition')} without a leader: {some(waiting)}."
     ends = offsets.ends(client, led, "read_uncommitted")
-    for each in led:
-        if (lacking := promised.fit.committed.get(each, 0) - ends[each]) > 0:
-            of = f"{promised.fit.committed[each]:,}, up to which it was committed"
-            yield f"{each} ends {count(lacking, 'offset')} before {of}."
+    for partition in led:
+        if (lacking := promised.fit.committed.get(partition, 0) - ends[partition]) > 0:
+            of = f"{promised.fit.committed[partition]:,}, up to which it was committed"
+            yield f"{partition} ends {count(lacking, 'offset')} before {of}."

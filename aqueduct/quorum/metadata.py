@@ -39,11 +39,11 @@ class Metadata:
 
     @cached_property
     def _read(self) -> tuple[MetadataImage, int, int, int, int]:
-        image, end, epoch, at, rise = MetadataImage(), self.offset, self.epoch, 0, 0
+        image, end, epoch, last_time, rise = MetadataImage(), self.offset, self.epoch, 0, 0
         controls, size = [], 0
         for batch in walk(self.checkpoint):
             controls += image.replay(batch)
-            at = max(at, batch.max_time)
+            last_time = max(last_time, batch.max_time)
             size += len(batch)
         if size != len(self.checkpoint) or (size and (controls[:1], controls[-1:]) != _ENDS):
             raise ValueError("its snapshot is cut off")
@@ -53,13 +53,13 @@ class Metadata:
                 raise ValueError(f"its log does not go on at offset {end}")
             image.replay(batch)
             rise = batch.leader_epoch - epoch
-            end, epoch, at = batch.last_offset + 1, batch.leader_epoch, batch.max_time
+            end, epoch, last_time = batch.last_offset + 1, batch.leader_epoch, batch.max_time
             size += len(batch)
         if size != len(self.log):
             raise ValueError("its log is cut off")
         if not self.checkpoint and not self.log:
             raise ValueError("it has no records")
-        return image, end, epoch, at, rise
+        return image, end, epoch, last_time, rise
 
     @property
     def image(self) -> MetadataImage:
@@ -104,7 +104,7 @@ def has_records(folder: Path) -> bool:
     A node that is formatted and never ran has at most the snapshot of its first voters, at offset 0.
     """
     try:
-        names = [each.name for each in (folder / FOLDER).iterdir()]
+        names = [file.name for file in (folder / FOLDER).iterdir()]
         sizes = [(folder / FOLDER / name).stat().st_size for name in names if SEGMENT.fullmatch(name)]
     except FileNotFoundError:
         return False
@@ -112,8 +112,8 @@ def has_records(folder: Path) -> bool:
         raise Refused(
             f"{error.filename} can't be read: {error.strerror}; look as the user of the node."
         ) from None
-    found = (CHECKPOINT.fullmatch(name) for name in names)
-    return any(sizes) or any(int(each["offset"]) for each in found if each)
+    checkpoints = (CHECKPOINT.fullmatch(name) for name in names)
+    return any(sizes) or any(int(checkpoint["offset"]) for checkpoint in checkpoints if checkpoint)
 
 
 def voters(folder: Path) -> frozenset[int] | None:
@@ -124,12 +124,12 @@ def voters(folder: Path) -> frozenset[int] | None:
     """
     try:
         noted = json.loads((folder / FOLDER / "quorum-state").read_text(encoding="utf-8"))
-        found = {int(each["voterId"]) for each in noted.get("currentVoters") or ()}
+        voter_ids = {int(voter["voterId"]) for voter in noted.get("currentVoters") or ()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        found = set()
+        voter_ids = set()
     with suppress(Refused, Failed):
-        found |= {each.node_id for each in read(folder).image.voters}
-    return frozenset(found) or None
+        voter_ids |= {voter.node_id for voter in read(folder).image.voters}
+    return frozenset(voter_ids) or None
 
 
 def read(folder: Path) -> Metadata:
@@ -140,9 +140,9 @@ def read(folder: Path) -> Metadata:
     of = data_folder.read(folder)
     for attempt in range(ATTEMPTS):
         try:
-            found = _found(of, folder / FOLDER)
-            found.image  # noqa: B018
-            return found
+            metadata = _found(of, folder / FOLDER)
+            metadata.image  # noqa: B018
+            return metadata
         except FileNotFoundError:
             pass  # it went with a newer snapshot
         except OSError as error:
@@ -160,18 +160,18 @@ def read(folder: Path) -> Metadata:
 
 
 def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:
-    names = sorted(each.name for each in folder.iterdir())
+    names = sorted(file.name for file in folder.iterdir())
     checkpoints = [match for name in names if (match := CHECKPOINT.fullmatch(name))]
     newest = checkpoints[-1] if checkpoints else None
     checkpoint = (folder / newest[0]).read_bytes() if newest else b""
     offset, epoch = (int(newest["offset"]), int(newest["epoch"])) if newest else (0, 0)
     segments = [name for name in names if SEGMENT.fullmatch(name)]
     starts = [int(name.partition(".")[0]) for name in segments]
-    begin = max((at for at, start in enumerate(starts) if start <= offset), default=0)
+    begin = max((index for index, start in enumerate(starts) if start <= offset), default=0)
     log = b"".join(_from(offset, (folder / name).read_bytes()) for name in segments[begin:])
     return Metadata(of.cluster_id, of.node_id, offset, epoch, checkpoint, log)
 
 
 def _from(offset: int, segment: bytes) -> bytes:
     """Return the whole batches from an offset on: a last one that is being written is left out."""
-    return b"".join(each.data for each in walk(segment) if each.base_offset >= offset)
+    return b"".join(batch.data for batch in walk(segment) if batch.base_offset >= offset)

@@ -30,7 +30,7 @@ class QuorumPlan:
         if is_seed(self.metadata):
             return self.metadata
         values = [producer_ids_record(self.metadata.image.next_producer_id + PRODUCER_IDS)]
-        values += [self._record(each) for each in self.fit.corrected]
+        values += [self._record(corrected) for corrected in self.fit.corrected]
         return self.metadata.with_records(values, self.metadata.end_epoch + EPOCHS)
 
     def _record(self, corrected: Corrected) -> bytes:
@@ -57,14 +57,16 @@ def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collec
     return QuorumPlan(metadata, fit(metadata.cluster, metadata.image.topics.values(), hosts, lost))
 
 
-def sentences(found: QuorumPlan) -> list[str]:
+def sentences(quorum_plan: QuorumPlan) -> list[str]:
     """Say what comes back otherwise than it was."""
-    metadata = found.metadata
+    metadata = quorum_plan.metadata
     topics = metadata.image.topics.values()
-    partitions = sum(len(each.partitions) for each in topics)
+    partitions = sum(len(topic.partitions) for topic in topics)
     return [
         f"The metadata are those of node {metadata.node} at {text(metadata.time)}: "
         f"{count(len(topics), 'topic')} with {count(partitions, 'partition')}. What was changed later but "
         "topics can't be known: settings, ACLs, users, quotas.",
-        *of_fit(found.fit, "Brokers put them aside as <topic>-<partition>.<digits>-stray and keep them."),
+        *of_fit(
+            quorum_plan.fit, "Brokers put them aside as <topic>-<partition>.<digits>-stray and keep them."
+        ),
     ]

@@ -137,25 +137,25 @@ def _changed(state: PartitionState, tags: Mapping[int, bytes]) -> PartitionState
 class _Reader:
     """Reads the fields of a message with flexible versions (KIP-482)."""
 
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
+    def __init__(self, encoded: bytes) -> None:
+        self._data, self._at = encoded, 0
 
     def take(self, size: int) -> bytes:
-        found = self._data[self._at : self._at + size]
-        if len(found) != size:
+        piece = self._data[self._at : self._at + size]
+        if len(piece) != size:
             raise IndexError
         self._at += size
-        return found
+        return piece
 
     def number(self, form: str) -> int:
         return int(struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0])
 
     def unsigned(self) -> int:
-        found = shift = 0
+        number = shift = 0
         while (byte := self.take(1)[0]) & 0x80:
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             shift += 7
-        return found | byte << shift
+        return number | byte << shift
 
     def string(self) -> str:
         return self.take(self.unsigned() - 1).decode()
@@ -193,9 +193,9 @@ class _Reader:
 
     def _endpoint(self) -> str:
         self.string()  # the listener's name
-        found = f"{self.string()}:{self.number('H')}"
+        endpoint = f"{self.string()}:{self.number('H')}"
         self.tags()
-        return found
+        return endpoint
 
 
 def partition_record(topic_id: str, number: int, state: PartitionState) -> bytes:
@@ -209,7 +209,7 @@ def partition_record(topic_id: str, number: int, state: PartitionState) -> bytes
             bytes((FRAME, PARTITION, state.version)),
             struct.pack(">i", number),
             base64.urlsafe_b64decode(topic_id + "=="),
-            *(_unsigned(len(each) + 1) + struct.pack(f">{len(each)}i", *each) for each in nodes),
+            *(_unsigned(len(ids) + 1) + struct.pack(f">{len(ids)}i", *ids) for ids in nodes),
             struct.pack(">iii", state.leader, state.leader_epoch, state.epoch),
             directories,
             b"\0",

@@ -21,8 +21,8 @@ def check(folder: Path, node_id: int, seed: Metadata) -> bool:
     """Tell whether a controller's folder has the seed already; Refused where it may not be put there."""
     if not folder.is_dir():
         raise Refused(f"{folder} is no folder: make it, for the user of the node. Nothing was done.")
-    if why := _misfit(folder, node_id, seed):
-        raise Refused(f"{why} Nothing was done.")
+    if misfit := _misfit(folder, node_id, seed):
+        raise Refused(f"{misfit} Nothing was done.")
     if _is_there(folder, seed):
         return (folder / data_folder.META).exists()
     if has_records(folder):
@@ -35,7 +35,7 @@ def check(folder: Path, node_id: int, seed: Metadata) -> bool:
 
 def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     """Say why a node of this id may not begin there with the seed; empty if it may."""
-    voters = {each.node_id: each for each in seed.image.voters}
+    voters = {voter.node_id: voter for voter in seed.image.voters}
     if voters and node_id not in voters:
         return (
             f"Node {node_id} has no vote in the quorum of these metadata, whose controllers are "
@@ -44,19 +44,19 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     meta = folder / data_folder.META
     if not meta.exists():
         return ""
-    found = data_folder.read(folder)
-    if found.cluster_id != seed.cluster:
+    owner = data_folder.read(folder)
+    if owner.cluster_id != seed.cluster:
         return (
-            f"{folder} is of the cluster {found.cluster_id}, and the metadata are of {seed.cluster}: name a "
+            f"{folder} is of the cluster {owner.cluster_id}, and the metadata are of {seed.cluster}: name a "
             "store of that cluster, or empty the folder if nothing in it is needed."
         )
-    if found.node_id != node_id:
+    if owner.node_id != node_id:
         return (
-            f"{folder} is node {found.node_id}'s, and this is to be {node_id}: give each host the id that it "
+            f"{folder} is node {owner.node_id}'s, and this is to be {node_id}: give each host the id that it "
             "had."
         )
     directory = DIRECTORY.search(meta.read_text(encoding="utf-8"))
-    if voters and found.logs and directory and directory[1] != voters[node_id].directory:
+    if voters and owner.logs and directory and directory[1] != voters[node_id].directory:
         return (
             f"{folder} has logs, and another directory.id than the controller {node_id} of these metadata: "
             "name the folder that the controller had."
@@ -92,10 +92,10 @@ def _files(seed: Metadata) -> dict[str, bytes]:
 
 def _is_there(folder: Path, seed: Metadata) -> bool:
     files = _files(seed)
-    there = folder / FOLDER
+    log_folder = folder / FOLDER
     try:
-        return {each.name for each in there.iterdir()} == {*files} and all(
-            (there / name).read_bytes() == content for name, content in files.items()
+        return {file.name for file in log_folder.iterdir()} == {*files} and all(
+            (log_folder / name).read_bytes() == content for name, content in files.items()
         )
     except OSError:
         return False
@@ -121,7 +121,7 @@ def _put_log(folder: Path, seed: Metadata) -> None:
 def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
     lines = ["version=1", f"cluster.id={seed.cluster}", f"node.id={node_id}"]
     # A controller has its vote by its id and its folder's (KIP-853). Without voters a node makes itself one.
-    lines += [f"directory.id={each.directory}" for each in seed.image.voters if each.node_id == node_id]
+    lines += [f"directory.id={voter.directory}" for voter in seed.image.voters if voter.node_id == node_id]
     meta = folder / data_folder.META
     if meta.exists() and not seed.image.voters:
         return
@@ -148,9 +148,9 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     """
     if not folder.is_dir():
         raise Refused(f"{folder} is no folder: name the one in which the broker keeps its metadata.")
-    found = folder / FOLDER
+    copy = folder / FOLDER
     with locked(folder):
-        if not found.exists():
+        if not copy.exists():
             return None
         voters = metadata.voters(folder)
         if voters and data_folder.read(folder).node_id in voters:
@@ -160,16 +160,16 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
             )
         if not (voters or broker_only):
             raise Refused(
-                f"Nothing in {found} tells whether the node is a controller, whose metadata nothing "
+                f"Nothing in {copy} tells whether the node is a controller, whose metadata nothing "
                 "replaces. If its process.roles are broker alone, say so (--broker-only). Nothing was done."
             )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:
-            found.rename(to)
+            copy.rename(to)
         except OSError as error:
-            why = "it is on a disk of its own" if error.errno == errno.EXDEV else error.strerror
+            reason = "it is on a disk of its own" if error.errno == errno.EXDEV else error.strerror
             raise Failed(
-                f"{found} can't be moved to {to}: {why}; move it by hand, out of all folders of log.dirs."
+                f"{copy} can't be moved to {to}: {reason}; move it by hand, out of all folders of log.dirs."
             ) from None
         sync(folder)
         return to

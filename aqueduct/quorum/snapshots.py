@@ -133,7 +133,7 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     def less(self, snapshot: QuorumSnapshot, number: int) -> str:
         """Say that it has less than half of the topics of an earlier one."""
         with suppress(AqueductError):  # that one is damaged, or gone
-            before, now = (len(each.metadata.image.topics) for each in (self.read(number), snapshot))
+            before, now = (len(stored.metadata.image.topics) for stored in (self.read(number), snapshot))
             if 2 * now < before:
                 return f"snapshot {number} has {count(before, 'topic')}, and this one {now:,}"
         return ""

@@ -59,8 +59,8 @@ class ComparedTopics:
 
     def choose(self, sources: Iterable[Iterable[str]]) -> dict[str, str]:
         """Return names at the source and at the target; Refused where no source has such a topic."""
-        there = {name for names in sources for name in names}
-        absent = sorted(self.names.keys() - there)
+        existing = {name for names in sources for name in names}
+        absent = sorted(self.names.keys() - existing)
         if absent:
             raise Refused(
                 "topic-unknown",
@@ -68,7 +68,7 @@ class ComparedTopics:
             )
         if self.pattern is None:
             return dict(self.names)
-        chosen = [name for name in sorted(there) if matches(self.pattern, name)]
+        chosen = [name for name in sorted(existing) if matches(self.pattern, name)]
         if not chosen:
             raise Refused(
                 "pattern-matches-nothing",
@@ -83,21 +83,21 @@ def topic_partitions(
     """List the partitions to ask each end for, given how many its topics have."""
     by_end = [list(names.values()), *(list(names) for _ in partitions[1:])]
     return [
-        [TopicPartition(topic, partition) for topic in topics for partition in range(there.get(topic, 0))]
-        for topics, there in zip(by_end, partitions, strict=True)
+        [TopicPartition(topic, partition) for topic in topics for partition in range(counts.get(topic, 0))]
+        for topics, counts in zip(by_end, partitions, strict=True)
     ]
 
 
 def lanes(
-    names: Mapping[str, str], found: Sequence[Mapping[TopicPartition, Range]]
+    names: Mapping[str, str], answers: Sequence[Mapping[TopicPartition, Range]]
 ) -> Iterator[ComparedLane]:
-    """Yield every partition that any end has; `found` is what each end answered for its partitions."""
+    """Yield every partition that any end has; `answers` is what each end answered for its partitions."""
     for source, target in names.items():
         for partition in count():
             ranges = tuple(
                 end.get(TopicPartition(source if number else target, partition))
-                for number, end in enumerate(found)
+                for number, end in enumerate(answers)
             )
-            if not any(each is not None for each in ranges):
+            if not any(part is not None for part in ranges):
                 break
             yield ComparedLane(target, partition, ranges)

@@ -42,7 +42,9 @@ def partitions(end: End) -> dict[str, int]:
         except KafkaException as error:
             failure = error
             admin.poll(0)  # this is where error_cb is called
-            if any(each.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for each in errors):
+            if any(
+                kafka_error.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for kafka_error in errors
+            ):
                 break  # trying again won't help
     raise Failed(f"The {end} can't be reached: {_reason(errors, failure)}")
 
@@ -51,13 +53,13 @@ def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Ra
     """Return the offsets of each partition now: from its log start to its last stable offset."""
     errors: Errors = deque(maxlen=100)
     admin = _client(AdminClient, end, _settings(end, errors))
-    wanted = list(asked)
-    starts = _offsets(admin, end, errors, wanted, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
-    stops = _offsets(admin, end, errors, wanted, OffsetSpec.latest())  # type: ignore[no-untyped-call]
-    return {tp: Range(*tp, starts[tp], max(starts[tp], stops[tp])) for tp in wanted}
+    topic_partitions = list(asked)
+    starts = _offsets(admin, end, errors, topic_partitions, OffsetSpec.earliest())  # type: ignore[no-untyped-call]
+    stops = _offsets(admin, end, errors, topic_partitions, OffsetSpec.latest())  # type: ignore[no-untyped-call]
+    return {tp: Range(*tp, starts[tp], max(starts[tp], stops[tp])) for tp in topic_partitions}
 
 
-def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
+def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message]]]:
     """Yield the records of ranges of different partitions: each range's in order, the ranges interleaved.
 
     A range is over at the first record beyond it, or at the log's end: its last offsets may be transaction
@@ -65,10 +67,10 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
     """
     errors: Errors = deque(maxlen=100)
     consumer = _client(Consumer, end, _settings(end, errors) | _READ)
-    unread = {each.topic_partition: each for each in wanted}
+    unread = {part.topic_partition: part for part in parts}
     try:
         consumer.assign(
-            [confluent_kafka.TopicPartition(each.topic, each.partition, each.start) for each in wanted]
+            [confluent_kafka.TopicPartition(part.topic, part.partition, part.start) for part in parts]
         )
         heard = time.monotonic()
         while unread:
@@ -79,9 +81,9 @@ def read(end: End, wanted: Sequence[Range]) -> Iterator[tuple[Range, list[Messag
             # Plain tuples: this is once per record.
             for partition, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
                 if partition in unread:
-                    whole, found = unread[partition], list(run)
-                    records = _within(found, whole.stop)
-                    if len(records) < len(found):
+                    whole, fetched = unread[partition], list(run)
+                    records = _within(fetched, whole.stop)
+                    if len(records) < len(fetched):
                         del unread[partition]
                         consumer.incremental_unassign([confluent_kafka.TopicPartition(*partition)])
                     yield whole, records
@@ -133,27 +135,27 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 
 
 def _offsets(
-    admin: AdminClient, end: End, errors: Errors, wanted: Sequence[TopicPartition], spec: OffsetSpec
+    admin: AdminClient, end: End, errors: Errors, asked: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
     """Return offsets; ask again for partitions without a leader at the moment."""
     offsets: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + OFFSETS_SECONDS
-    while unknown := [tp for tp in wanted if tp not in offsets]:
+    while unknown := [tp for tp in asked if tp not in offsets]:
         futures = admin.list_offsets(
             {confluent_kafka.TopicPartition(*tp): spec for tp in unknown},
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=OFFSETS_SECONDS,
         )
-        for asked, future in futures.items():
-            partition = TopicPartition(asked.topic, asked.partition)
+        for requested, future in futures.items():
+            partition = TopicPartition(requested.topic, requested.partition)
             while not future.done():
                 admin.poll(POLL_SECONDS)  # this is where error_cb is called
             try:
                 offsets[partition] = future.result().offset
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > deadline:
-                    what = f"the offsets of {partition}"
-                    raise Failed(f"The {end} does not tell {what}: {_reason(errors, error)}") from None
+                    lacking = f"the offsets of {partition}"
+                    raise Failed(f"The {end} does not tell {lacking}: {_reason(errors, error)}") from None
     return offsets
 
 
@@ -178,8 +180,8 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
 
 def _reason(errors: Iterable[KafkaError], exception: KafkaException | None = None) -> str:
     """Return librdkafka's words for what went wrong last, without its names of threads and states."""
-    told = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
-    text = told[-1] if told else exception.args[0].str() if exception else "no error was seen"
-    if found := addresses.unreachable(text):
-        return f"{addresses.sentence(*found)}. {addresses.REMEDY}"
+    messages = [error.str() for error in errors if error.code() != KafkaError._ALL_BROKERS_DOWN]
+    text = messages[-1] if messages else exception.args[0].str() if exception else "no error was seen"
+    if unreachable := addresses.unreachable(text):
+        return f"{addresses.sentence(*unreachable)}. {addresses.REMEDY}"
     return re.sub(r"^\S+/(bootstrap|\d+): | \(after .*|\.$", "", text) + "."

@@ -19,21 +19,21 @@ def text(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> str:
     """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
-    unequal = [each.why for each in sentences(flow, verdicts)]
+    unequal = [sentence.why for sentence in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
-    idle = [labelled(each.id, each.why) for each in _without_header(flow, verdicts)]
+    idle = [labelled(skipped.id, skipped.why) for skipped in _without_header(flow, verdicts)]
     return "\n".join([*table, *unequal, *idle, *_notes(verdicts), _summary(verdicts)])
 
 
 def _without_header(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[Skipped]:
     """Yield that no record carries the header, though the sources have some: then nothing was compared."""
-    sources = [part for each in verdicts for part in each.lane.ranges[1:] if part]
-    compared = any(reading.records for each in verdicts for reading in each.readings)
+    sources = [part for verdict in verdicts for part in verdict.lane.ranges[1:] if part]
+    compared = any(reading.records for verdict in verdicts for reading in verdict.readings)
     if flow.header and any(map(len, sources)) and not compared:
         header = f"{flow.header[0]}={flow.header[1].decode(errors='replace')}"
-        why = f"No record at either end carries the header {header}, so none was compared. Check --header."
-        yield Skipped(f"header {header}", why, "header-matches-nothing")
+        reason = f"No record at either end carries the header {header}, so none was compared. Check --header."
+        yield Skipped(f"header {header}", reason, "header-matches-nothing")
 
 
 def exit_code(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> ExitCode:
@@ -65,7 +65,7 @@ def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:
 
 def _table(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator[str]:
     ends = "+".join(map(_address, flow.sources)), _address(flow.target)
-    sources, target = (shortened(each, END_COLUMNS) for each in ends)
+    sources, target = (shortened(end, END_COLUMNS) for end in ends)
     room = NAMES_COLUMNS - len(sources) - len(target)
     rows: list[tuple[str, ...]] = [
         ("source", "target", "topic", "partition", "records in", "records out", "equal")

@@ -58,9 +58,9 @@ def _work(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers) -
     """Return the work of reading all ends."""
     size = 0
     for number, end in enumerate(flow.ends):
-        ranges_ = [each for lane in every if (each := lane.ranges[number])]
+        ranges_ = [part for lane in every if (part := lane.ranges[number])]
         if isinstance(end, StoredEnd):
-            size += sum(end.unpacked_bytes(each) for each in ranges_)
+            size += sum(end.unpacked_bytes(part) for part in ranges_)
         else:
             size += sampling.reading(Verb.RECONCILE, end, ranges_, workers).size
     return Work(Verb.RECONCILE, size)
@@ -70,8 +70,8 @@ def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedLane]:
     """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [_partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
-    wanted = zip(flow.ends, topic_partitions(names, partitions), strict=True)
-    return list(lanes(names, [ranges(end, there) for end, there in wanted]))
+    asked_by_end = zip(flow.ends, topic_partitions(names, partitions), strict=True)
+    return list(lanes(names, [ranges(end, asked) for end, asked in asked_by_end]))
 
 
 # What is the same of a cluster and a store.
@@ -91,13 +91,13 @@ def _split(end: ComparedEnd, whole: Range) -> Iterable[Range]:
 
 
 def read(
-    end: ComparedEnd, wanted: Sequence[Range], header: RecordHeader | None = None
+    end: ComparedEnd, parts: Sequence[Range], header: RecordHeader | None = None
 ) -> Iterator[tuple[Range, RecordColumns]]:
     """Yield the records of ranges of different partitions: each range's in order."""
     if isinstance(end, StoredEnd):
-        yield from store_reader.read(end, wanted, header)
+        yield from store_reader.read(end, parts, header)
     else:
-        for part, messages in reader.read(end, wanted):
+        for part, messages in reader.read(end, parts):
             yield part, RecordColumns.of(messages, header)
 
 
@@ -118,21 +118,21 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
     tasks = []
     for number, end in enumerate(flow.ends):
         whole = (lane.ranges[number] for lane in every)
-        parts = (part for each in whole if each for part in _split(end, each))
+        parts = (part for lane_range in whole if lane_range for part in _split(end, lane_range))
         tasks += [
             ReconcileShare(number, narrowed(end, share), share, flow.header)
             for share in shares(parts, TASK_OFFSETS)
         ]
-    found: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
+    digests: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
     for results in run(read_share, tasks, OFFSETS):
         for number, part, reading in results:
-            found[number, part.topic, part.partition] += reading  # in the order of their offsets
+            digests[number, part.topic, part.partition] += reading  # in the order of their offsets
     return [
         Verdict(
             lane,
             tuple(
-                found[number, each.topic, each.partition] if each else RangeDigest()
-                for number, each in enumerate(lane.ranges)
+                digests[number, part.topic, part.partition] if part else RangeDigest()
+                for number, part in enumerate(lane.ranges)
             ),
         )
         for lane in every
@@ -158,13 +158,14 @@ class SecondReading:
 
 def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
     readings = [
-        SecondReading(_narrowed(flow, each.lane), each.lane, each.timed, each.same_records)
-        for each in verdicts
-        if each.needs_second_reading
+        SecondReading(_narrowed(flow, verdict.lane), verdict.lane, verdict.timed, verdict.same_records)
+        for verdict in verdicts
+        if verdict.needs_second_reading
     ]
     answers = iter(run(look_closer, readings))
     return [
-        replace(each, difference=next(answers)) if each.needs_second_reading else each for each in verdicts
+        replace(verdict, difference=next(answers)) if verdict.needs_second_reading else verdict
+        for verdict in verdicts
     ]
 
 

@@ -48,14 +48,14 @@ def opened(role: str, url: str, snapshot: Snapshot, keys: Keyring) -> StoredEnd:
 
 
 def read(
-    end: StoredEnd, wanted: Sequence[Range], header: RecordHeader | None = None
+    end: StoredEnd, parts: Sequence[Range], header: RecordHeader | None = None
 ) -> Iterator[tuple[Range, RecordColumns]]:
     """Yield the records of ranges of different partitions, one range after the other, in order.
 
     Failed where an object is not what was written.
     """
     objects = open_store(end.url)
-    for whole in wanted:
+    for whole in parts:
         for segment in end.partitions[whole.topic_partition][1]:
             if segment.stop > whole.start and segment.start < whole.stop:
                 for records in _of_segment(objects, segment, whole, header):

@@ -38,29 +38,31 @@ class StoredEnd:
 
     @classmethod
     def of(cls, role: str, url: str, snapshot: Snapshot) -> "StoredEnd":
-        found: dict[TopicPartition, tuple[Range, tuple[Segment, ...]]] = {}
+        partitions: dict[TopicPartition, tuple[Range, tuple[Segment, ...]]] = {}
         manifest = snapshot.manifest
         for topic in snapshot.topics.values():
-            active = [each.number for each in topic.instances if each.state is InstanceState.ACTIVATE]
+            active = [
+                instance.number for instance in topic.instances if instance.state is InstanceState.ACTIVATE
+            ]
             for number in active[-1:]:
                 lineage = topic.name, number
                 for partition in snapshot.partitions(*lineage):
-                    place = TopicPartition(topic.name, partition.partition)
+                    topic_partition = TopicPartition(topic.name, partition.partition)
                     start = max(manifest.starts[lineage][partition.partition], 0)
                     stop = max(manifest.positions[lineage][partition.partition], start)
-                    there = tuple(each for each in _segments(snapshot, partition) if each.records)
-                    found[place] = Range(*place, start, stop), there
-        return cls(role, url, manifest.number, found)
+                    segments = tuple(segment for segment in _segments(snapshot, partition) if segment.records)
+                    partitions[topic_partition] = Range(*topic_partition, start, stop), segments
+        return cls(role, url, manifest.number, partitions)
 
     def counts(self) -> dict[str, int]:
         """Return the number of partitions of each topic."""
-        found: dict[str, int] = {}
+        count_by_topic: dict[str, int] = {}
         for topic, _ in self.partitions:
-            found[topic] = found.get(topic, 0) + 1
-        return found
+            count_by_topic[topic] = count_by_topic.get(topic, 0) + 1
+        return count_by_topic
 
     def ranges(self, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
-        return {place: self.partitions[place][0] for place in asked}
+        return {partition: self.partitions[partition][0] for partition in asked}
 
     def split(self, whole: Range, offsets: int) -> Iterator[Range]:
         """Yield neighbouring ranges of at least so many offsets but for the last one.
@@ -79,16 +81,18 @@ class StoredEnd:
         """Return the bytes of a partition's segments that have records of the range."""
         segments = self.partitions[whole.topic_partition][1]
         return sum(
-            each.unpacked_bytes for each in segments if whole.start < each.stop and each.start < whole.stop
+            segment.unpacked_bytes
+            for segment in segments
+            if whole.start < segment.stop and segment.start < whole.stop
         )
 
     def only(self, ranges: Iterable[Range]) -> "StoredEnd":
         """Return the end with no more than the segments of these ranges, for a task."""
         kept = {}
-        for each in ranges:
-            covered, segments = self.partitions[each.topic_partition]
-            within = (one for one in segments if one.stop > each.start and one.start < each.stop)
-            kept[each.topic_partition] = covered, tuple(within)
+        for task_range in ranges:
+            covered, segments = self.partitions[task_range.topic_partition]
+            within = (one for one in segments if one.stop > task_range.start and one.start < task_range.stop)
+            kept[task_range.topic_partition] = covered, tuple(within)
         return replace(self, partitions=kept)
 
 
@@ -118,27 +122,29 @@ def columns(batches: Sequence[Batch], whole: Range, header: RecordHeader | None)
     array = np.frombuffer(places.data, np.uint8)
     try:
         fields = []
-        at = places.begins
+        field_starts = places.begins
         for _ in ("key", "value"):
-            begins, ends, null = varints.fields(array, at)
+            begins, ends, null = varints.fields(array, field_starts)
             field: list[bytes | None] = list(
                 map(places.data.__getitem__, map(slice, begins.tolist(), ends.tolist()))
             )
-            for place in np.flatnonzero(null).tolist():
-                field[place] = None
+            for record in np.flatnonzero(null).tolist():
+                field[record] = None
             fields.append(field)
-            at = ends
-        headers: list[list[tuple[str, bytes | None]] | None] = [None] * len(at)
-        for place in np.flatnonzero(array[at] != 0).tolist():  # the number of headers, as a varint
-            body = places.data[places.begins[place] : places.ends[place]]
-            headers[place] = [(name.decode(errors="replace"), value) for name, value in bodies.headers(body)]
+            field_starts = ends
+        headers: list[list[tuple[str, bytes | None]] | None] = [None] * len(field_starts)
+        for record in np.flatnonzero(array[field_starts] != 0).tolist():  # the number of headers, as a varint
+            body = places.data[places.begins[record] : places.ends[record]]
+            headers[record] = [(name.decode(errors="replace"), value) for name, value in bodies.headers(body)]
     except (IndexError, ValueError):
         raise damaged(batches[0], "a record in it, or in one of the next, ends before its value") from None
-    if (at > places.ends).any():
+    if (field_starts > places.ends).any():
         raise damaged(batches[0], "a record in it, or in one of the next, ends before its headers")
     kept = (places.offsets >= whole.start) & (places.offsets < whole.stop)
     if header:
-        kept &= np.fromiter((header in (each or ()) for each in headers), np.bool_, len(headers))
+        kept &= np.fromiter(
+            (header in (record_headers or ()) for record_headers in headers), np.bool_, len(headers)
+        )
     dumped = map(marshal.dumps, zip(*fields, headers, strict=True), repeat(2))  # as RecordColumns.of
     contents = np.fromiter(map(xxh3_64_intdigest, dumped), np.uint64, len(headers))
     return RecordColumns(contents[kept], places.times[kept], places.offsets[kept], 0)

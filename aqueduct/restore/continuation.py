@@ -30,18 +30,18 @@ def origins(store_id: str, plan: RestorePlan) -> dict[str, RestoreOrigin]:
 
 
 def continued(
-    plan: RestorePlan, store_id: str, there: Mapping[str, Topic], others: Plans
+    plan: RestorePlan, store_id: str, existing: Mapping[str, Topic], others: Plans
 ) -> dict[str, dict[str, TopicState]]:
     """Return the ended restores that this plan continues, by topic at the target and restore.
 
     Refused if one of them wrote some of the plan's records, and it can't be told which.
     """
-    found: dict[str, dict[str, TopicState]] = {}
+    continued_states: dict[str, dict[str, TopicState]] = {}
     overlapping = []
     for name, origin in origins(store_id, plan).items():
-        for restore_id, state in ended(name, there, others):
+        for restore_id, state in ended(name, existing, others):
             if state.origin == origin:
-                found.setdefault(name, {})[restore_id] = state
+                continued_states.setdefault(name, {})[restore_id] = state
             elif state.origin is None or origin.overlaps(state.origin):
                 overlapping.append(f"{name} (restore {restore_id}, snapshot {state.snapshot})")
     if overlapping:
@@ -51,14 +51,14 @@ def continued(
             f"{some(sorted(overlapping))}. --append continues a restore of the same instance and the same "
             "times. Restore under other names (old:new), or repeat that restore's options.",
         )
-    return found
+    return continued_states
 
 
-def ended(name: str, there: Mapping[str, Topic], others: Plans) -> Iterator[tuple[str, TopicState]]:
+def ended(name: str, existing: Mapping[str, Topic], others: Plans) -> Iterator[tuple[str, TopicState]]:
     """Yield the restores of a topic of the target that have ended."""
     for restore_id, states in others.items():
         for state in states:
-            if name in there and state.topic_id == str(there[name].id) and state.done:
+            if name in existing and state.topic_id == str(existing[name].id) and state.done:
                 yield restore_id, state
 
 
@@ -66,21 +66,21 @@ def after(
     client: Client,
     catalog: Catalog,
     plan: RestorePlan,
-    there: Mapping[str, Topic],
-    found: Mapping[str, Mapping[str, TopicState]],
+    existing: Mapping[str, Topic],
+    continued_states: Mapping[str, Mapping[str, TopicState]],
 ) -> tuple[RestorePlan, Earlier]:
     """Return the plan without the records that these restores wrote, and what they wrote."""
-    ids = {name: there[name].id for name in found}
+    ids = {name: existing[name].id for name in continued_states}
     of_restore: dict[str, list[RestoreLane]] = {}
     for lane in plan.lanes:
-        for restore_id in found.get(lane.topic, ()):
+        for restore_id in continued_states.get(lane.topic, ()):
             of_restore.setdefault(restore_id, []).append(lane)
     ends: dict[TopicPartition, list[tuple[int, RestoreProgress | None, bool]]] = {}
     for restore_id, theirs in of_restore.items():
-        known = records.positions(client, restore_id, [lane.target for lane in theirs], ids)
+        positions = records.positions(client, restore_id, [lane.target for lane in theirs], ids)
         for lane in theirs:
-            state = found[lane.topic][restore_id]
-            stop, progress = known.get(lane.target) or (_stop(catalog, restore_id, state, lane), None)
+            state = continued_states[lane.topic][restore_id]
+            stop, progress = positions.get(lane.target) or (_stop(catalog, restore_id, state, lane), None)
             compacted = "compact" in state.holds[settings.POLICY]
             ends.setdefault(lane.target, []).append((stop, progress, compacted))
     earlier: dict[TopicPartition, tuple[EarlierPart, ...]] = {}
@@ -90,12 +90,12 @@ def after(
         for stop, progress, compacted in sorted(ends.get(lane.target, ()), key=itemgetter(0)):
             start = parts[-1].stop if parts else 0
             if stop > start:
-                mine = tuple(each for each in lane.segments if start <= each.start < stop)
+                mine = tuple(segment for segment in lane.segments if start <= segment.start < stop)
                 parts.append(EarlierPart(start, stop, progress, compacted, mine))
         if parts:
             earlier[lane.target] = tuple(parts)
         lanes.append(lane.after(parts[-1].stop) if parts else lane)
-    continues = {name: tuple(sorted(restores)) for name, restores in found.items()}
+    continues = {name: tuple(sorted(restores)) for name, restores in continued_states.items()}
     return replace(plan, lanes=tuple(lanes), continues=continues), earlier
 
 

@@ -34,12 +34,12 @@ def restore(
     """Set every group's offsets to those of the same records; a group with members gets them later."""
     if job.order.groups is None:
         return (), ()
-    wanted, left_out = _positions(job, states)
+    committed, left_out = _positions(job, states)
     offsets: defaultdict[TopicPartition, set[int]] = defaultdict(set)
-    for of_group in wanted.values():
+    for of_group in committed.values():
         for partition, (old, _) in of_group.items():
             offsets[partition].add(old)
-    moves, unsure = _moves(job, wanted, translate(job, offsets, written, workers))
+    moves, unsure = _moves(job, committed, translate(job, offsets, written, workers))
     with connected(job.order) as client:
         late = set_waiting(client, job.id, job.groups)
         # Where records were there before, groups may have been, too.
@@ -75,32 +75,32 @@ def _positions(
     older = {
         target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
     }
-    done = {
+    matched_groups = {
         patterns: progress.matched(patterns, job.groups) for patterns in {s.groups for s in states.values()}
     }
     by_name = {group.group: group for group in job.snapshot.manifest.every_group}
-    found: dict[str, dict[TopicPartition, tuple[int, str]]] = {}
+    committed: dict[str, dict[TopicPartition, tuple[int, str]]] = {}
     left_out = set()
     for name in job.groups:
-        for each in by_name[name].offsets:
-            partition = TopicPartition(renamed.get(each.topic, ""), each.partition)
+        for stored_offset in by_name[name].offsets:
+            partition = TopicPartition(renamed.get(stored_offset.topic, ""), stored_offset.partition)
             if partition not in lanes:
                 continue
             if partition.topic in older:
                 left_out.add(Skipped(f"group offsets of {partition.topic}", OLDER, "topic-recreated"))
-            elif name not in done[states[partition.topic].groups]:
-                found.setdefault(name, {})[partition] = each.offset, each.metadata
-    return found, tuple(sorted(left_out))
+            elif name not in matched_groups[states[partition.topic].groups]:
+                committed.setdefault(name, {})[partition] = stored_offset.offset, stored_offset.metadata
+    return committed, tuple(sorted(left_out))
 
 
 def _moves(
-    job: Job, wanted: Mapping[str, groups.CommittedOffsets], answers: Answers
+    job: Job, committed: Mapping[str, groups.CommittedOffsets], answers: Answers
 ) -> tuple[dict[str, list[Move]], LeftOut]:
     stops = {lane.target: lane.stop for lane in job.plan.lanes}
-    shares = {each.group for each in job.snapshot.manifest.share_groups}
+    shares = {group.group for group in job.snapshot.manifest.share_groups}
     moves: defaultdict[str, list[Move]] = defaultdict(list)
     unsure = []
-    for name, of_group in wanted.items():
+    for name, of_group in committed.items():
         for partition, (old, metadata) in sorted(of_group.items()):
             answer = answers[partition, old]
             if isinstance(answer.new, Unsure):
@@ -128,16 +128,16 @@ def set_groups(
     late = {name for name, mine in moves.items() if any(move.topic in settled for move in mine)}
     unanswered: dict[str, KafkaError] = {}
     shares = {name for name, mine in moves.items() if any(move.share for move in mine)}
-    there = positions(client, moves, shares, unanswered)
-    done: list[Move] = []
+    target_positions = positions(client, moves, shares, unanswered)
+    moves_set: list[Move] = []
     waiting: list[Skipped] = []
     failed = [*without_coordinator(unanswered)]
     for name, every in moves.items():
         if name in unanswered:
             continue
-        known = there.get(name, {}) if name in late else {}
-        mine = [move for move in every if known.get(move.topic_partition) != move.new]
-        if any(move.topic in settled and move.topic_partition in known for move in mine):
+        kept_positions = target_positions.get(name, {}) if name in late else {}
+        mine = [move for move in every if kept_positions.get(move.topic_partition) != move.new]
+        if any(move.topic in settled and move.topic_partition in kept_positions for move in mine):
             failed.append(Skipped(f"group {name}", MOVED_ON, "group-has-offsets"))
             continue
         try:
@@ -151,16 +151,16 @@ def set_groups(
         except (Failed, KafkaError) as error:
             failed.append(rejected(name, error))
         else:
-            done += mine
-    return GroupsSet(tuple(done), tuple(waiting), tuple(failed))
+            moves_set += mine
+    return GroupsSet(tuple(moves_set), tuple(waiting), tuple(failed))
 
 
 def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
     """Set offsets of the chosen groups that had members when the others got theirs."""
     prefix = progress.waiting_group(restore_id, "")
-    there = (name for name in groups.list_groups(client) if name.startswith(prefix))
-    waiting = [name for name in there if name.removeprefix(prefix) in chosen]
-    done: list[Move] = []
+    waiting_groups = (name for name in groups.list_groups(client) if name.startswith(prefix))
+    waiting = [name for name in waiting_groups if name.removeprefix(prefix) in chosen]
+    moves_set: list[Move] = []
     left: list[Skipped] = []
     unanswered: dict[str, KafkaError] = {}
     for group, offsets in groups.committed(client, waiting, unanswered).items():
@@ -173,10 +173,10 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
         except (Failed, KafkaError) as error:
             left.append(rejected(name, error))
         else:
-            done += moves
+            moves_set += moves
             groups.delete(client, [group])
-    left += without_coordinator({each.removeprefix(prefix): error for each, error in unanswered.items()})
-    return GroupsSet(tuple(done), tuple(left), ())
+    left += without_coordinator({group.removeprefix(prefix): error for group, error in unanswered.items()})
+    return GroupsSet(tuple(moves_set), tuple(left), ())
 
 
 def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:
@@ -186,8 +186,8 @@ def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:
 
 def _without_answer(name: str, error: KafkaError) -> Skipped:
     if isinstance(error, share_groups.NOT_SUPPORTED):
-        why, id_ = f"the target has no share groups. {share_groups.UPGRADE}", "share-groups-unsupported"
-        return Skipped(f"group {name}", why, id_)
+        reason, id_ = f"the target has no share groups. {share_groups.UPGRADE}", "share-groups-unsupported"
+        return Skipped(f"group {name}", reason, id_)
     if not passing(error):
         return rejected(name, error)
     return Skipped(
@@ -225,8 +225,11 @@ def positions(
     committed = groups.committed(client, asked - shares, unanswered)
     started = share_groups.start_offsets(client, asked & shares, unanswered)
     return {
-        **{name: {at: offset for at, (offset, _) in of.items()} for name, of in committed.items()},
-        **{name: {at: each.start for at, each in of.items()} for name, of in started.items()},
+        **{
+            name: {partition: offset for partition, (offset, _) in of.items()}
+            for name, of in committed.items()
+        },
+        **{name: {partition: share.start for partition, share in of.items()} for name, of in started.items()},
     }
 
 

@@ -53,26 +53,35 @@ def main(order: RestoreOrder) -> GroupsRestored:
     objects = open_store(order.store)
     catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
     snapshot = catalog.snapshot(order.snapshot, order.at_least)
-    by_name = {each.group: each for each in snapshot.manifest.every_group}
-    shares = {each.group for each in snapshot.manifest.share_groups}
+    by_name = {group.group: group for group in snapshot.manifest.every_group}
+    shares = {group.group for group in snapshot.manifest.share_groups}
     chosen = order.groups.choose(by_name) if order.groups else []
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
-        wanted, left_out = _wanted(client, [by_name[each] for each in chosen], snapshot.topics, only)
+        stored_positions, left_out = _wanted(
+            client, [by_name[name] for name in chosen], snapshot.topics, only
+        )
         unanswered: dict[str, KafkaError] = {}
-        there = positions(client, wanted, shares, unanswered)
+        target_positions = positions(client, stored_positions, shares, unanswered)
         left_out += without_coordinator(unanswered)
-        wanted = {name: mine for name, mine in wanted.items() if name not in unanswered}
-        kept = sum(len(there.get(name, {}).keys() & mine.keys()) for name, mine in wanted.items())
-        for name, mine in wanted.items():
-            wanted[name] = {at: each for at, each in mine.items() if at not in there.get(name, {})}
-        moves, more = _moves(client, wanted, shares)
+        stored_positions = {name: mine for name, mine in stored_positions.items() if name not in unanswered}
+        kept = sum(
+            len(target_positions.get(name, {}).keys() & mine.keys())
+            for name, mine in stored_positions.items()
+        )
+        for name, mine in stored_positions.items():
+            stored_positions[name] = {
+                partition: position
+                for partition, position in mine.items()
+                if partition not in target_positions.get(name, {})
+            }
+        moves, more = _moves(client, stored_positions, shares)
         left_out += more
         if not order.dry_run:
             moves, more = _set(client, moves)
             left_out += more
-    done = tuple(move for mine in moves.values() for move in mine)
-    return GroupsRestored(snapshot.manifest.number, done, kept, left_out, order.dry_run)
+    every_move = tuple(move for mine in moves.values() for move in mine)
+    return GroupsRestored(snapshot.manifest.number, every_move, kept, left_out, order.dry_run)
 
 
 GroupPositions = dict[str, dict[TopicPartition, tuple[int, str]]]
@@ -82,58 +91,71 @@ def _wanted(
     client: Client, stored: Sequence[StoredGroup], topics: Mapping[str, StoredTopic], only: set[str]
 ) -> tuple[GroupPositions, LeftOut]:
     """Return the groups' positions in topics that are still those of the snapshot."""
-    named = {each.topic for group in stored for each in group.offsets if not only or each.topic in only}
-    there = client.topics(named)
+    named = {
+        stored_offset.topic
+        for group in stored
+        for stored_offset in group.offsets
+        if not only or stored_offset.topic in only
+    }
+    existing = client.topics(named)
     same: set[str] = set()
     left_out: list[Skipped] = []
     for name in sorted(named):
-        if name not in there:
+        if name not in existing:
             left_out.append(Skipped(f"group offsets of {name}", ABSENT, "topic-missing"))
-        elif name not in topics or topics[name].topic_id != str(there[name].id):
+        elif name not in topics or topics[name].topic_id != str(existing[name].id):
             left_out.append(Skipped(f"group offsets of {name}", OTHER, "topic-recreated"))
         else:
             same.add(name)
-    wanted: GroupPositions = {}
+    stored_positions: GroupPositions = {}
     for group in stored:
-        for each in group.offsets:
-            if each.topic in same:
-                mine = wanted.setdefault(group.group, {})
-                mine[TopicPartition(each.topic, each.partition)] = each.offset, each.metadata
-    return wanted, tuple(left_out)
+        for stored_offset in group.offsets:
+            if stored_offset.topic in same:
+                mine = stored_positions.setdefault(group.group, {})
+                mine[TopicPartition(stored_offset.topic, stored_offset.partition)] = (
+                    stored_offset.offset,
+                    stored_offset.metadata,
+                )
+    return stored_positions, tuple(left_out)
 
 
-def _moves(client: Client, wanted: GroupPositions, shares: Set[str]) -> tuple[dict[str, list[Move]], LeftOut]:
+def _moves(
+    client: Client, stored_positions: GroupPositions, shares: Set[str]
+) -> tuple[dict[str, list[Move]], LeftOut]:
     """Return the new positions of each group: the backed-up one, or the nearest record that still exists.
 
     Partitions that do not answer which records they have are skipped.
     """
-    partitions = {at for mine in wanted.values() for at in mine}
+    partitions = {partition for mine in stored_positions.values() for partition in mine}
     unanswered: dict[TopicPartition, KafkaError] = {}
     starts = offsets.log_starts(client, partitions, unanswered)
     ends = offsets.ends(client, starts, unanswered=unanswered)
     moves: defaultdict[str, list[Move]] = defaultdict(list)
-    for name, mine in wanted.items():
-        for at, (old, metadata) in sorted(mine.items()):
-            if at in unanswered:
+    for name, mine in stored_positions.items():
+        for partition, (old, metadata) in sorted(mine.items()):
+            if partition in unanswered:
                 continue
             new, note = old, ""
-            if old < starts[at]:
-                new, note = starts[at], f"the log begins at {starts[at]}: what was before it is deleted"
-            elif old > ends[at]:
-                new, note = ends[at], f"the log ends at {ends[at]}: it has lost records"
-            moves[name].append(Move(name, *at, old, new, metadata, note, share=name in shares))
+            if old < starts[partition]:
+                new, note = (
+                    starts[partition],
+                    f"the log begins at {starts[partition]}: what was before it is deleted",
+                )
+            elif old > ends[partition]:
+                new, note = ends[partition], f"the log ends at {ends[partition]}: it has lost records"
+            moves[name].append(Move(name, *partition, old, new, metadata, note, share=name in shares))
     return moves, tuple(
         Skipped(
-            f"group offsets of {at}",
+            f"group offsets of {partition}",
             f"its leader does not answer ({cause(error)}). Start its brokers, and run the command again",
             "partition-unavailable",
         )
-        for at, error in sorted(unanswered.items())
+        for partition, error in sorted(unanswered.items())
     )
 
 
 def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[Move]], LeftOut]:
-    done: dict[str, list[Move]] = {}
+    moves_set: dict[str, list[Move]] = {}
     left_out: list[Skipped] = []
     for name, mine in moves.items():
         try:
@@ -143,35 +165,35 @@ def _set(client: Client, moves: dict[str, list[Move]]) -> tuple[dict[str, list[M
         except (Failed, KafkaError) as error:
             left_out.append(rejected(name, error))
         else:
-            done[name] = mine
-    return done, tuple(left_out)
+            moves_set[name] = mine
+    return moves_set, tuple(left_out)
 
 
-def exit_code(done: GroupsRestored) -> ExitCode:
+def exit_code(restored: GroupsRestored) -> ExitCode:
     """Return INCOMPLETE where something was left out, or a log that lost records ends before a position."""
-    lost = any(move.new < move.old for move in done.moves)
-    return ExitCode.INCOMPLETE if done.left_out or lost else ExitCode.DONE
+    lost = any(move.new < move.old for move in restored.moves)
+    return ExitCode.INCOMPLETE if restored.left_out or lost else ExitCode.DONE
 
 
-def text(done: GroupsRestored) -> Iterator[str]:
+def text(restored: GroupsRestored) -> Iterator[str]:
     """Yield what is printed: how many positions were set, and each that is not where it was."""
-    verb = "would be set" if done.dry_run else "set"
+    verb = "would be set" if restored.dry_run else "set"
     yield (
-        f"Snapshot {done.snapshot}: {count(len(done.moves), 'position')} of "
-        f"{count(len({move.group for move in done.moves}), 'group')} {verb}; "
-        f"{count(done.kept, 'position')} that groups have stay."
+        f"Snapshot {restored.snapshot}: {count(len(restored.moves), 'position')} of "
+        f"{count(len({move.group for move in restored.moves}), 'group')} {verb}; "
+        f"{count(restored.kept, 'position')} that groups have stay."
     )
-    for move in done.moves:
+    for move in restored.moves:
         if move.note:
             yield f"group {move.group}: {move.topic_partition}, {move.old} became {move.new}: {move.note}."
-    for skipped in done.left_out:
+    for skipped in restored.left_out:
         yield f"Skipped: {skipped}."
 
 
-def report(done: GroupsRestored) -> dict[str, Any]:
+def report(restored: GroupsRestored) -> dict[str, Any]:
     return {
-        "snapshot": done.snapshot,
-        "groups": moved(done.moves),
-        "kept": done.kept,
-        "left_out": left_out_entries(done.left_out),
+        "snapshot": restored.snapshot,
+        "groups": moved(restored.moves),
+        "kept": restored.kept,
+        "left_out": left_out_entries(restored.left_out),
     }

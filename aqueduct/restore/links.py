@@ -33,13 +33,13 @@ def move(
     ranges: list[FlowRange] = []
     for name in job.order.links:
         try:
-            found = _moved(job, name, written, workers)
+            moved_ranges = _moved(job, name, written, workers)
         except Failed as error:
             stopped.append(name)
             left_out.append(Skipped.because_of(f"link {name}", error))
         else:
-            left_out += skipped(name, found)
-            ranges += found
+            left_out += skipped(name, moved_ranges)
+            ranges += moved_ranges
     return tuple(stopped), tuple(left_out), tuple(ranges)
 
 
@@ -49,29 +49,33 @@ def _moved(
     """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
     lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
     saved = _link_positions(
-        (TopicPartition(each.topic, each.partition), each.offset, each.metadata)
+        (
+            TopicPartition(stored_offset.topic, stored_offset.partition),
+            stored_offset.offset,
+            stored_offset.metadata,
+        )
         for of_group in job.snapshot.manifest.groups
         if of_group.group == name
-        for each in of_group.offsets
+        for stored_offset in of_group.offsets
     )
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
     with connected(job.order) as client:
-        ids = {topic: str(found.id) for topic, found in client.topics(backed_up).items()}
-        there = _link_positions(
-            (partition, *said) for partition, said in groups.committed(client, [name])[name].items()
+        ids = {topic: str(existing.id) for topic, existing in client.topics(backed_up).items()}
+        target_positions = _link_positions(
+            (partition, *committed) for partition, committed in groups.committed(client, [name])[name].items()
         )
         # One that only waited in the empty topic has not begun.
         begun = {
             partition
-            for partition, (offset, at) in there.items()
-            if offset and at.topic_id == ids.get(partition.topic)
+            for partition, (offset, sender) in target_positions.items()
+            if offset and sender.topic_id == ids.get(partition.topic)
         }
         if not saved and not begun:
             raise Failed("link-position-unknown", NO_POSITION)
         old = {
             partition: offset
-            for partition, (offset, at) in sorted(saved.items())
-            if partition in lanes and partition not in begun and at.topic_id == backed_up[partition.topic]
+            for partition, (offset, sender) in sorted(saved.items())
+            if partition in lanes and partition not in begun and sender.topic_id == backed_up[partition.topic]
         }
         if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
             raise Failed(
@@ -80,51 +84,60 @@ def _moved(
             )
         answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
         new = {partition: answers[partition, offset].new for partition, offset in old.items()}
-        if unsure := [f"{at}: {unknown.why}" for at, unknown in new.items() if isinstance(unknown, Unsure)]:
+        if unsure := [
+            f"{partition}: {unknown.why}" for partition, unknown in new.items() if isinstance(unknown, Unsure)
+        ]:
             raise Failed(
                 "link-position-unknown",
                 f"its position cannot be translated, so it stays stopped: {some(unsure)}",
             )
-        session = max(at.session for _, at in (*saved.values(), *there.values()))
+        session = max(sender.session for _, sender in (*saved.values(), *target_positions.values()))
         groups.commit(
             *(client, name),
             {
-                partition: (at, SenderPosition(ids[partition.topic], at, session).dumps())
-                for partition, at in new.items()
-                if not isinstance(at, Unsure)
+                partition: (offset, SenderPosition(ids[partition.topic], offset, session).dumps())
+                for partition, offset in new.items()
+                if not isinstance(offset, Unsure)
             },
         )
     return [
         FlowRange(
             f"link {name}",
             partition,
-            RestoreRange(DOUBLED, at, lanes[partition].stop, IN_BACKUP, at_most=True)
-            if at < lanes[partition].stop
-            else RestoreRange(AHEAD, lanes[partition].stop, at, IN_BACKUP),
+            RestoreRange(DOUBLED, offset, lanes[partition].stop, IN_BACKUP, at_most=True)
+            if offset < lanes[partition].stop
+            else RestoreRange(AHEAD, lanes[partition].stop, offset, IN_BACKUP),
         )
-        for partition, at in old.items()
-        if at != lanes[partition].stop
+        for partition, offset in old.items()
+        if offset != lanes[partition].stop
     ]
 
 
 def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
     """Return what a link repeats, and what it has sent of records that are not in the snapshot."""
     of: dict[str, list[FlowRange]] = {DOUBLED: [], AHEAD: []}
-    for each in ranges:
-        of[each.range.kind].append(each)
-    found = []
+    for flow_range in ranges:
+        of[flow_range.range.kind].append(flow_range)
+    skipped_items = []
     if repeated := of[DOUBLED]:
-        said = [f"{each.partition} from {each.range.start} to {each.range.stop - 1}" for each in repeated]
-        why = f"it sends {listed(said)} again (offsets in the backup), as far as they had crossed"
-        found.append(Skipped(f"link {name}", why, "link-records-repeated"))
+        spans = [
+            f"{flow_range.partition} from {flow_range.range.start} to {flow_range.range.stop - 1}"
+            for flow_range in repeated
+        ]
+        reason = f"it sends {listed(spans)} again (offsets in the backup), as far as they had crossed"
+        skipped_items.append(Skipped(f"link {name}", reason, "link-records-repeated"))
     if ahead := of[AHEAD]:
-        said = [f"{each.partition} up to {each.range.stop - 1}" for each in ahead]
-        why = f"it has sent {listed(said)}, which the snapshot does not contain"
-        found.append(Skipped(f"link {name}", why, "link-ahead"))
-    return found
+        spans = [f"{flow_range.partition} up to {flow_range.range.stop - 1}" for flow_range in ahead]
+        reason = f"it has sent {listed(spans)}, which the snapshot does not contain"
+        skipped_items.append(Skipped(f"link {name}", reason, "link-ahead"))
+    return skipped_items
 
 
 def _link_positions(
     committed: Iterable[tuple[TopicPartition, int, str]],
 ) -> dict[TopicPartition, tuple[int, SenderPosition]]:
-    return {partition: (offset, at) for partition, offset, said in committed if (at := position.loads(said))}
+    return {
+        partition: (offset, sender)
+        for partition, offset, metadata in committed
+        if (sender := position.loads(metadata))
+    }

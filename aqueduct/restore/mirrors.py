@@ -82,13 +82,13 @@ class MirrorPositions:
     def moved(self) -> str | None:
         """Return what an earlier run of this restore reported when it moved them; None: none has."""
         try:
-            found = groups.progress(self.client, group(self.restore_id), [self._mark])
+            marks = groups.progress(self.client, group(self.restore_id), [self._mark])
         except UnknownTopicOrPartitionError:
             return None
-        return found[self._mark][1] if self._mark in found else None
+        return marks[self._mark][1] if self._mark in marks else None
 
     def move(
-        self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding], said: str
+        self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding], notes: str
     ) -> None:
         """Set the next offsets, all or none, together with the mark that they are."""
         producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
@@ -98,7 +98,7 @@ class MirrorPositions:
             producer.begin()
             for partition, mine in sorted(records.items()):
                 producer.send(self.positions.topic, partition, _batch(mine))
-            producer.commit_offsets(group(self.restore_id), {self._mark: (1, said)})
+            producer.commit_offsets(group(self.restore_id), {self._mark: (1, notes)})
             producer.commit()
 
         until_committed(
@@ -140,18 +140,20 @@ class MirrorNotes:
 
     @classmethod
     def of(cls, moved: Mapping[TopicPartition, _MirrorMoved]) -> "MirrorNotes":
-        ahead = [f"{partition}: {note}" for partition, each in moved.items() for note in each.notes]
-        unbound = [f"{partition}: {each.unbound}" for partition, each in moved.items() if each.unbound]
+        ahead = [f"{partition}: {note}" for partition, moved_to in moved.items() for note in moved_to.notes]
+        unbound = [
+            f"{partition}: {moved_to.unbound}" for partition, moved_to in moved.items() if moved_to.unbound
+        ]
         return cls(_kept(ahead), _kept(unbound))
 
     @classmethod
-    def parse(cls, said: str) -> "MirrorNotes":
+    def parse(cls, metadata: str) -> "MirrorNotes":
         """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
         try:
-            found = json.loads(said)
-            return cls(found["ahead"], found["unbound"])
+            notes = json.loads(metadata)
+            return cls(notes["ahead"], notes["unbound"])
         except (ValueError, KeyError, TypeError):
-            return cls(ahead=said)
+            return cls(ahead=metadata)
 
     def dumps(self) -> str:
         return json.dumps(asdict(self)) if self != MirrorNotes() else ""
@@ -168,12 +170,12 @@ def check(job: Job) -> None:
         return
     with connected(job.order) as source:
         for mirror in job.order.mirrors:
-            with _opened(mirror, job.id) as at:
+            with _opened(mirror, job.id) as opened:
                 unread = [
                     str(partition)
-                    for partition, found in _found(job, source, at.positions, lanes, {}).items()
-                    if found.began_at < found.log.stable_end
-                    and topics.visible(source, Range(*partition, found.began_at, found.log.stable_end))
+                    for partition, position in _found(job, source, opened.positions, lanes, {}).items()
+                    if position.began_at < position.log.stable_end
+                    and topics.visible(source, Range(*partition, position.began_at, position.log.stable_end))
                 ]
             if unread:
                 raise Refused(
@@ -195,21 +197,23 @@ def move(
     left_out: list[Skipped] = []
     ranges: list[FlowRange] = []
     for mirror in job.order.mirrors:
-        with _opened(mirror, job.id) as at:
-            if not at.positions.exists:
-                left_out.append(_unknown(mirror.name, at.positions))
+        with _opened(mirror, job.id) as opened:
+            if not opened.positions.exists:
+                left_out.append(_unknown(mirror.name, opened.positions))
                 continue
-            said = at.moved()
-            if said is None:
-                moved = _moved(job, at, written, workers)
-                said = MirrorNotes.of(moved).dumps()
-                bindings = {partition: each.binding for partition, each in moved.items()}
-                at.move({partition: each.next for partition, each in moved.items()}, bindings, said)
+            saved_notes = opened.moved()
+            if saved_notes is None:
+                moved = _moved(job, opened, written, workers)
+                saved_notes = MirrorNotes.of(moved).dumps()
+                bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
+                opened.move(
+                    {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
+                )
             else:
-                at.positions.refresh()
-                bindings = at.positions.bindings
+                opened.positions.refresh()
+                bindings = opened.positions.bindings
             ranges += ranges_of(mirror.name, job.id, bindings)
-            notes = MirrorNotes.parse(said)
+            notes = MirrorNotes.parse(saved_notes)
             if notes.ahead:
                 left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
             if notes.unbound:
@@ -221,25 +225,25 @@ def ranges_of(name: str, restore_id: str, bindings: Mapping[TopicPartition, Bind
     """Yield the ranges of a mirror that a restore wrote into its bindings."""
     for partition, bound in sorted(bindings.items()):
         if bound.restored and bound.restored.restore_id == restore_id:
-            for each in bound.restored.ranges:
-                yield FlowRange(f"mirror {name}", partition, each)
+            for restore_range in bound.restored.ranges:
+                yield FlowRange(f"mirror {name}", partition, restore_range)
 
 
 def _kept(notes: Sequence[str]) -> str:
     """List as many notes as the metadata of a group hold. The bindings hold all ranges."""
     for limit in range(NAMED, 0, -1):
-        if len(said := listed(notes, limit)) <= METADATA_BYTES // 4:
-            return said
-    return said[: METADATA_BYTES // 4]
+        if len(text := listed(notes, limit)) <= METADATA_BYTES // 4:
+            return text
+    return text[: METADATA_BYTES // 4]
 
 
 def _unknown(name: str, positions: FlowPositions) -> Skipped:
     """Return the skipped item of a mirror whose target has no positions."""
-    why = (
+    reason = (
         f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
         "--mirror. A mirror that never ran has no positions, and reads the restored topics from the start"
     )
-    return Skipped(f"mirror {name}", why, "mirror-unknown")
+    return Skipped(f"mirror {name}", reason, "mirror-unknown")
 
 
 def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
@@ -260,30 +264,52 @@ def _found(
     """
     positions.refresh()
     stored, bindings = positions.stored, positions.bindings
-    mine = {each: bindings.get(each) for each in sorted(lanes) if each in stored or each in bindings}
-    logs = {
-        each: replace(log, end=starts.get(each, log.end), bound_epoch_end=None)
-        for each, log in source_logs(source, mine).items()
+    mine = {
+        partition: bindings.get(partition)
+        for partition in sorted(lanes)
+        if partition in stored or partition in bindings
     }
-    at = {each: stored[each].next if each in stored else None for each in mine}
-    evidence = positions.evidence(dict(suspects({each: (at[each], mine[each], logs[each]) for each in logs})))
+    logs = {
+        partition: replace(log, end=starts.get(partition, log.end), bound_epoch_end=None)
+        for partition, log in source_logs(source, mine).items()
+    }
+    next_offsets = {partition: stored[partition].next if partition in stored else None for partition in mine}
+    evidence = positions.evidence(
+        dict(
+            suspects(
+                {partition: (next_offsets[partition], mine[partition], logs[partition]) for partition in logs}
+            )
+        )
+    )
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
     return {
-        each: judged(at[each], mine[each], log, evidence.get(each, Evidence()), backed_up[each.topic])
-        for each, log in logs.items()
+        partition: judged(
+            next_offsets[partition],
+            mine[partition],
+            log,
+            evidence.get(partition, Evidence()),
+            backed_up[partition.topic],
+        )
+        for partition, log in logs.items()
     }
 
 
 def judged(
     position: int | None, bound: Binding | None, log: SourceLog, evidence: Evidence, backed_up: str
 ) -> _MirrorFound:
-    verdict, at = judge(position, bound, log, evidence), position or 0
+    verdict, offset = judge(position, bound, log, evidence), position or 0
     if bound is None:
         return _MirrorFound(
-            at=at, bound=bound, log=log, began_at=log.start, in_backup=at, is_guess=True, reached=at
+            at=offset,
+            bound=bound,
+            log=log,
+            began_at=log.start,
+            in_backup=offset,
+            is_guess=True,
+            reached=offset,
         )
     is_same = bound.topic_id == log.topic_id
-    reached = at if is_same else verdict.reached
+    reached = offset if is_same else verdict.reached
     mirrored = is_same or (verdict.fit is PositionFit.RECREATED and verdict.is_certain)
     in_backup = reached if bound.topic_id == backed_up else bound.position_in(backed_up)
     unknown = bound.position_in(UNKNOWN_TOPIC)
@@ -298,14 +324,14 @@ def judged(
             partly = reached
     # The log was cut below the position: what comes into it now was not mirrored.
     was_cut = is_same and verdict.fit is PositionFit.CUT
-    began = at if verdict.resume is None or not was_cut else verdict.resume
+    began = offset if verdict.resume is None or not was_cut else verdict.resume
     between = 0
-    if not is_same and at > log.end and reached != at:
-        between = at
+    if not is_same and offset > log.end and reached != offset:
+        between = offset
     elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
         between = reached
     return _MirrorFound(
-        at=at,
+        at=offset,
         bound=bound,
         log=log,
         began_at=max(began, log.start) if mirrored else log.start,
@@ -318,44 +344,46 @@ def judged(
 
 
 def _moved(
-    job: Job, at: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
+    job: Job, opened: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> dict[TopicPartition, _MirrorMoved]:
     """Return where a mirror continues in each partition, and what of it does not arrive once."""
     lanes = _lanes(job)
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
-    starts = {partition: each.progress.start for partition, each in written.items()}
+    starts = {partition: restored.progress.start for partition, restored in written.items()}
     with connected(job.order) as source:
-        found = _found(job, source, at.positions, lanes, starts)
+        old_positions = _found(job, source, opened.positions, lanes, starts)
         asked = {
-            partition: {each.in_backup} for partition, each in found.items() if each.in_backup is not None
+            partition: {old.in_backup}
+            for partition, old in old_positions.items()
+            if old.in_backup is not None
         }
         answers = translate(job, asked, written, workers)
-        syncs = at.positions.sync_end()
-        ends = offsets.ends(source, found)
+        syncs = opened.positions.sync_end()
+        ends = offsets.ends(source, old_positions)
         moved = {}
-        for partition, each in sorted(found.items()):
+        for partition, old in sorted(old_positions.items()):
             new: int | None = None
-            if each.in_backup is not None:
-                answer = answers[partition, each.in_backup]
+            if old.in_backup is not None:
+                answer = answers[partition, old.in_backup]
                 if isinstance(answer.new, Unsure):
                     raise Failed(
                         "mirror-position-unknown",
-                        f"The position of mirror {at.mirror.name} in {partition} cannot be translated: "
+                        f"The position of mirror {opened.mirror.name} in {partition} cannot be translated: "
                         f"{answer.new.why}. None of its positions was changed.",
                     )
                 new = answer.new
             producers = written[partition].progress.producers if partition in written else ()
             others = None
             if job.order.append and new is not None:
-                others = _first_of_others(source, Range(*partition, each.began_at, new), producers)
+                others = _first_of_others(source, Range(*partition, old.began_at, new), producers)
             lane = lanes[partition]
             copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
-            moved[partition] = continued(each, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
+            moved[partition] = continued(old, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
         return moved
 
 
 def continued(
-    found: _MirrorFound,
+    old: _MirrorFound,
     lane: RestoreLane,
     new: int | None,
     others: int | None,
@@ -367,71 +395,71 @@ def continued(
     """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
     notes, unbound, ranges = list[str](), "", list[RestoreRange]()
     doubled: tuple[OffsetSpan, ...] = ()
-    at = found.began_at if new is None else max(found.began_at, new)
+    start = old.began_at if new is None else max(old.began_at, new)
     if new is None:
         notes.append(
             "its position in the topic that was backed up is not known, so it reads all that was restored, "
             f"offsets {lane.segments[0].start if lane.segments else lane.stop} to {lane.stop - 1} of the "
             "backup; those that had arrived before arrive twice"
         )
-        doubled = ((at, copy.end),) if at < copy.end else ()  # at most; until somebody accepts it
-        ranges += [RestoreRange(DOUBLED, *each, IN_TOPIC, at_most=True) for each in doubled]
+        doubled = ((start, copy.end),) if start < copy.end else ()  # at most; until somebody accepts it
+        ranges += [RestoreRange(DOUBLED, *span, IN_TOPIC, at_most=True) for span in doubled]
     elif others is not None:
-        at, doubled = others, ((others, new),)
+        start, doubled = others, ((others, new),)
         ranges.append(RestoreRange(DOUBLED, others, new, IN_TOPIC))
         notes.append(
             f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
             "twice"
         )
-    if found.is_guess:
+    if old.is_guess:
         unbound = (
-            f"its position {found.in_backup} was not bound to a topic id, and was taken for one in the topic "
+            f"its position {old.in_backup} was not bound to a topic id, and was taken for one in the topic "
             "that was backed up"
         )
-        if found.in_backup is not None:
-            ranges.append(RestoreRange(UNBOUND, found.in_backup, found.in_backup, IN_BACKUP))
-    if found.in_backup is not None and found.in_backup > lane.stop:
-        notes.append(f"it has read up to {found.in_backup}, and the snapshot ends at {lane.stop}")
-        ranges.append(RestoreRange(AHEAD, lane.stop, found.in_backup, IN_BACKUP))
-    if found.between:
+        if old.in_backup is not None:
+            ranges.append(RestoreRange(UNBOUND, old.in_backup, old.in_backup, IN_BACKUP))
+    if old.in_backup is not None and old.in_backup > lane.stop:
+        notes.append(f"it has read up to {old.in_backup}, and the snapshot ends at {lane.stop}")
+        ranges.append(RestoreRange(AHEAD, lane.stop, old.in_backup, IN_BACKUP))
+    if old.between:
         notes.append(
-            f"only the target of the mirror has the {found.between} offsets that it read of a topic of that "
+            f"only the target of the mirror has the {old.between} offsets that it read of a topic of that "
             "name which was deleted since the backup"
         )
-        ranges.append(RestoreRange(AHEAD, 0, found.between, IN_EARLIER, at_most=True))
-    if found.partly is not None:
+        ranges.append(RestoreRange(AHEAD, 0, old.between, IN_EARLIER, at_most=True))
+    if old.partly is not None:
         notes.append(
-            f"it had read a part of an earlier restore of these records, up to offset {found.partly} there; "
+            f"it had read a part of an earlier restore of these records, up to offset {old.partly} there; "
             "at most that part arrives twice"
         )
-        ranges.append(RestoreRange(DOUBLED, 0, found.partly, IN_EARLIER, at_most=True))
+        ranges.append(RestoreRange(DOUBLED, 0, old.partly, IN_EARLIER, at_most=True))
     binding = Binding(
-        topic_id=found.log.topic_id,
-        next=at,
-        epoch=found.log.epoch,
+        topic_id=old.log.topic_id,
+        next=start,
+        epoch=old.log.epoch,
         syncs=syncs,
         doubled=doubled,
         copy=copy,
         restored=RestoreRanges(restore_id, tuple(ranges)) if ranges else None,
     )
-    before = found.bound
+    before = old.bound
     if before is None:
-        binding = replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, found.at),))
-    elif before.topic_id != found.log.topic_id:
-        binding = before.followed_by(binding, found.reached)
+        binding = replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, old.at),))
+    elif before.topic_id != old.log.topic_id:
+        binding = before.followed_by(binding, old.reached)
     else:
         binding = replace(binding, earlier=before.earlier, doubled=(*before.doubled, *doubled))
-    return _MirrorMoved(next=at, binding=binding, notes=notes, unbound=unbound)
+    return _MirrorMoved(next=start, binding=binding, notes=notes, unbound=unbound)
 
 
-def _first_of_others(client: Client, wanted: Range, producers: Collection[int]) -> int | None:
+def _first_of_others(client: Client, span: Range, producers: Collection[int]) -> int | None:
     """Return the first offset of a record there that this restore did not write."""
-    if wanted.start >= wanted.stop:
+    if span.start >= span.stop:
         return None
-    for piece in fetch.read(client, wanted):
+    for piece in fetch.read(client, span):
         for batch in piece.batches:
             if batch.producer_id not in producers:
-                return max(batch.base_offset, wanted.start)
+                return max(batch.base_offset, span.start)
     return None
 
 

@@ -37,7 +37,7 @@ class RestoreLane:
         return replace(
             self,
             start=start,
-            segments=tuple(each for each in self.segments if each.stop > start),
+            segments=tuple(segment for segment in self.segments if segment.stop > start),
         )
 
     @property
@@ -116,14 +116,14 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
         positions = snapshot.manifest.positions[topic.name, instance.number]
         for partition in snapshot.partitions(topic.name, instance.number):
             stop = positions[partition.partition]
-            found: tuple[list[Segment], list[Segment]] = [], []
+            parted: tuple[list[Segment], list[Segment]] = [], []
             for segment in snapshot.segments.get(partition, ()):
                 if segment.records:
-                    found[_outside(segment, request.window)].append(segment)
+                    parted[_outside(segment, request.window)].append(segment)
             missing = snapshot.gaps.get(partition, ())
             expired = tuple(gap for gap in missing if gap.expired is not None)
-            wanted, skipped_ = map(tuple, found)
-            lanes.append(RestoreLane(partition, target, max(stop, 0), wanted, skipped_, expired))
+            inside, skipped_ = map(tuple, parted)
+            lanes.append(RestoreLane(partition, target, max(stop, 0), inside, skipped_, expired))
             gaps += missing
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})

@@ -60,22 +60,35 @@ def look(order: RestoreOrder) -> Job:
                 f"Snapshot {manifest.number} contains {count(len(manifest.every_group), 'group')} and no "
                 "topic, so their offsets refer to no records. Back up their topics, too.",
             )
-        others_groups = [each.group for each in manifest.every_group if each.group not in order.links]
+        others_groups = [group.group for group in manifest.every_group if group.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
-        wanted = plan(snapshot, order.request)
-        segments.lend(keys, (segment for lane in wanted.lanes for segment in lane.segments), order.store)
-        there = client.topics(wanted.topics)
-        if there:
+        restore_plan = plan(snapshot, order.request)
+        segments.lend(
+            keys, (segment for lane in restore_plan.lanes for segment in lane.segments), order.store
+        )
+        existing = client.topics(restore_plan.topics)
+        if existing:
             topics.check_all_known(client)
-        known = topics.states(client, name, there)
-        found, forgotten = _continued(order, wanted, catalog.id, there, known, others)
-        wanted, earlier = continuation.after(client, catalog, wanted, there, found)
-        _same_records(order, wanted, known)
+        states = topics.states(client, name, existing)
+        continued_states, forgotten = _continued(order, restore_plan, catalog.id, existing, states, others)
+        restore_plan, earlier = continuation.after(client, catalog, restore_plan, existing, continued_states)
+        _same_records(order, restore_plan, states)
         dropped: tuple[DroppedSetting, ...] = ()
         if order.settings:
-            wanted, dropped = topics.accepted(client, wanted, there)
+            restore_plan, dropped = topics.accepted(client, restore_plan, existing)
         job = Job(
-            order, name, request, snapshot, wanted, there, known, others, tuple(chosen), {}, dropped, earlier
+            order,
+            name,
+            request,
+            snapshot,
+            restore_plan,
+            existing,
+            states,
+            others,
+            tuple(chosen),
+            {},
+            dropped,
+            earlier,
         )
         return replace(job, written=_written(client, job, forgotten))
 
@@ -84,24 +97,26 @@ def _continued(
     order: RestoreOrder,
     plan: RestorePlan,
     store_id: str,
-    there: Mapping[str, Topic],
-    known: Mapping[str, TopicState],
+    existing: Mapping[str, Topic],
+    own_states: Mapping[str, TopicState],
     others: Mapping[str, list[TopicState]],
 ) -> tuple[dict[str, dict[str, TopicState]], set[str]]:
     """Return the restores that this one continues, and topics where the target has forgotten one of them.
 
     One that has begun continues those that it remembers. Refused if it has not ended where one is forgotten.
     """
-    found: dict[str, dict[str, TopicState]] = {}
+    continued_states: dict[str, dict[str, TopicState]] = {}
     if order.append and not order.restore_id:
-        fresh = {name: topic for name, topic in there.items() if name not in known}
-        found = continuation.continued(plan, store_id, fresh, others)
+        fresh = {name: topic for name, topic in existing.items() if name not in own_states}
+        continued_states = continuation.continued(plan, store_id, fresh, others)
     forgotten = set()
-    for name, state in known.items():
+    for name, state in own_states.items():
         for other in state.continues:
-            mine = [each for each in others.get(other, ()) if each.topic_id == state.topic_id]
+            mine = [
+                other_state for other_state in others.get(other, ()) if other_state.topic_id == state.topic_id
+            ]
             if mine:
-                found.setdefault(name, {})[other] = mine[0]
+                continued_states.setdefault(name, {})[other] = mine[0]
             elif state.done:
                 forgotten.add(name)
             else:
@@ -110,12 +125,18 @@ def _continued(
                     f"This restore of {name} continues restore {other}, whose progress the target has "
                     "deleted (offsets.retention.minutes). Restore the topic under another name (old:new).",
                 )
-    return {name: each for name, each in found.items() if name not in forgotten}, forgotten
+    return {name: restores for name, restores in continued_states.items() if name not in forgotten}, forgotten
 
 
-def _same_records(order: RestoreOrder, wanted: RestorePlan, known: Mapping[str, TopicState]) -> None:
+def _same_records(
+    order: RestoreOrder, restore_plan: RestorePlan, own_states: Mapping[str, TopicState]
+) -> None:
     """Refused if records have expired since this restore began: which of them are there, none can tell."""
-    old = [name for name, state in known.items() if not state.done and state.expired != wanted.expired(name)]
+    old = [
+        name
+        for name, state in own_states.items()
+        if not state.done and state.expired != restore_plan.expired(name)
+    ]
     if old:
         raise Refused(
             "restore-records-expired",
@@ -129,13 +150,13 @@ def _written(client: Client, job: Job, forgotten: Set[str]) -> dict[TopicPartiti
     """Return what the target still knows of the topics that have ended."""
     ids = {name: job.there[name].id for name in job.ended - forgotten}
     partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
-    found = records.positions(client, job.id, partitions, ids) if partitions else {}
-    return {partition: Written(each, 0, 0) for partition, (_, each) in found.items()}
+    positions = records.positions(client, job.id, partitions, ids) if partitions else {}
+    return {partition: Written(progress, 0, 0) for partition, (_, progress) in positions.items()}
 
 
-def _same(order: RestoreOrder, request: str, found: Iterable[TopicState]) -> int | None:
+def _same(order: RestoreOrder, request: str, restore_states: Iterable[TopicState]) -> int | None:
     """Return the snapshot of the restore that has this id; Refused if it was another request's."""
-    for state in found:
+    for state in restore_states:
         if state.request != request or order.snapshot not in (None, state.snapshot):
             raise Refused(
                 "restore-id-taken",
@@ -158,23 +179,23 @@ def check(job: Job) -> None:
     """Check the target; Refused if something there is in the way."""
     topics.check_partitions(job.plan, job.there)
     # What a topic has that this restore has begun was found before, or is its own.
-    there = {name: topic for name, topic in job.there.items() if name not in job.known}
-    topics.check_others(there, job.others)
+    foreign = {name: topic for name, topic in job.there.items() if name not in job.known}
+    topics.check_others(foreign, job.others)
     with connected(job.order) as client:
-        partitions = [lane.target for lane in job.plan.lanes if lane.topic in there]
+        partitions = [lane.target for lane in job.plan.lanes if lane.topic in foreign]
         if partitions and not job.order.append:
-            topics.check_empty(client, partitions, there, job.others, _appending(job, there))
+            topics.check_empty(client, partitions, foreign, job.others, _appending(job, foreign))
         topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
     mirrors.check(job)
 
 
-def _appending(job: Job, there: Mapping[str, Topic]) -> str:
+def _appending(job: Job, existing: Mapping[str, Topic]) -> str:
     """Return what --append would do, as the end of a sentence; nothing if it would be refused, too."""
     try:
-        found = continuation.continued(job.plan, job.snapshot.manifest.store, there, job.others)
+        continued_states = continuation.continued(job.plan, job.snapshot.manifest.store, existing, job.others)
     except Refused:
         return ""
-    if found:
+    if continued_states:
         return ", or pass --append, which writes only the records that those restores lack"
     return (
         ", or pass --append, which adds all records after these; a mirror that has read these may then get "
@@ -225,8 +246,8 @@ def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> N
     By now others can see this restore; of two that begin at once, one sees the other at least. What it had
     begun and not written to, it then gives up.
     """
-    found = client.topics(job.plan.topics)
-    open_ = {name: found[name] for name, state in states.items() if not state.done and name in found}
+    existing = client.topics(job.plan.topics)
+    open_ = {name: existing[name] for name, state in states.items() if not state.done and name in existing}
     ids = {name: topic.id for name, topic in open_.items()}
     begun = records.begun(client, job.id, ids)
     fresh = {name: topic for name, topic in open_.items() if name not in begun}

@@ -101,13 +101,13 @@ def translate(
     questions = []
     elsewhere: dict[tuple[TopicPartition, int], int] = {}  # an offset whose next record is in a later part
     for lane in job.plan.lanes:
-        for part, progress, why, offsets_ in _parts(job, lane, asked.get(lane.target, ()), written):
-            at = {each: max(each, part.start) for each in offsets_}
-            if why or progress is None:
-                answers |= {(lane.target, each): Answer(why or FORGOTTEN) for each in at}
+        for part, progress, reason, offsets_ in _parts(job, lane, asked.get(lane.target, ()), written):
+            starts = {offset: max(offset, part.start) for offset in offsets_}
+            if reason or progress is None:
+                answers |= {(lane.target, offset): Answer(reason or FORGOTTEN) for offset in starts}
             else:
-                questions.append(PositionQuestion(part, tuple(sorted({*at.values()})), progress))
-                elsewhere |= {(lane.target, each): now for each, now in at.items() if each != now}
+                questions.append(PositionQuestion(part, tuple(sorted({*starts.values()})), progress))
+                elsewhere |= {(lane.target, offset): now for offset, now in starts.items() if offset != now}
     order = job.order
     tasks = [
         QuestionShare(order.tasks_end, order.store, job.plan.window, tuple(some_questions))
@@ -115,9 +115,9 @@ def translate(
     ]
     size = sum(question.lane.unpacked_bytes for question in questions) // QUESTIONED
     work = Work(Verb.VERIFY, size, len(tasks))
-    for found in workers.parallel(work)(answer, tasks):
-        answers |= found
-    return answers | {at: answers[at[0], now] for at, now in elsewhere.items()}
+    for task_answers in workers.parallel(work)(answer, tasks):
+        answers |= task_answers
+    return answers | {position: answers[position[0], now] for position, now in elsewhere.items()}
 
 
 # What one restore wrote of a lane, its progress, why that is unknown, and the offsets to translate.
@@ -130,19 +130,19 @@ def _parts(
     """Yield what earlier restores wrote, and the lane, each with the offsets whose next record it has."""
     left = set(asked)
     for part in job.earlier.get(lane.target, ()):
-        last = max((each.last_offset or 0 for each in part.segments), default=-1)
-        mine = {each for each in left if each < part.stop and each <= last}
+        last = max((segment.last_offset or 0 for segment in part.segments), default=-1)
+        mine = {offset for offset in left if offset < part.stop and offset <= last}
         if not mine:
             continue
         left -= mine
-        why = FORGOTTEN if part.progress is None else COMPACTED if part.compacted else None
+        reason = FORGOTTEN if part.progress is None else COMPACTED if part.compacted else None
         if any(gap.start < part.stop for gap in lane.expired):
-            why = EXPIRED
+            reason = EXPIRED
         of_part = replace(lane, start=part.start, stop=part.stop, segments=part.segments)
-        yield of_part, None if why else part.progress, why, sorted(mine)
+        yield of_part, None if reason else part.progress, reason, sorted(mine)
     if left:
-        why = NEWER if lane.start > lane.stop else _untold(job, lane, written)
-        yield lane, None if why else written[lane.target].progress, why, sorted(left)
+        reason = NEWER if lane.start > lane.stop else _untold(job, lane, written)
+        yield lane, None if reason else written[lane.target].progress, reason, sorted(left)
 
 
 def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Written]) -> Unsure | None:
@@ -159,7 +159,7 @@ def _untold(job: Job, lane: RestoreLane, written: Mapping[TopicPartition, Writte
 def answer(share: QuestionShare) -> Answers:
     """Answer the questions of one task, each for itself."""
     objects = open_store(share.store)
-    found: Answers = {}
+    share_answers: Answers = {}
     with connect(share.end, CLIENT) as client:
         partitions = [question.lane.target for question in share.questions]
         ends, open_ = offsets.settled(client, partitions)
@@ -170,41 +170,41 @@ def answer(share: QuestionShare) -> Answers:
                     raise _Untold(OPEN)
                 answers = dict(_answers(client, objects, question, share.window, ends[partition]))
             except _Untold as error:
-                answers = {each: Answer(error.why) for each in question.offsets}
-            found |= {(partition, each): answer for each, answer in answers.items()}
-    return found
+                answers = {offset: Answer(error.why) for offset in question.offsets}
+            share_answers |= {(partition, offset): answer for offset, answer in answers.items()}
+    return share_answers
 
 
 class _Untold(Exception):
     """The end of a search for new offsets that can't be found."""
 
-    def __init__(self, why: Unsure) -> None:
-        super().__init__(why.why)
-        self.why = why
+    def __init__(self, reason: Unsure) -> None:
+        super().__init__(reason.why)
+        self.why = reason
 
 
 def _answers(
     client: Client, objects: Objects, question: PositionQuestion, window: Window, end: int
 ) -> Iterator[tuple[int, Answer]]:
-    lane, done = question.lane, question.progress
-    source = _LaneSource(objects, lane.segments, window, done.unopened)
-    ranks = {each: source.rank(each) for each in question.offsets}
-    wanted = {min(rank, done.records - 1) for rank in ranks.values()} if done.records else set()
-    target = _Target(client, lane, done, end).offsets(wanted)
-    for each, rank in ranks.items():
-        if rank < done.records:
+    lane, progress = question.lane, question.progress
+    source = _LaneSource(objects, lane.segments, window, progress.unopened)
+    ranks = {offset: source.rank(offset) for offset in question.offsets}
+    target_ranks = {min(rank, progress.records - 1) for rank in ranks.values()} if progress.records else set()
+    target = _Target(client, lane, progress, end).offsets(target_ranks)
+    for offset, rank in ranks.items():
+        if rank < progress.records:
             new, kept, goes_on = target[rank], source.offset(rank), "at the next that is inside"
         else:
-            after = target[done.records - 1] + 1 if done.records else done.start
+            after = target[progress.records - 1] + 1 if progress.records else progress.start
             new, kept, goes_on = _past_markers(client, lane, after, end), lane.stop, "after the last inside"
         note = ""
-        if source.lost(each, kept) or _skipped(lane, each, kept):
+        if source.lost(offset, kept) or _skipped(lane, offset, kept):
             note = f"its next records are outside the window, it goes on {goes_on}"
-        elif any(gap.start <= each < gap.stop for gap in lane.expired):
+        elif any(gap.start <= offset < gap.stop for gap in lane.expired):
             note = "its next records have expired in the store, it goes on after them"
-        elif source.unopened(each):
+        elif source.unopened(offset):
             note = "its next records are left out, it goes on after them"
-        yield each, Answer(new, note)
+        yield offset, Answer(new, note)
 
 
 def _skipped(lane: RestoreLane, old: int, kept: int) -> bool:
@@ -240,13 +240,13 @@ class _LaneSource:
 
     def unopened(self, offset: int) -> UnopenedBatch | None:
         """Return the batch that was left out around an offset, if there is one."""
-        return next((each for each in self._unopened if each.first <= offset <= each.last), None)
+        return next((batch for batch in self._unopened if batch.first <= offset <= batch.last), None)
 
     def rank(self, offset: int) -> int:
         """Return the number of records before an offset."""
         if around := self.unopened(offset):
             offset = around.last + 1
-        before = -sum(each.records for each in self._counted if each.last < offset)
+        before = -sum(batch.records for batch in self._counted if batch.last < offset)
         for segment in self._segments:
             if segment.start >= offset:
                 break
@@ -260,14 +260,16 @@ class _LaneSource:
 
     def offset(self, rank: int) -> int:
         """Return the offset of the record that has `rank` records before it."""
-        rank += sum(each.records for each in self._counted if self.rank(each.first) <= rank)
+        rank += sum(batch.records for batch in self._counted if self.rank(batch.first) <= rank)
         for segment in self._segments:
             described = None if self._whole and segment.records <= rank else self._described(segment)
             records = described.index.records if described else segment.records
             if described and rank < records:
-                found = described.index.offset(rank)
+                position = described.index.offset(rank)
                 return (
-                    found.offset(described.batch(found.place), rank) if isinstance(found, Inside) else found
+                    position.offset(described.batch(position.place), rank)
+                    if isinstance(position, Inside)
+                    else position
                 )
             rank -= records
         raise IndexError(f"there is no record {rank}")
@@ -285,7 +287,7 @@ class _LaneSource:
     def _describe(self, segment: Segment) -> "_Described":
         if self._whole:
             return _Described(segments.read_index(self._objects, segment), self._objects, segment)
-        left_out = frozenset(each.first for each in self._unopened)
+        left_out = frozenset(batch.first for batch in self._unopened)
         kept = tuple(_kept(self._objects, segment, self._window, left_out))
         return _Described(Index.of(kept), self._objects, segment, kept)
 
@@ -297,12 +299,12 @@ class _Described:
     segment: Segment
     kept: Sequence[Batch] = field(default=())
 
-    def batch(self, place: int) -> Batch:
+    def batch(self, batch_number: int) -> Batch:
         if self.kept:
-            return self.kept[place]
+            return self.kept[batch_number]
         stored = segments.read(self.objects, self.segment)
         batches = segments.batches(self.segment, stored, check_crc=False)
-        return next(batch for number, batch in enumerate(batches) if number == place)
+        return next(batch for number, batch in enumerate(batches) if number == batch_number)
 
 
 def _kept(objects: Objects, segment: Segment, window: Window, left_out: Set[int]) -> Iterator[Batch]:
@@ -316,10 +318,10 @@ def _kept(objects: Objects, segment: Segment, window: Window, left_out: Set[int]
 class _Target:
     """The restored records of a lane, at the target."""
 
-    def __init__(self, client: Client, lane: RestoreLane, done: RestoreProgress, end: int) -> None:
+    def __init__(self, client: Client, lane: RestoreLane, progress: RestoreProgress, end: int) -> None:
         self._client = client
         self._lane = lane
-        self._done = done
+        self._done = progress
         self._end = end
 
     def offsets(self, ranks: Iterable[int]) -> dict[int, int]:
@@ -328,14 +330,14 @@ class _Target:
         total = self._done.records
         low = [rank for rank in every if 2 * rank < total]
         high = every[len(low) :]
-        found: dict[int, int] = {}
+        offset_by_rank: dict[int, int] = {}
         if low:
             index = self._first(low[-1] + 1)
-            found |= {rank: self._offset(index, rank) for rank in low}
+            offset_by_rank |= {rank: self._offset(index, rank) for rank in low}
         if high:
             index = self._last(total - high[0])
-            found |= {rank: self._offset(index, rank - total + index.records) for rank in high}
-        return found
+            offset_by_rank |= {rank: self._offset(index, rank - total + index.records) for rank in high}
+        return offset_by_rank
 
     def _first(self, records: int) -> Index:
         parts: list[Index] = []
@@ -363,13 +365,13 @@ class _Target:
         for piece in fetch.read(self._client, Range(*self._lane.target, start, self._end)):
             if piece.lost:
                 raise self._changed()
-            yield Index.of([each for each in piece.batches if each.producer_id in self._done.producers])
+            yield Index.of([batch for batch in piece.batches if batch.producer_id in self._done.producers])
 
     def _offset(self, index: Index, rank: int) -> int:
-        found = index.offset(rank)
-        if isinstance(found, Inside):
+        offset = index.offset(rank)
+        if isinstance(offset, Inside):
             raise self._changed()
-        return found
+        return offset
 
     def _changed(self) -> _Untold:
         return _Untold(CHANGED)

@@ -157,25 +157,25 @@ Earlier = Mapping[
 def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
     """Return the groups that one of the patterns matches."""
     compiled = [re.compile(pattern) for pattern in patterns]
-    return frozenset(name for name in groups if any(each.fullmatch(name) for each in compiled))
+    return frozenset(name for name in groups if any(pattern.fullmatch(name) for pattern in compiled))
 
 
-def dumps(state: object, what: str) -> str:
+def dumps(state: object, owner: str) -> str:
     """Return a state as a commit's metadata; Refused if Kafka would not keep that much.
 
     What later versions added is left out where it has its default: less is kept, and former versions read it.
     """
     kept = {
-        each.name: value
-        for each in fields(state)  # type: ignore[arg-type]
-        for value in [getattr(state, each.name)]
-        if not (ADDED.items() <= each.metadata.items() and value == strict_json.default(each))
+        attribute.name: value
+        for attribute in fields(state)  # type: ignore[arg-type]
+        for value in [getattr(state, attribute.name)]
+        if not (ADDED.items() <= attribute.metadata.items() and value == strict_json.default(attribute))
     }
     text = strict_json.dumps(kept).decode()
     if len(text.encode()) > METADATA_BYTES:
         raise Refused(
             "restore-state-too-large",
-            f"The state of {what} has {len(text.encode())} bytes, and Kafka keeps {METADATA_BYTES} with an "
+            f"The state of {owner} has {len(text.encode())} bytes, and Kafka keeps {METADATA_BYTES} with an "
             "offset. Check the settings of the topic, or pass a shorter --groups-pattern.",
         )
     return text

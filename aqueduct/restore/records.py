@@ -85,20 +85,20 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
         for number, lanes in enumerate(shares(job.lanes))
     ]
     work = Work(Verb.RESTORE, sum(lane.unpacked_bytes for lane in job.lanes), len(tasks))
-    found = workers.parallel(work)(restore, tasks, BYTES)
-    return {partition: each for written in found for partition, each in written.items()}
+    written_shares = workers.parallel(work)(restore, tasks, BYTES)
+    return {partition: part for written in written_shares for partition, part in written.items()}
 
 
 def left_out(written: Mapping[TopicPartition, Written]) -> LeftOut:
     """Return the batches that could not be restored."""
     return tuple(
         Skipped(
-            f"offsets {each.first} to {each.last} of the backup of {partition}",
-            f"{count(each.records, 'record')} of a batch that decompresses to more than the limit",
+            f"offsets {batch.first} to {batch.last} of the backup of {partition}",
+            f"{count(batch.records, 'record')} of a batch that decompresses to more than the limit",
             "decompression-limit-exceeded",
         )
-        for partition, done in written.items()
-        for each in done.progress.unopened
+        for partition, restored in written.items()
+        for batch in restored.progress.unopened
     )
 
 
@@ -116,7 +116,9 @@ def restore(share: RestoreShare) -> dict[TopicPartition, Written]:
             producer.begin()
             task = _Task(client, producer, objects, share, progress)
             task.run()
-            return {tp: Written(each, *each.by(share.run)) for tp, (_, each) in task.positions.items()}
+            return {
+                tp: Written(restored, *restored.by(share.run)) for tp, (_, restored) in task.positions.items()
+            }
 
         return until_committed(client, attempt, "; run the command again to continue")
 
@@ -140,18 +142,18 @@ def begun(client: Client, restore_id: str, topics: Mapping[str, UUID | None]) ->
 def _positions(
     committed: groups.CommittedOffsets, topics: Mapping[str, UUID | None]
 ) -> dict[TopicPartition, StorePosition]:
-    found = {}
+    stored_positions = {}
     for partition, (offset, metadata) in committed.items():
-        each = progress.loads(RestoreProgress, metadata)
-        if each is None:
+        restored = progress.loads(RestoreProgress, metadata)
+        if restored is None:
             raise Failed(
                 "restore-version-mismatch",
                 f"Another version of Aqueduct began this restore of {partition}. Complete it with that "
                 "version. Or delete its topics, which deletes their records, and run the command again.",
             )
-        if partition.topic in topics and each.topic_id == str(topics[partition.topic]):
-            found[partition] = offset, each
-    return found
+        if partition.topic in topics and restored.topic_id == str(topics[partition.topic]):
+            stored_positions[partition] = offset, restored
+    return stored_positions
 
 
 class _Task:
@@ -171,16 +173,16 @@ class _Task:
         self._share = share
         self._committed = committed
         ids = {topic: topic_id for topic, (topic_id, _) in share.topics.items()}
-        done = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
-        self._fresh = {lane.target for lane in share.lanes} - done.keys()
+        stored_positions = positions(client, share.restore_id, (lane.target for lane in share.lanes), ids)
+        self._fresh = {lane.target for lane in share.lanes} - stored_positions.keys()
         ends = offsets.ends(client, self._fresh, "read_uncommitted")
         self.positions: dict[TopicPartition, StorePosition] = {
-            lane.target: done.get(lane.target)
+            lane.target: stored_positions.get(lane.target)
             or (lane.start, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
             for lane in share.lanes
         }
-        stable = offsets.ends(client, done)
-        for partition in done:
+        stable = offsets.ends(client, stored_positions)
+        for partition in stored_positions:
             self._hole(partition, stable[partition] - self.positions[partition][1].end)
         self._begin()
 
@@ -202,15 +204,15 @@ class _Task:
             for lane in self._share.lanes
             if lane.target in self._fresh or self.positions[lane.target][0] < lane.stop
         ]
-        wanted = (
+        unwritten = (
             (lane, segment)
             for lane in behind
             for segment in lane.segments
             if segment.stop > self.positions[lane.target][0]
         )
         self._producer.enlist(lane.target for lane in behind if lane.segments)
-        for lane, found in groupby(_read_ahead(self._objects, wanted), key=itemgetter(0)):
-            self._write(lane, ((segment, stored) for _, segment, stored in found))
+        for lane, reads in groupby(_read_ahead(self._objects, unwritten), key=itemgetter(0)):
+            self._write(lane, ((segment, stored) for _, segment, stored in reads))
         for lane in behind:
             self._reached(lane, lane.stop, self.positions[lane.target][1])
         self._commit()
@@ -219,17 +221,17 @@ class _Task:
         batches = self._batches(lane, stored)
         max_bytes = self._share.topics[lane.topic][1]
         try:
-            for each in ready(batches, max_bytes=max_bytes, leave_out=partial(self._leave_out, lane)):
-                self._producer.send(*lane.target, each)
-                self._bytes += len(each.data)
+            for batch in ready(batches, max_bytes=max_bytes, leave_out=partial(self._leave_out, lane)):
+                self._producer.send(*lane.target, batch)
+                self._bytes += len(batch.data)
                 _, before = self.positions[lane.target]
                 producers = dict.fromkeys((*before.producers, self._producer.producer_id))
                 written = replace(
-                    before.written(self._share.run, each.count, len(each.data)),
+                    before.written(self._share.run, batch.count, len(batch.data)),
                     producers=tuple(producers),
                     oldest=min(self._oldest, self._oldest if before.oldest is None else before.oldest),
                 )
-                self._reached(lane, each.next_offset, written)
+                self._reached(lane, batch.next_offset, written)
                 if self._due():
                     self._commit()
         except Failed as error:
@@ -239,8 +241,8 @@ class _Task:
         """Yield the batches to be written, cut where a part of them isn't."""
         self._oldest = sys.maxsize
         window = replace(self._share.window, start=self.positions[lane.target][0])
-        for segment, data in stored:
-            for batch in segments.batches(segment, data, check_crc=False):  # its SHA-256 was checked
+        for segment, content in stored:
+            for batch in segments.batches(segment, content, check_crc=False):  # its SHA-256 was checked
                 try:
                     kept = cut(batch, window)
                 except Unopened as error:
@@ -253,12 +255,12 @@ class _Task:
     def _leave_out(self, lane: RestoreLane, batch: Batch, error: Unopened) -> None:
         """Remember a batch that can't be opened; the position passes it with what comes after it."""
         offset, now = self.positions[lane.target]
-        found = UnopenedBatch(batch.base_offset, batch.last_offset, batch.count)
-        if found in now.unopened:  # in an attempt before this one
+        unopened = UnopenedBatch(batch.base_offset, batch.last_offset, batch.count)
+        if unopened in now.unopened:  # in an attempt before this one
             return
         if len(now.unopened) == MOST_UNOPENED:
             raise error
-        self.positions[lane.target] = offset, replace(now, unopened=(*now.unopened, found))
+        self.positions[lane.target] = offset, replace(now, unopened=(*now.unopened, unopened))
 
     def _reached(self, lane: RestoreLane, offset: int, now: RestoreProgress) -> None:
         self.positions[lane.target] = offset, now
@@ -287,13 +289,13 @@ class _Task:
 
 
 def _read_ahead(
-    objects: Objects, wanted: Iterable[tuple[RestoreLane, Segment]]
+    objects: Objects, unwritten: Iterable[tuple[RestoreLane, Segment]]
 ) -> Iterator[tuple[RestoreLane, Segment, memoryview]]:
     """Yield each segment with its object, in order; the next ones are being read meanwhile."""
     coming: deque[tuple[RestoreLane, Segment, Future[memoryview]]] = deque()
     ahead = 0
     with ThreadPoolExecutor(READERS) as pool:
-        todo = iter(wanted)
+        todo = iter(unwritten)
         following = next(todo, None)
         while following or coming:
             while following and (not coming or ahead < AHEAD_BYTES):

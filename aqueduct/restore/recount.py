@@ -60,28 +60,30 @@ def check(
         ends, open_ = offsets.settled(client, partitions)
     readings = []
     for lane in lanes:
-        done, name = written[lane.target].progress, str(lane.target)
-        known = done.records + sum(each.records for each in done.unopened)
-        if not job.plan.window.timed and known != lane.records:
-            wrong[name] = f"{count(known, 'record')} written or skipped, of {lane.records:,} of the snapshot"
-        elif done.records and starts[lane.target] > done.start:
+        progress, name = written[lane.target].progress, str(lane.target)
+        accounted = progress.records + sum(batch.records for batch in progress.unopened)
+        if not job.plan.window.timed and accounted != lane.records:
+            wrong[name] = (
+                f"{count(accounted, 'record')} written or skipped, of {lane.records:,} of the snapshot"
+            )
+        elif progress.records and starts[lane.target] > progress.start:
             wrong[name] = f"records before offset {starts[lane.target]:,} were deleted"
-        elif ends[lane.target] < done.end:
-            wrong[name] = f"its log ends at {ends[lane.target]:,}, and ended at {done.end:,}"
+        elif ends[lane.target] < progress.end:
+            wrong[name] = f"its log ends at {ends[lane.target]:,}, and ended at {progress.end:,}"
         elif job.order.append:
             continue
         elif lane.target in open_:
             wrong[name] = "another producer's transaction is open there"
-        elif ends[lane.target] > done.end:
-            whole = Range(*lane.target, done.start, ends[lane.target])
-            readings.append(PartitionRead(whole, done))
+        elif ends[lane.target] > progress.end:
+            whole = Range(*lane.target, progress.start, ends[lane.target])
+            readings.append(PartitionRead(whole, progress))
     if readings and not wrong:
         wrong |= _read(job, readings, workers)
     if wrong:
-        found = some(f"{name} ({why})" for name, why in sorted(wrong.items()))
+        changes = some(f"{name} ({reason})" for name, reason in sorted(wrong.items()))
         raise Failed(
             "target-changed",
-            f"The target does not contain what was restored: {found}. Stop the program that changed it, "
+            f"The target does not contain what was restored: {changes}. Stop the program that changed it, "
             f"delete {'this topic' if len(wrong) == 1 else 'these topics'}, which deletes the records, "
             "and run the command again.",
         )
@@ -89,13 +91,13 @@ def check(
 
 
 def _other_topics(client: Client, job: Job, states: Mapping[str, TopicState]) -> Iterator[tuple[str, str]]:
-    there = client.topics(states)
+    existing = client.topics(states)
     for name, state in states.items():
-        if name not in there:
+        if name not in existing:
             yield name, "it was deleted"
-        elif str(there[name].id) != state.topic_id:
+        elif str(existing[name].id) != state.topic_id:
             yield name, "it was deleted and re-created"
-        elif len(there[name].partitions) != len(job.plan.partitions(name)):
+        elif len(existing[name].partitions) != len(job.plan.partitions(name)):
             yield name, "it got more partitions"
 
 
@@ -107,7 +109,9 @@ def _read(job: Job, readings: list[PartitionRead], workers: Workers) -> dict[str
     partitions = {reading.part.topic_partition for reading in readings}
     size = sum(lane.unpacked_bytes for lane in job.lanes if lane.target in partitions)
     work = Work(Verb.VERIFY, size, len(tasks))
-    return {name: why for found in workers.parallel(work)(recount, tasks) for name, why in found.items()}
+    return {
+        name: reason for wrong in workers.parallel(work)(recount, tasks) for name, reason in wrong.items()
+    }
 
 
 def recount(share: RecountShare) -> dict[str, str]:
@@ -125,6 +129,6 @@ def recount(share: RecountShare) -> dict[str, str]:
             if others:
                 wrong[str(reading.part.topic_partition)] = f"{count(others, 'record')} of another producer"
             elif ours != reading.done.records:
-                why = f"{count(ours, 'record')} of {reading.done.records:,} that were restored"
-                wrong[str(reading.part.topic_partition)] = why
+                reason = f"{count(ours, 'record')} of {reading.done.records:,} that were restored"
+                wrong[str(reading.part.topic_partition)] = reason
     return wrong

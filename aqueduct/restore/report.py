@@ -15,29 +15,29 @@ LINES = 20  # about one kind of thing
 RETENTION_HELD = "retention-held"
 
 
-def summary(wanted: RestorePlan) -> str:
+def summary(plan: RestorePlan) -> str:
     """Return the size of a plan, in words."""
-    size = sum(lane.unpacked_bytes for lane in wanted.lanes) / 1e6
-    at_most = "at most " if wanted.at_most else ""
-    number = sum(lane.records for lane in wanted.lanes)
+    size = sum(lane.unpacked_bytes for lane in plan.lanes) / 1e6
+    at_most = "at most " if plan.at_most else ""
+    number = sum(lane.records for lane in plan.lanes)
     return (
-        f"snapshot {wanted.snapshot}, {count(len(wanted.topics), 'topic')}, "
-        f"{count(len(wanted.lanes), 'partition')}, {at_most}{count(number, 'record')}, {size:,.1f} MB."
+        f"snapshot {plan.snapshot}, {count(len(plan.topics), 'topic')}, "
+        f"{count(len(plan.lanes), 'partition')}, {at_most}{count(number, 'record')}, {size:,.1f} MB."
     )
 
 
 def dropped(settings: Iterable[DroppedSetting]) -> LeftOut:
     """Return the settings that the target refuses: one sentence for a setting, whatever topics have it."""
     topics: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
-    for each in settings:
-        topics[each.key, each.value, each.why].append(each.topic)
+    for setting in settings:
+        topics[setting.key, setting.value, setting.why].append(setting.topic)
     return tuple(
         Skipped(
             f"setting {key}={value} of {some(names)}",
-            f"the target refuses it: {why.rstrip('.')}",
+            f"the target refuses it: {reason.rstrip('.')}",
             "setting-unsupported",
         )
-        for (key, value, why), names in topics.items()
+        for (key, value, reason), names in topics.items()
     )
 
 
@@ -74,15 +74,18 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
             )
     if forgotten:
         yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
-    if found := outcome.recount:
-        how = f"; of {found.read:,} by their batches' headers" if found.read else ""
-        yield f"{count(found.partitions, 'partition')} looked at again: each holds what was restored{how}."
+    if recount := outcome.recount:
+        how = f"; of {recount.read:,} by their batches' headers" if recount.read else ""
+        yield f"{count(recount.partitions, 'partition')} looked at again: each holds what was restored{how}."
     yield from _first(
-        [f"{name} continues after restore {some(each)}." for name, each in sorted(plan.continues.items())]
+        [
+            f"{name} continues after restore {some(restores)}."
+            for name, restores in sorted(plan.continues.items())
+        ]
     )
     for gap in (gap for gap in plan.gaps if gap.expired is None):
-        what = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
-        yield f"{gap.topic}-{gap.partition}: {what}."
+        loss = f"offsets {gap.start} to {gap.stop - 1} were deleted before they were backed up"
+        yield f"{gap.topic}-{gap.partition}: {loss}."
     if plan.skipped:
         yield f"{count(len(plan.skipped), 'topic')} without that instance: {some(plan.skipped)}."
     if plan.window.timed and not forgotten and not _records(outcome):
@@ -100,8 +103,8 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
         number = len(outcome.settled)
         yield f"{count(number, 'topic')} got the settings of the backup: {some(outcome.settled)}."
     if rights := outcome.rights:
-        there = f" ({rights.known} more there already)" if rights.known else ""
-        yield f"{count(rights.acls, 'ACL')} set{there}; {count(rights.quotas, 'quota')} set."
+        already = f" ({rights.known} more there already)" if rights.known else ""
+        yield f"{count(rights.acls, 'ACL')} set{already}; {count(rights.quotas, 'quota')} set."
     for warning in outcome.warnings:
         yield f"Warning: {labelled(warning.id, warning.message)}"
     if outcome.held:
@@ -125,7 +128,7 @@ def _records(outcome: RestoreOutcome) -> int:
     """Return the records of this restore in all; in a dry run, the most there can be."""
     if outcome.planned:
         return sum(lane.records for lane in outcome.plan.lanes)
-    return sum(each.progress.records for each in outcome.written.values())
+    return sum(restored.progress.records for restored in outcome.written.values())
 
 
 def _last_line(outcome: RestoreOutcome) -> str:
@@ -137,13 +140,13 @@ def _last_line(outcome: RestoreOutcome) -> str:
     if outcome.planned:
         at_most = "at most " if outcome.plan.at_most else ""
         return f"{name} would write {at_most}{count(records, 'record')}; nothing was written."
-    now = sum(each.records for each in outcome.written.values())
-    size = sum(each.bytes for each in outcome.written.values()) / 1e6
+    now = sum(restored.records for restored in outcome.written.values())
+    size = sum(restored.bytes for restored in outcome.written.values()) / 1e6
     phases = ", ".join(f"{phase} {seconds:.1f} s" for phase, seconds in outcome.seconds.items())
     speed = f"{size / max(outcome.seconds.get('records', 0.0), 1e-9):,.0f} MB/s"
-    done = f"{count(records, 'record')}, {megabytes:,.1f} MB"
+    total = f"{count(records, 'record')}, {megabytes:,.1f} MB"
     of_this = f", of which this run wrote {count(now, 'record')}, {size:,.1f} MB" if now < records else ""
-    return f"{name}: {done}{of_this}, {speed} ({phases})."
+    return f"{name}: {total}{of_this}, {speed} ({phases})."
 
 
 def report(outcome: RestoreOutcome) -> dict[str, Any]:
@@ -169,23 +172,23 @@ def report(outcome: RestoreOutcome) -> dict[str, Any]:
             for lane in outcome.plan.lanes
         ],
         "gaps": [
-            {"topic": each.topic, "partition": each.partition, "from": each.start, "to": each.stop}
-            | ({"expired": moments.text(each.expired)} if each.expired is not None else {})
-            for each in outcome.plan.gaps
+            {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
+            | ({"expired": moments.text(gap.expired)} if gap.expired is not None else {})
+            for gap in outcome.plan.gaps
         ],
         "groups": moved(outcome.moves),
         "settings_of_backup": list(outcome.settled),
         "rights": asdict(outcome.rights) if outcome.rights else None,
         "recount": asdict(outcome.recount) if outcome.recount else None,
-        "dropped_settings": [asdict(each) for each in outcome.dropped],
+        "dropped_settings": [asdict(setting) for setting in outcome.dropped],
         "held": [
             {"id": RETENTION_HELD, "topic": topic, "settings": dict(settings)}
             for topic, settings in outcome.held.items()
         ],
-        "warnings": [asdict(each) for each in outcome.warnings],
+        "warnings": [asdict(warning) for warning in outcome.warnings],
         "without_instance": list(outcome.plan.skipped),
         "left_out": left_out_entries(outcome.left_out),
-        "ranges": [each.entry() for each in outcome.ranges],
+        "ranges": [flow_range.entry() for flow_range in outcome.ranges],
         "seconds": dict(outcome.seconds),
     }
 
@@ -194,15 +197,15 @@ def moved(moves: Iterable[Move]) -> list[dict[str, Any]]:
     """Return what reports tell of groups' offsets."""
     return [
         {
-            "group": each.group,
-            "topic": each.topic,
-            "partition": each.partition,
-            "old": each.old,
-            "new": each.new,
-            **({"type": "share"} if each.share else {}),
-            **({"note": each.note} if each.note else {}),
+            "group": move.group,
+            "topic": move.topic,
+            "partition": move.partition,
+            "old": move.old,
+            "new": move.new,
+            **({"type": "share"} if move.share else {}),
+            **({"note": move.note} if move.note else {}),
         }
-        for each in moves
+        for move in moves
     ]
 
 
@@ -211,8 +214,8 @@ def _amounts(outcome: RestoreOutcome, lane: RestoreLane) -> dict[str, int | None
 
     A dry run: what it would write. None: forgotten.
     """
-    if done := outcome.written.get(lane.target):
-        in_all = {"records": done.progress.records, "bytes": done.progress.bytes}
-        return {**in_all, "records_now": done.records, "bytes_now": done.bytes}
+    if restored := outcome.written.get(lane.target):
+        in_all = {"records": restored.progress.records, "bytes": restored.progress.bytes}
+        return {**in_all, "records_now": restored.records, "bytes_now": restored.bytes}
     planned = (lane.records, lane.unpacked_bytes) if outcome.planned else (None, None)
     return {"records": planned[0], "bytes": planned[1], "records_now": 0, "bytes_now": 0}

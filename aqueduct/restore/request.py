@@ -68,7 +68,7 @@ class Request:
 
 
 def _instances(topic: StoredTopic) -> str:
-    return some(f"g{each.number} {each.state}" for each in sorted(topic.instances))
+    return some(f"g{instance.number} {instance.state}" for instance in sorted(topic.instances))
 
 
 def restore_id(digest: str, snapshot: int) -> str:

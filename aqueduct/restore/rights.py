@@ -17,34 +17,34 @@ from aqueduct.wording import count, some
 
 def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Rights, LeftOut]:
     """Add what is missing and may be granted; a target without an authorizer gets no ACLs."""
-    wanted, left_out = allowed(order, frozenset(snapshot.manifest.acls))
+    permitted, left_out = allowed(order, frozenset(snapshot.manifest.acls))
     missing: frozenset[acls.Acl] = frozenset()
     refused: dict[acls.Acl, str] = {}
     try:
-        missing = wanted - list_acls(client) if wanted else wanted
+        missing = permitted - list_acls(client) if permitted else permitted
         refused = grant_known(client, sorted(missing))
     except SecurityDisabledError:
         acls_of_snapshot = count(len(snapshot.manifest.acls), "ACL")
         left_out = (Skipped(acls_of_snapshot, "the target has no authorizer", "authorizer-missing"),)
-        wanted = missing
+        permitted = missing
     left_out += tuple(
-        Skipped(f"ACL {acl}", f"the target refuses it: {why.rstrip('.')}", "acl-unsupported")
-        for acl, why in refused.items()
+        Skipped(f"ACL {acl}", f"the target refuses it: {reason.rstrip('.')}", "acl-unsupported")
+        for acl, reason in refused.items()
     )
     quotas = snapshot.manifest.quotas
     not_set = set_known_quotas(client, quotas)
-    for quota, why in not_set:
-        what = ", ".join(f"{kind} {name or '<default>'}" for kind, name in quota.entity.items())
+    for quota, reason in not_set:
+        entity = ", ".join(f"{kind} {name or '<default>'}" for kind, name in quota.entity.items())
         left_out += (
             Skipped(
-                f"quota {', '.join(quota.values)} of {what}",
-                f"the target refuses it: {why.rstrip('.')}",
+                f"quota {', '.join(quota.values)} of {entity}",
+                f"the target refuses it: {reason.rstrip('.')}",
                 "quota-unsupported",
             ),
         )
     whole = sum(all(quota.entity != other.entity for other, _ in not_set) for quota in quotas)
     denied = tuple(str(acl) for acl in sorted(missing - refused.keys()) if acl.denies)
-    return Rights(len(missing) - len(refused), len(wanted) - len(missing), whole, denied), left_out
+    return Rights(len(missing) - len(refused), len(permitted) - len(missing), whole, denied), left_out
 
 
 def warnings(rights: Rights | None) -> tuple[Warned, ...]:
@@ -66,19 +66,19 @@ def allowed(order: RestoreOrder, stored: frozenset[acls.Acl]) -> tuple[frozenset
     Those of tasks are neither: a restore had granted them while the backup was made.
     """
     of_tasks = order.task_principal and f"{acls.USER}{order.task_principal}"
-    others = frozenset(each for each in stored if each.principal != of_tasks)
-    declared, named = order.acls_within, {f"{acls.USER}{each}" for each in order.acls_of}
+    others = frozenset(acl for acl in stored if acl.principal != of_tasks)
+    declared, named = order.acls_within, {f"{acls.USER}{name}" for name in order.acls_of}
     if declared is None:
         return others, ()
-    may = frozenset(each for each in others if each.principal in named or acls.within(each, declared))
-    skipped = Counter(each.principal for each in others - may)
-    why = "--acls-within does not allow them, and --acls-of does not list this principal"
+    may = frozenset(acl for acl in others if acl.principal in named or acls.within(acl, declared))
+    skipped = Counter(acl.principal for acl in others - may)
+    reason = "--acls-within does not allow them, and --acls-of does not list this principal"
     left_out = [
-        Skipped(f"{count(number, 'ACL')} of {principal}", why, "acl-not-allowed")
+        Skipped(f"{count(number, 'ACL')} of {principal}", reason, "acl-not-allowed")
         for principal, number in sorted(skipped.items())
     ]
     left_out += [
         Skipped(f"ACLs of {principal}", "the snapshot has none; check --acls-of", "principal-unknown")
-        for principal in sorted(named - {each.principal for each in stored})
+        for principal in sorted(named - {acl.principal for acl in stored})
     ]
     return may, tuple(left_out)

@@ -124,7 +124,7 @@ def prepare(job: Job) -> tuple[dict[str, TopicState], tuple[Warned, ...]]:
             *(client, job.id, job.request, job.plan),
             continuation.origins(job.snapshot.manifest.store, job.plan),
             with_settings=asked,
-            recheck=lambda found: planning.check_again(client, job, found),
+            recheck=lambda new_states: planning.check_again(client, job, new_states),
         )
     return states, warnings
 
@@ -136,12 +136,12 @@ def settle(
     order = job.order
     with connected(order) as client:
         now = time.time_ns() // 1_000_000
-        done = topics.let_go(client, states, written, hold=not order.release_retention, now=now)
-        if changed := {name: state for name, state in done.items() if state != states[name]}:
+        settled_states = topics.let_go(client, states, written, hold=not order.release_retention, now=now)
+        if changed := {name: state for name, state in settled_states.items() if state != states[name]}:
             topics.remember(client, job.id, changed)
         if not order.acls:
-            return done, None, ()
-        return done, *rights.restore(client, order, job.snapshot)
+            return settled_states, None, ()
+        return settled_states, *rights.restore(client, order, job.snapshot)
 
 
 def _say(progress: str) -> None:

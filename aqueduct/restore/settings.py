@@ -36,17 +36,17 @@ def of_backup(settings: Mapping[str, str], replication_factor: int) -> dict[str,
 def to_set_back(
     own: Mapping[str, str],
     holding: Mapping[str, str],
-    wanted: Mapping[str, str],
+    added: Mapping[str, str],
     replication_factor: int,
     pending: Overrides,
     held: Mapping[str, str],
 ) -> tuple[dict[str, str | None], dict[str, str]]:
     """Return the settings that a topic gets back, and the values that retention will then depend on.
 
-    `own`: what is set on the topic itself, `holding`: all that holds of it, `wanted`: what it gets beside.
+    `own`: what is set on the topic itself, `holding`: all that holds of it, `added`: what it gets beside.
     `pending` and `held`: the same two answers that an earlier run had, if what it found is not set back yet.
     """
-    of_topic: dict[str, str | None] = {**own, **pending, **wanted}
+    of_topic: dict[str, str | None] = {**own, **pending, **added}
     shall = {key: value for key, value in of_topic.items() if value is not None}
     holds = {**holding, **held, **shall}
     changed = while_restoring(holds, replication_factor).keys() | pending.keys()
@@ -58,10 +58,10 @@ def to_set_back(
 
 def while_restoring(holding: Mapping[str, str], replication_factor: int) -> dict[str, str]:
     """Return what is set during a restore; `holding`: all the topic's settings, as the broker knows them."""
-    found = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]
+    changed = [key for key, value in _WHILE_RESTORING.items() if holding.get(key, value) != value]
     if int(holding[MIN_IN_SYNC]) > replication_factor:
-        found.append(MIN_IN_SYNC)
-    return meanwhile(found, replication_factor)
+        changed.append(MIN_IN_SYNC)
+    return meanwhile(changed, replication_factor)
 
 
 def meanwhile(back: Iterable[str], replication_factor: int) -> dict[str, str]:

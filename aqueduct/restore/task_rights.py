@@ -50,33 +50,33 @@ def granted(job: Job) -> Iterator[list[Skipped]]:
     ACLs that the principal had before stay, but for those of a killed run of this restore.
     """
     left: list[Skipped] = []
-    wanted = needed(job)
-    ours = _ours(job, wanted) if wanted else ()
+    acls = needed(job)
+    ours = _ours(job, acls) if acls else ()
     if not ours:
         yield left
         return
     try:
         with connected(job.order) as client:
-            for some in (wanted[:2], wanted[2:]):  # in this order: brokers that know the last one know all
+            for some in (acls[:2], acls[2:]):  # in this order: brokers that know the last one know all
                 apply_acls(client, AclChanges(some, ()))
         _await_brokers(job)
         yield left
     except BaseException:
-        for each in _revoke(job, ours):
-            print(each, file=sys.stderr, flush=True)
+        for skipped in _revoke(job, ours):
+            print(skipped, file=sys.stderr, flush=True)
         raise
     left += _revoke(job, ours)
 
 
-def _ours(job: Job, wanted: tuple[Acl, ...]) -> tuple[Acl, ...]:
+def _ours(job: Job, acls: tuple[Acl, ...]) -> tuple[Acl, ...]:
     """Return the ACLs to be revoked at the end; none if the target has no authorizer."""
     with connected(job.order) as client:
         try:
-            found = list_acls(client)
+            target_acls = list_acls(client)
         except SecurityDisabledError:
             return ()
-    killed = wanted[0] in found  # the group is this restore's alone
-    return wanted if killed else tuple(acl for acl in wanted if acl not in found)
+    killed = acls[0] in target_acls  # the group is this restore's alone
+    return acls if killed else tuple(acl for acl in acls if acl not in target_acls)
 
 
 def _revoke(job: Job, ours: tuple[Acl, ...]) -> list[Skipped]:
@@ -85,9 +85,9 @@ def _revoke(job: Job, ours: tuple[Acl, ...]) -> list[Skipped]:
         with connected(job.order) as client:
             apply_acls(client, AclChanges((), ours[::-1]))
     except Failed as error:
-        what = f"the revocation of {count(len(ours), 'ACL')} of {ours[0].principal}"
-        why = f"{str(error).rstrip('.')}. Remove them with kafka-acls.sh"
-        return [Skipped(what, why, "task-rights-left")]
+        subject = f"the revocation of {count(len(ours), 'ACL')} of {ours[0].principal}"
+        reason = f"{str(error).rstrip('.')}. Remove them with kafka-acls.sh"
+        return [Skipped(subject, reason, "task-rights-left")]
     return []
 
 

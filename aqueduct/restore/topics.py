@@ -34,11 +34,11 @@ Plans = Mapping[str, list[TopicState]]  # by restore
 def plans(client: Client) -> dict[str, list[TopicState]]:
     """Return each restore that the target knows, with the states of its topics."""
     ids = {name: progress.id_of_plan_group(name) for name in groups.list_groups(client)}
-    found: dict[str, list[TopicState]] = {}
+    states_by_restore: dict[str, list[TopicState]] = {}
     for name, offsets_ in groups.committed(client, (name for name, of in ids.items() if of)).items():
         states = (progress.loads(TopicState, metadata) for _, metadata in offsets_.values())
-        found[ids[name] or ""] = [state for state in states if state]
-    return found
+        states_by_restore[ids[name] or ""] = [state for state in states if state]
+    return states_by_restore
 
 
 def check_all_known(client: Client) -> None:
@@ -56,17 +56,17 @@ def check_all_known(client: Client) -> None:
         )
 
 
-def states(client: Client, restore_id: str, there: Mapping[str, Topic]) -> dict[str, TopicState]:
+def states(client: Client, restore_id: str, existing: Mapping[str, Topic]) -> dict[str, TopicState]:
     """Return the states of these topics, by name; one that was recreated has none."""
     group = progress.plan_group(restore_id)
-    found = {}
+    states_by_topic = {}
     for (name, _), (_, metadata) in groups.progress(
-        client, group, (TopicPartition(name, 0) for name in there)
+        client, group, (TopicPartition(name, 0) for name in existing)
     ).items():
         state = progress.loads(TopicState, metadata)
-        if state and state.topic_id == str(there[name].id):
-            found[name] = state
-    return found
+        if state and state.topic_id == str(existing[name].id):
+            states_by_topic[name] = state
+    return states_by_topic
 
 
 def remember(client: Client, restore_id: str, remembered: States) -> None:
@@ -80,12 +80,12 @@ def remember(client: Client, restore_id: str, remembered: States) -> None:
 # Checks, before anything is written
 
 
-def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
+def check_partitions(plan: RestorePlan, existing: Mapping[str, Topic]) -> None:
     """Check partitions; Refused if a topic has others than the one that was backed up."""
     wrong = [
-        f"{name} ({len(there[name].partitions)}, in the backup {len(plan.partitions(name))})"
+        f"{name} ({len(existing[name].partitions)}, in the backup {len(plan.partitions(name))})"
         for name in plan.topics
-        if name in there and len(there[name].partitions) != len(plan.partitions(name))
+        if name in existing and len(existing[name].partitions) != len(plan.partitions(name))
     ]
     if wrong:
         raise Refused(
@@ -96,12 +96,12 @@ def check_partitions(plan: RestorePlan, there: Mapping[str, Topic]) -> None:
         )
 
 
-def check_others(there: Mapping[str, Topic], others: Plans) -> None:
+def check_others(existing: Mapping[str, Topic], others: Plans) -> None:
     """Check other restores; Refused if one of these topics' restores has not ended.
 
     It would write between our records.
     """
-    names = {str(topic.id): name for name, topic in there.items()}
+    names = {str(topic.id): name for name, topic in existing.items()}
     open_ = sorted(
         (names[state.topic_id], restore_id)
         for restore_id, states_ in others.items()
@@ -109,10 +109,10 @@ def check_others(there: Mapping[str, Topic], others: Plans) -> None:
         if state.topic_id in names and not state.done
     )
     if open_:
-        found = (f"{name} (restore {restore_id})" for name, restore_id in open_)
+        restores = (f"{name} (restore {restore_id})" for name, restore_id in open_)
         raise Refused(
             "restore-in-progress",
-            f"Another restore writes to these topics, or was interrupted: {some(found)}. Complete it "
+            f"Another restore writes to these topics, or was interrupted: {some(restores)}. Complete it "
             "with its own command. Or delete the topics, which deletes their records.",
         )
 
@@ -120,7 +120,7 @@ def check_others(there: Mapping[str, Topic], others: Plans) -> None:
 def check_empty(
     client: Client,
     partitions: Iterable[TopicPartition],
-    there: Mapping[str, Topic],
+    existing: Mapping[str, Topic],
     others: Plans,
     appending: str,
 ) -> None:
@@ -128,9 +128,9 @@ def check_empty(
 
     `appending`: what --append would do instead, as the end of a sentence.
     """
-    found = list(_visible(client, list(partitions)))
-    if found:
-        ids = {str(topic.id) for topic in there.values()}
+    occupied = list(_visible(client, list(partitions)))
+    if occupied:
+        ids = {str(topic.id) for topic in existing.values()}
         wrote = [
             f"restore {restore_id} (--snapshot {states_[0].snapshot})"
             for restore_id, states_ in sorted(others.items())
@@ -138,7 +138,7 @@ def check_empty(
         ]
         raise Refused(
             "target-not-empty",
-            f"{count(len(found), 'partition')} of the target with records: {some(found)}. "
+            f"{count(len(occupied), 'partition')} of the target with records: {some(occupied)}. "
             f"{f'Some were written by {some(wrote)}. ' if wrote else ''}"
             f"Restore under other names (old:new){appending}. Deleting the topics deletes their records, and "
             "mirrors keep what they have read of them.",
@@ -163,41 +163,46 @@ def visible(client: Client, part: Range) -> bool:
 
 
 def accepted(
-    client: Client, plan: RestorePlan, there: Collection[str]
+    client: Client, plan: RestorePlan, existing: Collection[str]
 ) -> tuple[RestorePlan, tuple[DroppedSetting, ...]]:
     """Return the plan without the settings that the target refuses, and those.
 
     A target of another version may not know a setting (message.format.version was removed in 4.0), or not
     know a value. The others are kept.
     """
-    wanted = {name: dict(settings.of_backup(topic.settings, 1)) for name, (topic, _) in plan.topics.items()}
-    refused = refused_settings(client, {name: each for name, each in wanted.items() if each}, there)
+    backup_settings = {
+        name: dict(settings.of_backup(topic.settings, 1)) for name, (topic, _) in plan.topics.items()
+    }
+    refused = refused_settings(
+        client, {name: overrides for name, overrides in backup_settings.items() if overrides}, existing
+    )
     if not refused:
         return plan, ()
-    why: dict[tuple[str, str], str | None] = {}  # of a setting and its value, by itself; None: accepted
-    asked = {name: set(wanted[name].items()) for name in refused}
+    refusals: dict[tuple[str, str], str | None] = {}  # of a setting and its value, by itself; None: accepted
+    asked = {name: set(backup_settings[name].items()) for name in refused}
     while asked:
         # Each topic asks for another setting of its own, and for none twice.
-        pairs = {name: min(each) for name, each in asked.items() if each}
-        answers = refused_settings(client, {name: {k: v} for name, (k, v) in pairs.items()}, there)
-        why |= {pair: answers.get(name) for name, pair in pairs.items()}
-        asked = {name: left for name, each in asked.items() if (left := each - why.keys())}
+        pairs = {name: min(untested) for name, untested in asked.items() if untested}
+        answers = refused_settings(client, {name: {k: v} for name, (k, v) in pairs.items()}, existing)
+        refusals |= {pair: answers.get(name) for name, pair in pairs.items()}
+        asked = {name: left for name, untested in asked.items() if (left := untested - refusals.keys())}
     dropped = {
-        name: {key for key, value in wanted[name].items() if why[key, value] is not None} for name in refused
+        name: {key for key, value in backup_settings[name].items() if refusals[key, value] is not None}
+        for name in refused
     }
     for key in sorted({key for keys in dropped.values() for key in keys}):
         # One that is refused by itself may be right beside the others.
         names = [name for name, keys in dropped.items() if key in keys]
         beside = {
-            name: {k: v for k, v in wanted[name].items() if k == key or k not in dropped[name]}
+            name: {k: v for k, v in backup_settings[name].items() if k == key or k not in dropped[name]}
             for name in names
         }
-        still = refused_settings(client, beside, there)
+        still = refused_settings(client, beside, existing)
         for name in names:
             if name not in still:
                 dropped[name].remove(key)
-    found = tuple(
-        DroppedSetting(name, key, wanted[name][key], why[key, wanted[name][key]] or "")
+    dropped_settings = tuple(
+        DroppedSetting(name, key, backup_settings[name][key], refusals[key, backup_settings[name][key]] or "")
         for name, keys in sorted(dropped.items())
         for key in sorted(keys)
     )
@@ -206,20 +211,22 @@ def accepted(
         topic, instance = kept[name]
         others = {key: value for key, value in topic.settings.items() if key not in keys}
         kept[name] = replace(topic, settings=others), instance
-    return replace(plan, topics=kept), found
+    return replace(plan, topics=kept), dropped_settings
 
 
-def check_creation(client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool) -> None:
+def check_creation(
+    client: Client, plan: RestorePlan, existing: Iterable[str], *, with_settings: bool
+) -> None:
     """Check creations; Refused if the controller would refuse a topic, for its name or its settings."""
-    declared, _ = _declared(client, plan, there, with_settings=with_settings)
+    declared, _ = _declared(client, plan, existing, with_settings=with_settings)
     apply_topics(client, topics.TopicChanges(declared, {}, {}, ()), check_only=True)
 
 
 def create(
-    client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
+    client: Client, plan: RestorePlan, existing: Iterable[str], *, with_settings: bool
 ) -> tuple[Warned, ...]:
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
-    declared, warnings = _declared(client, plan, there, with_settings=with_settings)
+    declared, warnings = _declared(client, plan, existing, with_settings=with_settings)
     try:
         apply_topics(client, topics.TopicChanges(declared, {}, {}, ()))
     except AqueductError as error:
@@ -236,10 +243,10 @@ def create(
 
 
 def _declared(
-    client: Client, plan: RestorePlan, there: Iterable[str], *, with_settings: bool
+    client: Client, plan: RestorePlan, existing: Iterable[str], *, with_settings: bool
 ) -> tuple[tuple[DeclaredTopic, ...], tuple[Warned, ...]]:
     """Return declarations of the missing topics, and warnings."""
-    missing = sorted(plan.topics.keys() - set(there))
+    missing = sorted(plan.topics.keys() - set(existing))
     if not missing:
         return (), ()
     brokers = len(describe_cluster(client).brokers)
@@ -253,9 +260,9 @@ def _declared(
         factor = min(asked, brokers)
         if factor < asked:
             fewer.append(name)
-        wanted = topic.settings if with_settings else {}
-        config = settings.of_backup(wanted, factor)
-        if config.get(settings.MIN_IN_SYNC) != wanted.get(settings.MIN_IN_SYNC):
+        overrides = topic.settings if with_settings else {}
+        config = settings.of_backup(overrides, factor)
+        if config.get(settings.MIN_IN_SYNC) != overrides.get(settings.MIN_IN_SYNC):
             lowered.append(name)
         declared.append(DeclaredTopic(name, len(plan.partitions(name)), factor, config))
     warnings = []
@@ -302,74 +309,78 @@ def hold_open(
     What is known is asked for after the settings: another run of this restore that has changed them since has
     said before what they shall be.
     """
-    there = client.topics(plan.topics)
+    existing = client.topics(plan.topics)
     own = own_settings(client, plan.topics)
     holding = all_settings(client, plan.topics)
-    known = states(client, restore_id, there)
-    found: dict[str, TopicState] = {}
+    old_states = states(client, restore_id, existing)
+    new_states: dict[str, TopicState] = {}
     alter: dict[str, topics.Overrides] = {}
     for name, (topic, _) in plan.topics.items():
-        factor = min(len(each.replicas) for each in there[name].partitions)
-        wanted = settings.of_backup(topic.settings, factor)
-        state = known.get(name)
+        factor = min(len(partition.replicas) for partition in existing[name].partitions)
+        backup_settings = settings.of_backup(topic.settings, factor)
+        state = old_states.get(name)
         if state is None or (with_settings and not state.of_backup):
             before = (state.pending, state.holds) if state else ({}, {})
             back, holds = settings.to_set_back(
-                own[name], holding[name], wanted if with_settings else {}, factor, *before
+                own[name], holding[name], backup_settings if with_settings else {}, factor, *before
             )
             groups_ = state.groups if state else ()
             state = TopicState(  # not done, even if it was
-                *(str(there[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
+                *(str(existing[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
                 expired=state.expired if state else plan.expired(name),
                 origin=state.origin if state else origins[name],
                 continues=plan.continues.get(name, ()),
             )
-        found[name] = state
+        new_states[name] = state
         if not state.done:
-            meanwhile = (wanted if state.of_backup else {}) | settings.meanwhile(state.back, factor)
+            meanwhile = (backup_settings if state.of_backup else {}) | settings.meanwhile(state.back, factor)
             alter[name] = {key: value for key, value in meanwhile.items() if own[name].get(key) != value}
-    remember(client, restore_id, {name: state for name, state in found.items() if state != known.get(name)})
-    recheck(found)
+    remember(
+        client,
+        restore_id,
+        {name: state for name, state in new_states.items() if state != old_states.get(name)},
+    )
+    recheck(new_states)
     apply_topics(
         client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
     )
-    return found
+    return new_states
 
 
 # After the records
 
 
 def let_go(
-    client: Client, known: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
+    client: Client, old_states: States, written: Mapping[TopicPartition, Written], *, hold: bool, now: int
 ) -> dict[str, TopicState]:
     """Set the settings back, but for those by which what was restored would be deleted at once, or may be.
 
     `written` lacks what the target has forgotten.
     """
-    found = dict(known)
+    new_states = dict(old_states)
     alter: dict[str, topics.Overrides] = {}
     of_topic: dict[str, list[RestoreProgress]] = {}
-    for (name, _), each in written.items():
-        of_topic.setdefault(name, []).append(each.progress)
-    for name, state in known.items():
+    for (name, _), restored in written.items():
+        of_topic.setdefault(name, []).append(restored.progress)
+    for name, state in old_states.items():
         if state.done and (hold or not state.held):
             continue
         back = state.pending
-        mine = [each for each in of_topic.get(name, ()) if each.records]
-        oldest = min((each.oldest for each in mine if each.oldest is not None), default=None)
-        size = max((each.bytes for each in mine), default=0)
+        mine = [part for part in of_topic.get(name, ()) if part.records]
+        oldest = min((part.oldest for part in mine if part.oldest is not None), default=None)
+        size = max((part.bytes for part in mine), default=0)
         if name not in of_topic:
             oldest, size = 0, sys.maxsize
         kept = settings.to_hold(back, state.holds, oldest=oldest, size=size, now=now) if hold else set()
         alter[name] = {key: value for key, value in back.items() if key not in kept}
-        found[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
+        new_states[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
     apply_topics(
         client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
     )
-    return found
+    return new_states
 
 
-def limits(client: Client, there: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
+def limits(client: Client, existing: Mapping[str, Topic]) -> dict[str, tuple[UUID | None, int]]:
     """Return each topic's id and max.message.bytes."""
-    found = setting(client, there, "max.message.bytes")
-    return {name: (topic.id, int(found[name])) for name, topic in there.items()}
+    max_bytes = setting(client, existing, "max.message.bytes")
+    return {name: (topic.id, int(max_bytes[name])) for name, topic in existing.items()}

@@ -28,9 +28,9 @@ def judge_backup(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     unit = declared.details["unit"]
     state = facts.of(host).units.get(unit)
     if state is None and unit != UNIT:
-        why = f"the state of the unit {unit} is unknown"
+        cause = f"the state of the unit {unit} is unknown"
         return ObjectStatus(
-            declared=declared, findings=(unanswered(declared, host, why, f"systemctl status {unit}"),)
+            declared=declared, findings=(unanswered(declared, host, cause, f"systemctl status {unit}"),)
         )
     if unit == UNIT:  # without a period it has no unit
         findings = inactive(facts, host, unit) if state else []
@@ -72,9 +72,9 @@ def _newest(
         if not isinstance(answer.document, list):
             continue
         times = []
-        for each in answer.document:
+        for snapshot in answer.document:
             try:
-                times.append(moments.parse(str(each["created"])) / 1000)
+                times.append(moments.parse(str(snapshot["created"])) / 1000)
             except (KeyError, TypeError, ValueError):
                 times.append(0.0)
         figures["snapshots"] = len(times)
@@ -87,18 +87,18 @@ def _newest(
                 )
             )
         return max(times, default=0.0)
-    _, why = reason(facts, [host], SNAPSHOTS)
-    findings.append(unanswered(declared, host, why, f"journalctl --unit {UNIT} --lines 50"))
+    _, cause = reason(facts, [host], SNAPSHOTS)
+    findings.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
     return None
 
 
 def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     [host] = declared.hosts
-    known = facts.of(host)
+    host_facts = facts.of(host)
     findings = silences(facts, [host])
     if findings:
         return ObjectStatus(declared=declared, findings=tuple(findings))
-    page = known.metrics.get(DRILL)
+    page = host_facts.metrics.get(DRILL)
     journal = f"on {host}: journalctl --unit drill --unit drill_broker --lines 50"
     if page is None:
         missing = StatusFinding(

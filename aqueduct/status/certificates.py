@@ -23,17 +23,17 @@ def judge_certificate(declared: DeclaredObject, facts: EstateFacts) -> ObjectSta
         if not facts.of(host).has_answered:
             continue
         try:
-            found = list(_ends(facts, host, file))
+            host_ends = list(_ends(facts, host, file))
         except ValueError:
             findings.append(
                 unanswered(declared, host, f"{file} is no certificate", f"ls -l {FOLDER}/*/tls/{file}")
             )
             continue
-        if not found:
+        if not host_ends:
             findings.append(
                 unanswered(declared, host, f"{file} was not found", f"ls -l {FOLDER}/*/tls/{file}")
             )
-        ends += found
+        ends += host_ends
     figures: dict[str, Figure] = {}
     if ends:
         days = (min(ends) - facts.seconds) / 86400
@@ -54,8 +54,8 @@ def _ends(facts: EstateFacts, host: str, file: str) -> Iterator[float]:
 
 
 def _end(certificates: Iterable[x509.Certificate]) -> Iterator[float]:
-    for each in certificates:
-        yield (each.not_valid_after_utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
+    for certificate in certificates:
+        yield (certificate.not_valid_after_utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
 
 
 def _expiring(declared: DeclaredObject, days: float, end: float, *, is_authority: bool) -> StatusFinding:

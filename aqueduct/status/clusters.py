@@ -31,9 +31,9 @@ def judge_cluster(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             declared=declared, findings=tuple(_problems(document, declared)), figures=_figures(document)
         )
     findings = silences(facts, declared.hosts)
-    host, why = reason(facts, declared.hosts, ANSWER)
+    host, cause = reason(facts, declared.hosts, ANSWER)
     if host:
-        findings.append(unanswered(declared, host, why, f"systemctl status {UNIT}"))
+        findings.append(unanswered(declared, host, cause, f"systemctl status {UNIT}"))
     return ObjectStatus(declared=declared, findings=tuple(findings))
 
 
@@ -44,8 +44,8 @@ def judge_node(declared: DeclaredObject, cluster_hosts: Collection[str], facts: 
     figures: dict[str, Figure] = {"node": declared.node_id}
     counted = _counted(declared, cluster_hosts, facts, figures)
     if counted is None and facts.of(host).has_answered:
-        _, why = reason(facts, [host], ANSWER)
-        findings.append(unanswered(declared, host, why, f"systemctl status {UNIT}"))
+        _, cause = reason(facts, [host], ANSWER)
+        findings.append(unanswered(declared, host, cause, f"systemctl status {UNIT}"))
     elif counted is False:
         findings.append(
             StatusFinding(
@@ -87,18 +87,18 @@ def _is_cluster(document: Any) -> bool:
 
 
 def _problems(document: Mapping[str, Any], declared: DeclaredObject) -> list[StatusFinding]:
-    found = []
-    for each in listed(document, "problems"):
-        known = each if isinstance(each, Mapping) else {}
-        id_ = known.get("id")
-        found.append(
+    findings = []
+    for problem in listed(document, "problems"):
+        details = problem if isinstance(problem, Mapping) else {}
+        id_ = details.get("id")
+        findings.append(
             StatusFinding(
                 id=str(id_) if id_ in PROBLEMS else "cluster-node-unhealthy",
-                sentence=f"{declared.site}: {told(known.get('sentence', 'a problem without a sentence.'))}",
+                sentence=f"{declared.site}: {told(details.get('sentence', 'a problem without a sentence.'))}",
                 fix=COMMAND,
             )
         )
-    return found
+    return findings
 
 
 def _figures(document: Mapping[str, Any]) -> dict[str, Figure]:

@@ -19,14 +19,19 @@ def judge_connector(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatu
         if not isinstance(running, list):
             continue
         name = declared.details["connector"]
-        found = next(
-            (each for each in running if isinstance(each, Mapping) and each.get("name") == name), None
+        connector = next(
+            (
+                listed_connector
+                for listed_connector in running
+                if isinstance(listed_connector, Mapping) and listed_connector.get("name") == name
+            ),
+            None,
         )
-        findings, figures = _judge(declared, found)
+        findings, figures = _judge(declared, connector)
         return ObjectStatus(declared=declared, findings=tuple(workers + findings), figures=figures)
-    host, why = reason(facts, declared.hosts, ANSWER)
+    host, cause = reason(facts, declared.hosts, ANSWER)
     if host or not declared.hosts:
-        workers.append(unanswered(declared, host, why, f"journalctl --unit {UNIT} --lines 50"))
+        workers.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
     return ObjectStatus(declared=declared, findings=tuple(workers))
 
 
@@ -35,24 +40,28 @@ def _judge(
 ) -> tuple[list[StatusFinding], dict[str, Figure]]:
     if running is None:
         return [_finding(f"{declared} does not exist.")], {}
-    wanted, state = declared.details["state"].upper(), told(running.get("state", "no state"))
-    tasks = [each for each in listed(running, "tasks") if isinstance(each, Mapping)]
+    declared_state, state = declared.details["state"].upper(), told(running.get("state", "no state"))
+    tasks = [task for task in listed(running, "tasks") if isinstance(task, Mapping)]
     figures: dict[str, Figure] = {
         "state": state,
         "tasks": len(tasks),
-        "failed_tasks": sum(each.get("state") == "FAILED" for each in tasks),
+        "failed_tasks": sum(task.get("state") == "FAILED" for task in tasks),
     }
-    findings = [] if state == wanted else [_finding(f"{declared} is {state}, and declared as {wanted}.")]
-    if wanted == "RUNNING":
+    findings = (
+        []
+        if state == declared_state
+        else [_finding(f"{declared} is {state}, and declared as {declared_state}.")]
+    )
+    if declared_state == "RUNNING":
         if not tasks:
             findings.append(_finding(f"{declared} has no task."))
         findings += [
             _finding(
-                f"Task {told(each.get('task', '?'))} of {declared} is "
-                f"{told(each.get('state', 'without state'))}{_why(each)}."
+                f"Task {told(task.get('task', '?'))} of {declared} is "
+                f"{told(task.get('state', 'without state'))}{_why(task)}."
             )
-            for each in tasks
-            if each.get("state") != "RUNNING"
+            for task in tasks
+            if task.get("state") != "RUNNING"
         ]
     return findings, figures
 

@@ -33,26 +33,36 @@ def evaluate(
     site: str = "",
 ) -> EstateStatus:
     """Judge each object. `unreachable`: sites that are not asked; `site`: only this one's objects."""
-    known = list(declared)
-    others = {each.site for each in known if site and each.site} - {site}
+    declared_objects = list(declared)
+    others = {
+        declared_object.site for declared_object in declared_objects if site and declared_object.site
+    } - {site}
     beyond = frozenset(unreachable) | others  # sites whose hosts are not asked
-    hosts = [(each.site, each.name) for each in known if each.kind == ObjectKind.HOST]
+    hosts = [
+        (declared_object.site, declared_object.name)
+        for declared_object in declared_objects
+        if declared_object.kind == ObjectKind.HOST
+    ]
     far = {host for of, host in hosts if of in beyond}
     asked = {host for of, host in hosts if of not in beyond}
-    clusters = {each.site: each.hosts for each in known if each.kind == ObjectKind.CLUSTER}
+    clusters = {
+        declared_object.site: declared_object.hosts
+        for declared_object in declared_objects
+        if declared_object.kind == ObjectKind.CLUSTER
+    }
     objects = []
-    for each in known:
-        if each.site in others:
+    for declared_object in declared_objects:
+        if declared_object.site in others:
             continue
-        near = _without(each, far)
-        if each.site in beyond or (each.hosts and not near.hosts):
-            objects.append(ObjectStatus(declared=each, is_asked=False))
-        elif each.kind in (ObjectKind.BROKER, ObjectKind.CONTROLLER):
-            objects.append(judge_node(each, clusters.get(each.site, ()), facts))
-        elif each.kind == ObjectKind.LINK:
-            objects.append(judge_link(each, facts, beyond))
+        near = _without(declared_object, far)
+        if declared_object.site in beyond or (declared_object.hosts and not near.hosts):
+            objects.append(ObjectStatus(declared=declared_object, is_asked=False))
+        elif declared_object.kind in (ObjectKind.BROKER, ObjectKind.CONTROLLER):
+            objects.append(judge_node(declared_object, clusters.get(declared_object.site, ()), facts))
+        elif declared_object.kind == ObjectKind.LINK:
+            objects.append(judge_link(declared_object, facts, beyond))
         else:
-            objects.append(JUDGES[each.kind](near, facts))
+            objects.append(JUDGES[declared_object.kind](near, facts))
     answered = sum(facts.of(host).has_answered for host in asked)
     return EstateStatus(objects=tuple(objects), asked=facts.now, answered=answered, hosts=len(asked))
 

@@ -78,13 +78,15 @@ class HostFacts:
             return cls(
                 host=host,
                 clock_skew=_skew(raw),
-                units={str(name): _unit(each) for name, each in _mapping(raw, "units").items()},
-                services=tuple(str(each) for each in raw.get("services", ())),
+                units={str(name): _unit(raw_unit) for name, raw_unit in _mapping(raw, "units").items()},
+                services=tuple(str(service) for service in raw.get("services", ())),
                 failed_units=_failed_units(raw),
                 disks=tuple(_disks(raw.get("disks", ()))),
                 certificates=_texts(_mapping(raw, "certificates")),
                 metrics=_texts(_mapping(raw, "metrics")),
-                answers={str(name): _answer(each) for name, each in _mapping(raw, "answers").items()},
+                answers={
+                    str(name): _answer(raw_answer) for name, raw_answer in _mapping(raw, "answers").items()
+                },
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             return cls.silent(host, f"its answer has another form than expected ({type(error).__name__})")
@@ -104,21 +106,27 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
                 value = float(match[3])
             except ValueError:
                 continue
-            labels = {name: re.sub(r"\\(.)", r"\1", each) for name, each in _LABEL.findall(match[2] or "")}
+            labels = {
+                name: re.sub(r"\\(.)", r"\1", quoted) for name, quoted in _LABEL.findall(match[2] or "")
+            }
             yield match[1], labels, value
 
 
 def metric(text: str, name: str, **labels: str) -> float | None:
     """Return the value of a sample; None: the page has none."""
-    found = (value for each, has, value in samples(text) if each == name and labels.items() <= has.items())
-    return next(found, None)
+    values = (
+        value
+        for sample_name, has, value in samples(text)
+        if sample_name == name and labels.items() <= has.items()
+    )
+    return next(values, None)
 
 
 def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = raw.get(name, {})
-    if not isinstance(found, Mapping):
+    mapping = raw.get(name, {})
+    if not isinstance(mapping, Mapping):
         raise TypeError(name)
-    return found
+    return mapping
 
 
 def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
@@ -126,12 +134,12 @@ def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _failed_units(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
-    found = raw.get("failed_units")
-    if found is None:
+    units = raw.get("failed_units")
+    if units is None:
         return None
-    if not isinstance(found, list):
+    if not isinstance(units, list):
         raise TypeError("failed_units")
-    return tuple(told(each) for each in found)
+    return tuple(told(unit) for unit in units)
 
 
 def _skew(raw: Mapping[str, Any]) -> float | None:
@@ -152,10 +160,10 @@ def _unit(raw: Mapping[str, Any]) -> UnitFacts:
 
 
 def _disks(raw: Any) -> Iterator[DiskFacts]:
-    for each in raw:
-        found = DiskFacts(path=told(each["path"]), size=int(each["size"]), free=int(each["free"]))
-        if found.size > 0:
-            yield found
+    for raw_disk in raw:
+        disk = DiskFacts(path=told(raw_disk["path"]), size=int(raw_disk["size"]), free=int(raw_disk["free"]))
+        if disk.size > 0:
+            yield disk
 
 
 def _answer(raw: Mapping[str, Any]) -> CommandAnswer:

@@ -29,11 +29,13 @@ def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         if not isinstance(document, dict) or not isinstance(document.get("findings"), list):
             continue
         findings = units + silences(facts, declared.hosts)
-        findings += [_finding(str(each), host, unit) for each in document["findings"]]
+        findings += [_finding(str(label), host, unit) for label in document["findings"]]
         partitions = [
-            number(each.get("behind")) for each in listed(document, "partitions") if isinstance(each, dict)
+            number(partition.get("behind"))
+            for partition in listed(document, "partitions")
+            if isinstance(partition, dict)
         ]
-        behind = [each for each in partitions if each is not None]
+        behind = [lag for lag in partitions if lag is not None]
         figures: dict[str, Figure] = {
             "partitions": len(partitions),
             "lag": sum(behind) if len(behind) == len(partitions) else None,
@@ -45,14 +47,14 @@ def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             )
         return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
     findings = units + silences(facts, declared.hosts)
-    host, why = reason(facts, declared.hosts, question)
+    host, cause = reason(facts, declared.hosts, question)
     if host or not declared.hosts:
-        findings.append(unanswered(declared, host, why, f"journalctl --unit {unit} --lines 50"))
+        findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
     return ObjectStatus(declared=declared, findings=tuple(findings))
 
 
-def _finding(said: str, host: str, unit: str) -> StatusFinding:
-    id_, sentence = split_label(said)
+def _finding(label: str, host: str, unit: str) -> StatusFinding:
+    id_, sentence = split_label(label)
     return StatusFinding(
         id=id_ if id_ in MESSAGES else "mirror-not-well",
         sentence=sentence,

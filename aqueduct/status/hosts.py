@@ -6,14 +6,14 @@ from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFi
 
 def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     [host] = declared.hosts
-    known, limits = facts.of(host), facts.limits
-    if not known.has_answered:
+    host_facts, limits = facts.of(host), facts.limits
+    if not host_facts.has_answered:
         return ObjectStatus(declared=declared, findings=tuple(silences(facts, [host])))
-    findings = [finding for unit in known.services for finding in inactive(facts, host, unit)]
-    if known.failed_units is None:
+    findings = [finding for unit in host_facts.services for finding in inactive(facts, host, unit)]
+    if host_facts.failed_units is None:
         findings.append(unanswered(declared, host, "systemd did not list failed units", "systemctl --failed"))
-    for unit in known.failed_units or ():
-        state = known.units.get(unit.removesuffix(".service"))
+    for unit in host_facts.failed_units or ():
+        state = host_facts.units.get(unit.removesuffix(".service"))
         findings.append(
             StatusFinding(
                 id="unit-failed",
@@ -22,7 +22,7 @@ def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
                 since=moment(state.changed) if state else "",
             )
         )
-    for disk in known.disks:
+    for disk in host_facts.disks:
         if disk.used_percent >= limits.disk_percent:
             findings.append(
                 StatusFinding(
@@ -31,23 +31,23 @@ def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
                     fix=f"on {host}: du -xh --max-depth=2 {disk.path} | sort -h | tail",
                 )
             )
-    if not known.disks:
+    if not host_facts.disks:
         findings.append(unanswered(declared, host, "the fill level of its disks is missing", "df -h"))
-    if known.clock_skew is None:
+    if host_facts.clock_skew is None:
         findings.append(unanswered(declared, host, "its clock was not compared", "date"))
-    elif abs(known.clock_skew) > limits.clock_seconds:
+    elif abs(host_facts.clock_skew) > limits.clock_seconds:
         findings.append(
             StatusFinding(
                 id="clock-skewed",
-                sentence=f"The clock of {host} is off by {known.clock_skew:+.0f} s.",
+                sentence=f"The clock of {host} is off by {host_facts.clock_skew:+.0f} s.",
                 fix=f"on {host}: timedatectl timesync-status",
             )
         )
     figures: dict[str, Figure] = {
-        "failed_units": None if known.failed_units is None else len(known.failed_units),
-        "disk_percent": round(max((disk.used_percent for disk in known.disks), default=0))
-        if known.disks
+        "failed_units": None if host_facts.failed_units is None else len(host_facts.failed_units),
+        "disk_percent": round(max((disk.used_percent for disk in host_facts.disks), default=0))
+        if host_facts.disks
         else None,
-        "clock_skew": known.clock_skew,
+        "clock_skew": host_facts.clock_skew,
     }
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)

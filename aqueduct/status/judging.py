@@ -64,8 +64,8 @@ def answers(
 def reason(facts: EstateFacts, hosts: Iterable[str], name: str) -> tuple[str, str]:
     """Return the first host that answered at all, and why a command gave no usable answer there."""
     for host in hosts:
-        if (known := facts.of(host)).has_answered:
-            answer = known.answers.get(name)
+        if (host_facts := facts.of(host)).has_answered:
+            answer = host_facts.answers.get(name)
             if answer is None:
                 return host, "the question was not asked"
             document = answer.document
@@ -78,10 +78,10 @@ def reason(facts: EstateFacts, hosts: Iterable[str], name: str) -> tuple[str, st
 
 def inactive(facts: EstateFacts, host: str, unit: str) -> list[StatusFinding]:
     """Return the finding that a unit of an answering host is not active, or that it is unknown."""
-    known = facts.of(host)
-    if not known.has_answered:
+    host_facts = facts.of(host)
+    if not host_facts.has_answered:
         return []
-    state = known.units.get(unit)
+    state = host_facts.units.get(unit)
     if state is None:
         return [
             StatusFinding(
@@ -166,5 +166,5 @@ def number(value: Any) -> int | None:
 
 def listed(document: Any, name: str) -> list[Any]:
     """Return a list of a host's answer; empty: there is none."""
-    found = document.get(name) if isinstance(document, Mapping) else None
-    return found if isinstance(found, list) else []
+    entries = document.get(name) if isinstance(document, Mapping) else None
+    return entries if isinstance(entries, list) else []

@@ -28,16 +28,20 @@ def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     findings += standing_still(facts, host, UNIT, page, ROUND_TIME, facts.limits.round_minutes)
     for _, answer in answers(facts, [host], ANSWER, CODES):
         name = declared.details["table"]
-        tables = [each for each in listed(answer.document, "tables") if isinstance(each, Mapping)]
-        table = next((each for each in tables if each.get("table") == name), None)
+        tables = [
+            listed_table
+            for listed_table in listed(answer.document, "tables")
+            if isinstance(listed_table, Mapping)
+        ]
+        table = next((listed_table for listed_table in tables if listed_table.get("table") == name), None)
         if table is None:
             continue
-        found, figures = _judge(declared, host, table)
+        table_findings, figures = _judge(declared, host, table)
         figures["failures"] = metric(page, "aqueduct_land_failures_total", table=name)
-        return ObjectStatus(declared=declared, findings=tuple(findings + found), figures=figures)
+        return ObjectStatus(declared=declared, findings=tuple(findings + table_findings), figures=figures)
     if facts.of(host).has_answered:
-        _, why = reason(facts, [host], ANSWER)
-        findings.append(unanswered(declared, host, why, f"journalctl --unit {UNIT} --lines 50"))
+        _, cause = reason(facts, [host], ANSWER)
+        findings.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
     return ObjectStatus(declared=declared, findings=tuple(findings))
 
 
@@ -46,14 +50,15 @@ def _judge(
 ) -> tuple[list[StatusFinding], dict[str, Figure]]:
     fix = f"on {host}: journalctl --unit {UNIT} --lines 50"
     lags = []
-    for each in listed(table, "partitions"):
+    for partition in listed(table, "partitions"):
         landed, end = (
-            number(each.get(name)) if isinstance(each, Mapping) else None for name in ("landed", "end")
+            number(partition.get(name)) if isinstance(partition, Mapping) else None
+            for name in ("landed", "end")
         )
         lags.append(None if landed is None or end is None else max(0, end - landed))
-    known = [each for each in lags if each is not None]
+    known_lags = [lag for lag in lags if lag is not None]
     figures: dict[str, Figure] = {
-        "lag": sum(known) if lags and len(known) == len(lags) else None,
+        "lag": sum(known_lags) if lags and len(known_lags) == len(lags) else None,
         "rows": number(table.get("rows")),
         "rejected": number(table.get("bad")),
         "files": number(table.get("files")),
@@ -62,16 +67,16 @@ def _judge(
     findings = [
         StatusFinding(
             id="landing-skips",
-            sentence=f"{declared} skips {told(each.get('what', '?'))}: {told(each.get('why', 'unknown'))}.",
+            sentence=f"{declared} skips {told(skip.get('what', '?'))}: {told(skip.get('why', 'unknown'))}.",
             fix=fix,
         )
-        for each in listed(table, "left_out")
-        if isinstance(each, Mapping)
+        for skip in listed(table, "left_out")
+        if isinstance(skip, Mapping)
     ]
     if not lags:
         findings.append(unanswered(declared, host, "nothing has landed, so its lag is not known", fix))
-    elif len(known) < len(lags):
-        partitions = f"{len(lags) - len(known)} of {len(lags)} partitions"
+    elif len(known_lags) < len(lags):
+        partitions = f"{len(lags) - len(known_lags)} of {len(lags)} partitions"
         findings.append(
             StatusFinding(
                 id="landing-skips",

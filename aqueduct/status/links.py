@@ -39,10 +39,10 @@ def judge_link(declared: DeclaredObject, facts: EstateFacts, unreachable: frozen
         page = facts.of(downstream).metrics.get(unit, "")
         figures["beat_age"] = metric(page, "aqueduct_diode_downstream_beat_age")
         if figures["beat_age"] is None and facts.of(downstream).has_answered:
-            why = f"{unit} reports no keepalive"
-            findings.append(unanswered(declared, downstream, why, f"journalctl --unit {unit} --lines 50"))
+            cause = f"{unit} reports no keepalive"
+            findings.append(unanswered(declared, downstream, cause, f"journalctl --unit {unit} --lines 50"))
     if declared.details["mode"] == RAW:
-        for host in [each for each in declared.hosts if each != downstream] or list(declared.hosts):
+        for host in [other for other in declared.hosts if other != downstream] or list(declared.hosts):
             findings += _judge_dedup(declared, host, facts, figures)
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
 
@@ -63,8 +63,8 @@ def _judge_dedup(
         facts, host, unit, page, "aqueduct_dedup_round_time", facts.limits.round_minutes
     )
     if figures["dedup_lag"] is None:
-        why = f"{unit} has ended no round since it started, or gives no metrics"
-        findings.append(unanswered(declared, host, why, f"journalctl --unit {unit} --lines 50"))
+        cause = f"{unit} has ended no round since it started, or gives no metrics"
+        findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
     for _, answer in answers(facts, [host], question, CODES):
         results = answer.document.get("results") if isinstance(answer.document, Mapping) else None
         if not isinstance(results, list):
@@ -80,17 +80,17 @@ def _judge_dedup(
         if answer.code != 0 and not (results and not answer.error):
             findings += _incomplete(declared, host, unit, answer.error)
         return findings
-    _, why = reason(facts, [host], question)
-    findings.append(unanswered(declared, host, why, f"journalctl --unit {unit} --lines 50"))
+    _, cause = reason(facts, [host], question)
+    findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
     return findings
 
 
 def _incomplete(declared: DeclaredObject, host: str, unit: str, error: str) -> list[StatusFinding]:
-    why = f" {told(error)}" if error and not error.startswith(AS_OF) else ""
+    cause = f" {told(error)}" if error and not error.startswith(AS_OF) else ""
     return [
         StatusFinding(
             id="link-not-current",
-            sentence=f"The ledger of {declared} does not know all.{why}",
+            sentence=f"The ledger of {declared} does not know all.{cause}",
             fix=f"on {host}: journalctl --unit {unit} --lines 50",
             is_unknown=True,
         )

@@ -101,7 +101,9 @@ class ObjectStatus:
         if not self.is_asked:
             return ObjectState.NOT_ASKED
         return min(
-            (each.state for each in self.findings), key=lambda state: state.rank, default=ObjectState.WELL
+            (finding.state for finding in self.findings),
+            key=lambda state: state.rank,
+            default=ObjectState.WELL,
         )
 
 
@@ -120,14 +122,18 @@ class EstateStatus:
         if self.hosts and not self.answered:
             return ExitCode.FAILED
         bad = {ObjectState.WANTS_A_HAND, ObjectState.UNKNOWN}
-        return ExitCode.INCOMPLETE if any(each.state in bad for each in self.objects) else ExitCode.DONE
+        return (
+            ExitCode.INCOMPLETE
+            if any(object_status.state in bad for object_status in self.objects)
+            else ExitCode.DONE
+        )
 
     @property
     def counts(self) -> dict[ObjectState, int]:
-        found = dict.fromkeys(ObjectState, 0)
-        for each in self.objects:
-            found[each.state] += 1
-        return found
+        count_by_state = dict.fromkeys(ObjectState, 0)
+        for object_status in self.objects:
+            count_by_state[object_status.state] += 1
+        return count_by_state
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,9 +27,13 @@ AUTHORITY = "authority"
 
 def declared_objects(groups: Groups, hostvars: HostVars, defaults: Mapping[str, Any]) -> list[DeclaredObject]:
     """Return the objects of all sites. `defaults`: of the role kafka."""
-    found = [each for site in site_names(groups) for each in _of_site(groups, hostvars, defaults, site)]
+    objects = [
+        declared for site in site_names(groups) for declared in _of_site(groups, hostvars, defaults, site)
+    ]
     hosts = tuple(
-        dict.fromkeys(host for each in found if each.kind == ObjectKind.CERTIFICATE for host in each.hosts)
+        dict.fromkeys(
+            host for declared in objects if declared.kind == ObjectKind.CERTIFICATE for host in declared.hosts
+        )
     )
     if hosts:
         authority = DeclaredObject(
@@ -39,19 +43,22 @@ def declared_objects(groups: Groups, hostvars: HostVars, defaults: Mapping[str, 
             hosts=hosts,
             details={"is": AUTHORITY},
         )
-        found.append(authority)
-    return found
+        objects.append(authority)
+    return objects
 
 
 def _of_site(
     groups: Groups, hostvars: HostVars, defaults: Mapping[str, Any], site: str
 ) -> Iterator[DeclaredObject]:
-    known = read_site(groups, hostvars, defaults, site)
-    if known.nodes:
-        asked = tuple(node.host for node in known.nodes)
+    estate_site = read_site(groups, hostvars, defaults, site)
+    if estate_site.nodes:
+        asked = tuple(node.host for node in estate_site.nodes)
         yield DeclaredObject(kind=ObjectKind.CLUSTER, name=site, site=site, hosts=asked)
-    for kind, nodes in ((ObjectKind.BROKER, known.brokers), (ObjectKind.CONTROLLER, known.controllers)):
-        if kind == ObjectKind.CONTROLLER and _uses_zookeeper(known.nodes):
+    for kind, nodes in (
+        (ObjectKind.BROKER, estate_site.brokers),
+        (ObjectKind.CONTROLLER, estate_site.controllers),
+    ):
+        if kind == ObjectKind.CONTROLLER and _uses_zookeeper(estate_site.nodes):
             continue
         for node in nodes:
             yield DeclaredObject(
@@ -83,9 +90,9 @@ def _of_site(
     for host in members(groups, site, "drill"):
         drilled = hostvars[host].get("drill_site") or site
         yield DeclaredObject(kind=ObjectKind.DRILL, name=f"{drilled} at {host}", site=site, hosts=(host,))
-    for host in known.hosts:
+    for host in estate_site.hosts:
         yield from _certificates(groups, hostvars, site, host)
-    for host in known.hosts:
+    for host in estate_site.hosts:
         yield DeclaredObject(kind=ObjectKind.HOST, name=host, site=site, hosts=(host,))
 
 
@@ -136,8 +143,8 @@ def _backups(groups: Groups, hostvars: HostVars, site: str) -> Iterator[Declared
     for host in members(groups, site, "backup"):
         yield backup(f"topics of {site}", host, "backup")
     for host in members(groups, site, "file_backup"):
-        for each in hostvars[host].get("file_backup_sources") or ():
-            yield backup(f"files {each['name']}", host, f"file_backup@{each['name']}")
+        for source in hostvars[host].get("file_backup_sources") or ():
+            yield backup(f"files {source['name']}", host, f"file_backup@{source['name']}")
     for service, variable, name, unit in METADATA:
         keepers = [host for host in members(groups, site, service) if hostvars[host].get(variable)]
         for host in keepers[:1]:  # one of them backs up what all of them have
@@ -153,7 +160,7 @@ def _certificates(groups: Groups, hostvars: HostVars, site: str, host: str) -> I
         if service == "kafka":
             names.append(str(hostvars[host].get("kafka_principal") or name))
         elif service == "dedup":  # one of each source
-            names += [f"{name}.{each.source}" for each in ledgers(read_links(groups, hostvars, site))]
+            names += [f"{name}.{ledger.source}" for ledger in ledgers(read_links(groups, hostvars, site))]
         else:
             names.append(name)
     for name in dict.fromkeys(names):  # services of Spark share one

@@ -36,7 +36,7 @@ def _parts(status: EstateStatus) -> Iterator[str]:
     yield f"<p>As of {safe(moments.text(status.asked))}. "
     yield f"{status.answered} of {status.hosts} hosts answered.</p>"
     yield '<ul class="counts" aria-label="Objects by state">'
-    for state, number in sorted(status.counts.items(), key=lambda each: each[0].rank):
+    for state, number in sorted(status.counts.items(), key=lambda state_count: state_count[0].rank):
         yield f'<li class="{css_class(state)}">{number:,} {state.value}</li>'
     yield '</ul></header><main id="main" tabindex="-1">'
     yield f'<section aria-labelledby="map"><h2 id="map">Data flows</h2>{drawing(status)}</section>'
@@ -46,7 +46,10 @@ def _parts(status: EstateStatus) -> Iterator[str]:
     yield from _findings(status)
     ordered = worst_first(status)
     for section in SECTIONS:
-        yield from _table(section, [each for each in ordered if each.declared.kind.section == section])
+        yield from _table(
+            section,
+            [object_status for object_status in ordered if object_status.declared.kind.section == section],
+        )
     yield f"</main><script>{SCRIPT}</script></body></html>"
 
 
@@ -60,17 +63,17 @@ def _verdict(status: EstateStatus) -> str:
 
 
 def _findings(status: EstateStatus) -> Iterator[str]:
-    found = findings(status)
-    yield f'<section aria-labelledby="findings"><h2 id="findings">Findings ({len(found):,})</h2>'
-    yield '<ul class="findings">' if found else "<p>Nothing wants a hand.</p>"
-    for each, finding in found:
+    listed_findings = findings(status)
+    yield f'<section aria-labelledby="findings"><h2 id="findings">Findings ({len(listed_findings):,})</h2>'
+    yield '<ul class="findings">' if listed_findings else "<p>Nothing wants a hand.</p>"
+    for object_status, finding in listed_findings:
         since = f" Since {safe(finding.since)}." if finding.since else ""
         yield (
-            f"<li><p>{_state(finding.state)} <strong>{safe(each.declared)}</strong> "
+            f"<li><p>{_state(finding.state)} <strong>{safe(object_status.declared)}</strong> "
             f"<code>{safe(finding.id)}</code></p><p>{safe(finding.sentence)}{since}</p>"
             f"<p><code>{safe(finding.fix)}</code></p></li>"
         )
-    yield ("</ul>" if found else "") + "</section>"
+    yield ("</ul>" if listed_findings else "") + "</section>"
 
 
 def _table(section: str, objects: Sequence[ObjectStatus]) -> Iterator[str]:
@@ -80,14 +83,14 @@ def _table(section: str, objects: Sequence[ObjectStatus]) -> Iterator[str]:
     yield f"<table><caption>{len(objects):,} objects, worst first</caption><thead><tr>"
     yield "".join(f'<th scope="col">{name}</th>' for name in ("Object", "Site", "State", "Figures"))
     yield "</tr></thead><tbody>"
-    for each in objects:
+    for status in objects:
         figures = ", ".join(
             f"{safe(name.replace('_', ' '))}: {safe(figure_text(value))}"
-            for name, value in each.figures.items()
+            for name, value in status.figures.items()
         )
         yield (
-            f'<tr><th scope="row">{safe(each.declared)}</th><td>{safe(each.declared.site)}</td>'
-            f"<td>{_state(each.state)}</td><td>{figures}</td></tr>"
+            f'<tr><th scope="row">{safe(status.declared)}</th><td>{safe(status.declared.site)}</td>'
+            f"<td>{_state(status.state)}</td><td>{figures}</td></tr>"
         )
     yield "</tbody></table></section>"
 

@@ -28,19 +28,23 @@ def worst_first(status: EstateStatus) -> list[ObjectStatus]:
     order = list(ObjectKind)
     return sorted(
         status.objects,
-        key=lambda each: (each.state.rank, order.index(each.declared.kind), each.declared.name),
+        key=lambda object_status: (
+            object_status.state.rank,
+            order.index(object_status.declared.kind),
+            object_status.declared.name,
+        ),
     )
 
 
 def findings(status: EstateStatus) -> list[tuple[ObjectStatus, StatusFinding]]:
     """Return all findings, worst first. What many objects have alike stands once, with the first of them."""
-    found, seen = [], set[tuple[str, str]]()
-    for each in worst_first(status):
-        for finding in each.findings:
+    pairs, seen = [], set[tuple[str, str]]()
+    for object_status in worst_first(status):
+        for finding in object_status.findings:
             if (finding.id, finding.sentence) not in seen:
                 seen.add((finding.id, finding.sentence))
-                found.append((each, finding))
-    return sorted(found, key=lambda pair: pair[1].state.rank)
+                pairs.append((object_status, finding))
+    return sorted(pairs, key=lambda pair: pair[1].state.rank)
 
 
 def text(status: EstateStatus, *, verbose: bool = False) -> str:
@@ -58,20 +62,29 @@ def summary(status: EstateStatus) -> str:
 def _lines(status: EstateStatus, *, verbose: bool) -> Iterator[str]:
     yield f"{summary(status)} {status.answered} of {count(status.hosts, 'host')} answered."
     every = findings(status)
-    for each, finding in every if verbose else every[:FEW]:
+    for object_status, finding in every if verbose else every[:FEW]:
         since = f" Since {finding.since}." if finding.since else ""
-        yield f"{finding.state.value}: {each.declared}: [{finding.id}] {finding.sentence}{since}"
+        yield f"{finding.state.value}: {object_status.declared}: [{finding.id}] {finding.sentence}{since}"
         yield f"    {finding.fix}"
     if not verbose and len(every) > FEW:
         yield f"{count(len(every) - FEW, 'more finding')}: see --verbose."
     for site in sorted(
-        {each.declared.site for each in status.objects if each.state == ObjectState.NOT_ASKED}
+        {
+            object_status.declared.site
+            for object_status in status.objects
+            if object_status.state == ObjectState.NOT_ASKED
+        }
     ):
         yield f"{ObjectState.NOT_ASKED.value}: site {site}."
     if verbose:
         for section in SECTIONS:
             yield from _table(
-                section, [each for each in worst_first(status) if each.declared.kind.section == section]
+                section,
+                [
+                    object_status
+                    for object_status in worst_first(status)
+                    if object_status.declared.kind.section == section
+                ],
             )
 
 
@@ -80,11 +93,13 @@ def _table(section: str, objects: Sequence[ObjectStatus]) -> Iterator[str]:
         return
     yield ""
     yield f"{section} ({len(objects)})"
-    names = [shortened(str(each.declared)) for each in objects]
+    names = [shortened(str(object_status.declared)) for object_status in objects]
     width = max(map(len, names))
-    for name, each in zip(names, objects, strict=True):
-        figures = "  ".join(f"{figure}={figure_text(value)}" for figure, value in each.figures.items())
-        yield f"  {name:<{width}}  {each.state.value:<19}  {figures}".rstrip()
+    for name, object_status in zip(names, objects, strict=True):
+        figures = "  ".join(
+            f"{figure}={figure_text(value)}" for figure, value in object_status.figures.items()
+        )
+        yield f"  {name:<{width}}  {object_status.state.value:<19}  {figures}".rstrip()
 
 
 def figure_text(value: Figure) -> str:
@@ -106,14 +121,14 @@ def document(status: EstateStatus) -> dict[str, Any]:
         "summary": {state.value: number for state, number in status.counts.items()},
         "objects": [
             {
-                "section": each.declared.kind.section,
-                "kind": each.declared.kind.label,
-                "name": each.declared.name,
-                "site": each.declared.site,
-                "hosts": list(each.declared.hosts),
-                "source": each.declared.source,
-                "state": each.state.value,
-                "figures": dict(each.figures),
+                "section": object_status.declared.kind.section,
+                "kind": object_status.declared.kind.label,
+                "name": object_status.declared.name,
+                "site": object_status.declared.site,
+                "hosts": list(object_status.declared.hosts),
+                "source": object_status.declared.source,
+                "state": object_status.state.value,
+                "figures": dict(object_status.figures),
                 "findings": [
                     {
                         "id": finding.id,
@@ -122,10 +137,10 @@ def document(status: EstateStatus) -> dict[str, Any]:
                         "since": finding.since or None,
                         "fix": finding.fix,
                     }
-                    for finding in each.findings
+                    for finding in object_status.findings
                 ],
             }
-            for each in worst_first(status)
+            for object_status in worst_first(status)
         ],
     }
 
@@ -146,8 +161,13 @@ def facts_document(
         "limits": dict(limits),
         "unreachable": list(unreachable),
         "declared": [
-            {**vars(each), "kind": each.kind.label, "hosts": list(each.hosts), "details": dict(each.details)}
-            for each in declared
+            {
+                **vars(declared_object),
+                "kind": declared_object.kind.label,
+                "hosts": list(declared_object.hosts),
+                "details": dict(declared_object.details),
+            }
+            for declared_object in declared
         ],
         "hosts": dict(hosts),
     }
@@ -160,15 +180,17 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
         if not isinstance(source, Mapping) or source["version"] != VERSION:
             raise ValueError("its version is another one")
         declared = [
-            DeclaredObject(**{**each, "kind": kinds[each["kind"]], "hosts": tuple(each["hosts"])})
-            for each in source["declared"]
+            DeclaredObject(
+                **{**raw_object, "kind": kinds[raw_object["kind"]], "hosts": tuple(raw_object["hosts"])}
+            )
+            for raw_object in source["declared"]
         ]
         facts = EstateFacts(
             hosts={str(host): HostFacts.parse(str(host), raw) for host, raw in source["hosts"].items()},
             now=int(source["now"]),
             limits=StatusLimits(**{name: int(value) for name, value in source["limits"].items()}),
         )
-        unreachable = [str(each) for each in source["unreachable"]]
+        unreachable = [str(site) for site in source["unreachable"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused("facts-file-invalid", f"This is not a file of facts: {error}.") from None
     return declared, facts, unreachable

@@ -97,28 +97,28 @@ class _Cloud:
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         def read() -> memoryview:
-            found = self._get(path)
-            if at_most is not None and found.meta["size"] > at_most:
-                raise ObjectTooLarge.of(self.url, path, found.meta["size"], at_most)
-            return memoryview(found.bytes())
+            answer = self._get(path)
+            if at_most is not None and answer.meta["size"] > at_most:
+                raise ObjectTooLarge.of(self.url, path, answer.meta["size"], at_most)
+            return memoryview(answer.bytes())
 
-        found = self._tried(read, path, "read")
+        content = self._tried(read, path, "read")
         if path == names.STORE:
-            job_files.prove(self.url, _Same(self.url, bytes(found)))
-        return found
+            job_files.prove(self.url, _Same(self.url, bytes(content)))
+        return content
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
-        done = 0
+        received = 0
         attempts = Attempts()
         while True:
             try:
-                found = self._get(path, {"range": {"offset": done}} if done else None)
-                size = found.meta["size"]
-                for chunk in found.stream(chunk_bytes):
-                    done += len(chunk)
+                answer = self._get(path, {"range": {"offset": received}} if received else None)
+                size = answer.meta["size"]
+                for chunk in answer.stream(chunk_bytes):
+                    received += len(chunk)
                     attempts = Attempts()
                     yield memoryview(chunk)
-                if done == size:
+                if received == size:
                     return
                 trouble = Trouble("cut an answer short", passing=True)
             except (BaseError, FileNotFoundError) as error:
@@ -159,9 +159,9 @@ class _Cloud:
         while True:
             try:
                 for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
-                    for each in page:
-                        after, empty = each["path"], False
-                        yield Entry(after, each["size"], each["last_modified"].timestamp())
+                    for meta in page:
+                        after, empty = meta["path"], False
+                        yield Entry(after, meta["size"], meta["last_modified"].timestamp())
                     attempts = Attempts()
                 if empty:
                     self._check_missing()
@@ -203,10 +203,10 @@ class _Cloud:
 
     def _get(self, path: str, options: "GetOptions | None" = None) -> "GetResult":
         """Ask for an object, and refuse a web page in its place: Aqueduct writes none."""
-        found = obstore.get(self._store(), path, options=options)
-        if str(found.attributes.get("Content-Type", "")).lower().startswith("text/html"):
+        answer = obstore.get(self._store(), path, options=options)
+        if str(answer.attributes.get("Content-Type", "")).lower().startswith("text/html"):
             raise self._error(no_store(self._location, "it answers with a web page"))
-        return found
+        return answer
 
     def _check_missing(self) -> None:
         """Refuse an endpoint that has an object of a random name: then an empty listing proves nothing.
@@ -221,13 +221,13 @@ class _Cloud:
         """Return a client whose patience is enough for an object of that size: in steps, one each."""
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
-    def _tried(self, action: Callable[[], Answered], path: str, what: str) -> Answered:
+    def _tried(self, action: Callable[[], Answered], path: str, verb: str) -> Answered:
         attempts = Attempts()
         while True:
             try:
                 result = action()
             except (BaseError, FileNotFoundError) as error:
-                self._again(attempts, self._trouble(error, path, what))
+                self._again(attempts, self._trouble(error, path, verb))
             else:
                 self._answered = True
                 return result
@@ -446,11 +446,11 @@ class _Directory:
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
         """Return what is below a folder, with no more than folders on the way in memory."""
         with self._sentences(prefix, "listed"):
-            for name, found in self._folder(prefix):
-                if not found.is_dir(follow_symlinks=False):
+            for name, dir_entry in self._folder(prefix):
+                if not dir_entry.is_dir(follow_symlinks=False):
                     if after is None or name > after:
                         try:
-                            status = found.stat()
+                            status = dir_entry.stat()
                         except FileNotFoundError:
                             continue  # it was moved or deleted meanwhile
                         yield Entry(name, status.st_size, status.st_mtime)
@@ -462,16 +462,19 @@ class _Directory:
     def _folder(self, prefix: str) -> "Sequence[tuple[str, os.DirEntry[str]]]":
         """Return what is in a folder, in the order of the paths of all that is below."""
         try:
-            with os.scandir(self._root / prefix) as found:
+            with os.scandir(self._root / prefix) as listing:
                 named = [
-                    (f"{prefix.rstrip('/')}/{each.name}".lstrip("/"), each)
-                    for each in found
-                    if not (each.is_symlink() and each.is_dir())
+                    (f"{prefix.rstrip('/')}/{dir_entry.name}".lstrip("/"), dir_entry)
+                    for dir_entry in listing
+                    if not (dir_entry.is_symlink() and dir_entry.is_dir())
                 ]
         except (FileNotFoundError, NotADirectoryError):  # it was never there, or has gone
             return []
         return sorted(
-            named, key=lambda each: f"{each[0]}/" if each[1].is_dir(follow_symlinks=False) else each[0]
+            named,
+            key=lambda named_entry: (
+                f"{named_entry[0]}/" if named_entry[1].is_dir(follow_symlinks=False) else named_entry[0]
+            ),
         )
 
     def move(self, path: str, to: str) -> None:

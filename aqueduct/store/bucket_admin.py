@@ -71,8 +71,8 @@ class BucketAdmin:
         """Make a bucket, and let its policy and its object lock be these; whether that changed anything."""
         # Not HEAD, whose answer has no body to say what is wrong.
         exists = self._ask("GET", f"/{bucket}", "location") is not None
-        found = self._ask("GET", f"/{bucket}", "policy") if exists else None
-        same = (json.loads(found) if found else None) == policy
+        stored_policy = self._ask("GET", f"/{bucket}", "policy") if exists else None
+        same = (json.loads(stored_policy) if stored_policy else None) == policy
         if not check_only and not exists:
             self._ask("PUT", f"/{bucket}", more=LOCKABLE if locked_days else {})
         if not check_only and not same:
@@ -87,8 +87,8 @@ class BucketAdmin:
 
     def _locked_days(self, bucket: str) -> int:
         """Return for how many days nobody may remove or replace an object after it was written."""
-        found = self._ask("GET", f"/{bucket}", "object-lock") or b""
-        days = re.search(rb"<Days>(\d+)</Days>", found) if b"<Mode>COMPLIANCE</Mode>" in found else None
+        lock = self._ask("GET", f"/{bucket}", "object-lock") or b""
+        days = re.search(rb"<Days>(\d+)</Days>", lock) if b"<Mode>COMPLIANCE</Mode>" in lock else None
         return int(days[1]) if days else 0
 
     def _ask(
@@ -111,20 +111,20 @@ class BucketAdmin:
         opener = urllib.request.build_opener(
             urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)
         )
-        what = f"{method} {target} at {self._endpoint.address}"
+        call = f"{method} {target} at {self._endpoint.address}"
         try:
             with opener.open(request, timeout=REQUEST_SECONDS) as answer:
                 return bytes(answer.read())
         except urllib.error.HTTPError as error:
             if error.code == 404:
                 return None
-            raise _answered(what, self._endpoint.access_key, error.code, error.read()) from error
+            raise _answered(call, self._endpoint.access_key, error.code, error.read()) from error
         except (urllib.error.URLError, OSError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
-                why = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
-                raise Failed(f"{what}: {why}.") from error
-            raise _Silent(f"{what}: no answer ({reason}); see that the server runs.") from error
+                flaw = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
+                raise Failed(f"{call}: {flaw}.") from error
+            raise _Silent(f"{call}: no answer ({reason}); see that the server runs.") from error
 
 
 def _lock(days: int) -> bytes:
@@ -141,20 +141,20 @@ class _Silent(Failed):
     """No answer, or one that says that the server can't answer now."""
 
 
-def _answered(what: str, user: str, status: int, body: bytes) -> Failed:
-    said = body.decode(errors="replace")
+def _answered(call: str, user: str, status: int, body: bytes) -> Failed:
+    text = body.decode(errors="replace")
     code, message = (
-        (found[1] if (found := re.search(rf"<{tag}>([^<]*)</{tag}>", said)) else "")
+        (found[1] if (found := re.search(rf"<{tag}>([^<]*)</{tag}>", text)) else "")
         for tag in ("Code", "Message")
     )
     remedy = REMEDIES.get(code, "see the server's log")
-    sentence = f"{what} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
+    sentence = f"{call} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
     return _Silent(sentence) if status >= 500 and status not in FINAL_SERVER_ERRORS else Failed(sentence)
 
 
 def signed_headers(
     endpoint: S3Server,
-    at: datetime,
+    moment: datetime,
     method: str,
     path: str,
     query: str = "",
@@ -166,7 +166,7 @@ def signed_headers(
     `path` and `query` must need no escaping; `query` holds one parameter, with or without a value.
     """
     digest = hashlib.sha256(body).hexdigest()
-    stamp = at.strftime("%Y%m%dT%H%M%SZ")
+    stamp = moment.strftime("%Y%m%dT%H%M%SZ")
     headers = {"host": endpoint.address, "x-amz-content-sha256": digest, "x-amz-date": stamp, **more}
     headers = dict(sorted(headers.items()))
     names = ";".join(headers)

@@ -32,12 +32,15 @@ def bucket_policy(
     that keeps them from overwriting: a writer has to create its objects conditionally (`If-None-Match: *`).
     """
     arn, users = f"arn:aws:s3:::{bucket}", {"read": read, "write": write, "delete": delete}
-    places = [(f"{arn}/*", users), *((f"{arn}/{name}/*", each) for name, each in prefixes.items())]
-    readers = [_named(each, RIGHTS) for _, each in places]
+    places = [
+        (f"{arn}/*", users),
+        *((f"{arn}/{name}/*", place_users) for name, place_users in prefixes.items()),
+    ]
+    readers = [_named(place_users, RIGHTS) for _, place_users in places]
     statements = [*_statement("list", set().union(*readers), LIST, arn)]
-    for number, (objects, each) in enumerate(places):
+    for number, (objects, place_users) in enumerate(places):
         for right, actions in OBJECTS.items():
-            named = readers[number] if right == "read" else _named(each, (right,))
+            named = readers[number] if right == "read" else _named(place_users, (right,))
             statements += _statement(f"{right}{number or ''}", named, actions, objects)
     return {"Version": "2012-10-17", "Statement": statements} if statements else None
 

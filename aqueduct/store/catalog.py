@@ -129,7 +129,7 @@ class Catalog:
             self._all_believed(listed)
         elif number in odd:
             raise self._forged(number, odd[number])
-        numbers = [each for each in listed if each not in odd]
+        numbers = [candidate for candidate in listed if candidate not in odd]
         if number is not None and not 1 <= number <= max(numbers, default=0):
             raise Refused("snapshot-missing", f"There is no snapshot {number} in {self._objects.url}.")
         if number is not None and number not in listed and not self._needed(number, numbers):
@@ -145,14 +145,14 @@ class Catalog:
                 f"see who removed newer ones from {self._objects.url}, and bring them back from a copy.",
             )
         try:
-            found = self._fold(self.manifest(number or numbers[-1])).snapshot()
+            snapshot = self._fold(self.manifest(number or numbers[-1])).snapshot()
         except Broken as error:
             whole = self._newest_whole(numbers)
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
             raise Failed(
                 error.id, f"{error} Bring it back from a copy of {self._objects.url}{other}."
             ) from None
-        return self.retained(found)
+        return self.retained(snapshot)
 
     def retained(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with gaps instead of segments that have expired and are gone by now."""
@@ -180,34 +180,34 @@ class Catalog:
             except Broken as error:
                 raise self._not_to_be_followed(error) from None
             written = self.retained(revise(whole) if revise else whole).full()
-        data, path = manifest.pack(written), names.snapshot(written.number)
+        packed, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
-            data = bytes(encryption.encrypt(encrypting, path, data))
-        if len(data) > judge.MOST_MANIFEST_BYTES:
+            packed = bytes(encryption.encrypt(encrypting, path, packed))
+        if len(packed) > judge.MOST_MANIFEST_BYTES:
             raise Failed(
-                f"Snapshot {written.number} of {self._objects.url} would have {len(data):,} bytes, and at "
+                f"Snapshot {written.number} of {self._objects.url} would have {len(packed):,} bytes, and at "
                 f"most {judge.MOST_MANIFEST_BYTES:,} can be read again: it names {len(written.segments):,} "
                 "segments. Nothing was committed. Back up into a new store, with larger segments "
                 "(--segment-bytes) or less often."
             )
-        self._objects.create(path, key.signed(data) if key else data)
+        self._objects.create(path, key.signed(packed) if key else packed)
         return written
 
     def summaries(self) -> Iterator[Summary | Broken]:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
         fold = Fold()
-        for each in self._each(self.listed(), fold):
-            yield each if isinstance(each, Broken) else fold.summary(_now())
+        for outcome in self._each(self.listed(), fold):
+            yield outcome if isinstance(outcome, Broken) else fold.summary(_now())
 
     def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
         """Yield every manifest that was listed, oldest first; Broken at the first that is not whole.
 
         Without groups, ACLs and quotas, which are each snapshot's own.
         """
-        for each in self._each(listed, Fold()):
-            if isinstance(each, Broken):
-                raise each
-            yield each
+        for outcome in self._each(listed, Fold()):
+            if isinstance(outcome, Broken):
+                raise outcome
+            yield outcome
 
     def _each(self, listed: Mapping[int, Entry], fold: Fold) -> Iterator[Manifest | Broken]:
         """Yield every manifest, oldest first, when it was added to the fold.
@@ -217,38 +217,40 @@ class Catalog:
         odd = self._odd(listed)
         broken = dict[int | None, Broken]()
         before, former = 0, Former()
-        for number, data in self._read_all(each for each in listed if each not in odd):
-            if data is None:
+        for number, content in self._read_all(
+            listed_number for listed_number in listed if listed_number not in odd
+        ):
+            if content is None:
                 continue  # pruned since it was listed, or lost: what is above it tells
             try:
-                stored = self._stored(number, data, former)
+                stored = self._stored(number, content, former)
             except Broken as error:
                 broken[number] = error
                 yield error
                 before = number
                 continue
-            found = stored.manifest
-            at = found.chain
-            for lost in range(max(at.base, before + 1, number - judge.MOST_MISSING), number):
+            manifest_read = stored.manifest
+            chain = manifest_read.chain
+            for lost in range(max(chain.base, before + 1, number - judge.MOST_MISSING), number):
                 broken[lost] = Broken(lost, "is lost")
                 yield broken[lost]
             before = number
             try:
-                if not found.full and (below := broken.get(at.parent)):
+                if not manifest_read.full and (below := broken.get(chain.parent)):
                     raise below.above(number)
-                fold.add(found, stored.sha256)
+                fold.add(manifest_read, stored.sha256)
             except Broken as error:
                 broken[number] = error
                 yield error
             else:
-                yield found
-        for number, why in odd.items():
-            yield Broken(number, why)
+                yield manifest_read
+        for number, reason in odd.items():
+            yield Broken(number, reason)
 
     def _needed(self, lost: int, numbers: Iterable[int]) -> bool:
         """Tell whether the next snapshot that is there builds on one that isn't, or can't tell."""
         try:
-            return self.manifest(min(each for each in numbers if each > lost)).chain.base <= lost
+            return self.manifest(min(number for number in numbers if number > lost)).chain.base <= lost
         except Broken:
             return True
 
@@ -266,24 +268,24 @@ class Catalog:
 
     def _all_believed(self, listed: Mapping[int, Entry]) -> None:
         """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
-        for number, why in self._odd(listed).items():
-            raise self._forged(number, why)
+        for number, reason in self._odd(listed).items():
+            raise self._forged(number, reason)
 
-    def _forged(self, number: int, why: str) -> Failed:
+    def _forged(self, number: int, flaw: str) -> Failed:
         path = names.snapshot(number)
         return Failed(
             "snapshot-forged",
-            f"{Broken(number, why)} So no backup wrote it: see who may write into {self._objects.url}, move "
+            f"{Broken(number, flaw)} So no backup wrote it: see who may write into {self._objects.url}, move "
             f"{path} out of it, and run this again.",
         )
 
     def _fold(self, newest: Manifest) -> Fold:
         """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
-        at, fold, former = newest.chain, Fold(), Former()
-        for number, data in self._read_all(range(at.base, (at.parent or 0) + 1)):
+        chain, fold, former = newest.chain, Fold(), Former()
+        for number, content in self._read_all(range(chain.base, (chain.parent or 0) + 1)):
             try:
-                found = self._stored(number, data, former)
-                fold.add(found.manifest, found.sha256)
+                stored = self._stored(number, content, former)
+                fold.add(stored.manifest, stored.sha256)
             except Broken as error:
                 raise error.above(newest.number) from None
         fold.add(newest)
@@ -312,9 +314,9 @@ class Catalog:
 
     def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
         """Read manifests in their order, a few ahead of the one that is used, never all."""
-        wanted = iter(numbers)
+        remaining = iter(numbers)
         with ThreadPoolExecutor(READERS) as pool:
-            while some := list(islice(wanted, READERS)):
+            while some := list(islice(remaining, READERS)):
                 # Threads wait for the store; to unpack in them as well would only cost memory.
                 yield from zip(some, pool.map(self._data, some), strict=True)
 
@@ -330,32 +332,32 @@ class Catalog:
         except ObjectTooLarge as error:
             raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
 
-    def _stored(self, number: int, data: memoryview | None, former: Former | None = None) -> Stored:
+    def _stored(self, number: int, content: memoryview | None, former: Former | None = None) -> Stored:
         """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store.
 
         With `former`, one of many, of which what adds up is wanted: see `manifest.unpack`.
         """
-        if data is None:
+        if content is None:
             raise Broken(number, "is lost")
-        if why := self._trust.fault(number, data):
-            raise Broken(number, why, untrusted=True)
+        if reason := self._trust.fault(number, content):
+            raise Broken(number, reason, untrusted=True)
         where = f"{self._objects.url}/{names.snapshot(number)}"
         try:
-            packed, signature = signing.split(data)
+            packed, signature = signing.split(content)
             if encrypted := encryption.key_id(packed) is not None:
                 packed = self._keys.opened(names.snapshot(number), memoryview(packed))
-            found = manifest.unpack(packed, where, former)
+            parsed = manifest.unpack(packed, where, former)
         except Failed as error:
             raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
-        if found.store != self.id:
-            why = f"is of another store: {where} is of {found.store}, and {names.STORE} of {self.id}"
-            raise Broken(number, why)
-        if found.number != number:
-            raise Broken(number, f"can't be read: {where} says that it is snapshot {found.number}")
-        if why := judge.fault(found):
-            raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {why}")
-        sha256 = hashlib.sha256(data).hexdigest()
-        return Stored(found, len(data), sha256, signature is not None, encrypted)
+        if parsed.store != self.id:
+            reason = f"is of another store: {where} is of {parsed.store}, and {names.STORE} of {self.id}"
+            raise Broken(number, reason)
+        if parsed.number != number:
+            raise Broken(number, f"can't be read: {where} says that it is snapshot {parsed.number}")
+        if reason := judge.fault(parsed):
+            raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {reason}")
+        sha256 = hashlib.sha256(content).hexdigest()
+        return Stored(parsed, len(content), sha256, signature is not None, encrypted)
 
 
 def _now() -> int:
@@ -377,16 +379,20 @@ def still_there(objects: Objects, number: int) -> None:
 
 
 def _listed(objects: Objects) -> dict[int, Entry]:
-    found = ((names.snapshot_number(each.path), each) for each in objects.list(names.SNAPSHOTS))
-    return dict(sorted((number, each) for number, each in found if number is not None))
+    entries = ((names.snapshot_number(entry.path), entry) for entry in objects.list(names.SNAPSHOTS))
+    return dict(sorted((number, entry) for number, entry in entries if number is not None))
 
 
-def _adds_up(at: Chain, listed: Mapping[int, Entry]) -> bool:
+def _adds_up(chain: Chain, listed: Mapping[int, Entry]) -> bool:
     """Tell whether all manifests between a full one and this place have the sizes that it knows."""
-    if at.base == at.number:
+    if chain.base == chain.number:
         return True
-    between = sum(each.size for number, each in listed.items() if at.base < number < at.number)
-    return at.base in listed and listed[at.base].size == at.base_bytes and between == at.increments_bytes
+    between = sum(entry.size for number, entry in listed.items() if chain.base < number < chain.number)
+    return (
+        chain.base in listed
+        and listed[chain.base].size == chain.base_bytes
+        and between == chain.increments_bytes
+    )
 
 
 @dataclass(frozen=True)
@@ -422,9 +428,9 @@ def _remedy(objects: Objects, numbers: Collection[int]) -> str:
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)
-            data = objects.read(path, at_most=judge.MOST_MANIFEST_BYTES)
-            told = _store_json(manifest.unpack(data, path).store).decode()
-            return f"By snapshot {number} it should hold {told}: write that."
+            content = objects.read(path, at_most=judge.MOST_MANIFEST_BYTES)
+            expected = _store_json(manifest.unpack(content, path).store).decode()
+            return f"By snapshot {number} it should hold {expected}: write that."
     if numbers:
         return "Bring it back from a copy of the store."
     return (

@@ -50,39 +50,41 @@ class DataKey:
 
     @cached_property
     def id(self) -> str:
-        told = _CONTEXT + self.kind.encode() + b"\0" + self.secret
-        return hashlib.sha256(told).hexdigest()[: 2 * ID_BYTES]
+        message = _CONTEXT + self.kind.encode() + b"\0" + self.secret
+        return hashlib.sha256(message).hexdigest()[: 2 * ID_BYTES]
 
 
-def key_id(data: Data) -> str | None:
+def key_id(content: Data) -> str | None:
     """Return the id of the key that an object is encrypted with; None: it isn't encrypted."""
-    if data[: len(MARK)] != MARK or len(data) < HEADER_BYTES:
+    if content[: len(MARK)] != MARK or len(content) < HEADER_BYTES:
         return None
-    return bytes(data[len(MARK) : len(MARK) + ID_BYTES]).hex()
+    return bytes(content[len(MARK) : len(MARK) + ID_BYTES]).hex()
 
 
-def encrypt(key: DataKey, path: str, data: Data) -> bytearray:
+def encrypt(key: DataKey, path: str, content: Data) -> bytearray:
     """Return the object of that path."""
     header = MARK + bytes.fromhex(key.id) + os.urandom(SALT_BYTES)
     cipher = _cipher(key, path, header)
-    frames = max(1, -(-len(data) // FRAME_BYTES))
-    stored = bytearray(HEADER_BYTES + len(data) + frames * TAG_BYTES)
+    frames = max(1, -(-len(content) // FRAME_BYTES))
+    stored = bytearray(HEADER_BYTES + len(content) + frames * TAG_BYTES)
     stored[:HEADER_BYTES] = header
-    at = HEADER_BYTES
-    with memoryview(data) as plain, memoryview(stored) as whole:
+    offset = HEADER_BYTES
+    with memoryview(content) as plain, memoryview(stored) as whole:
         for number in range(frames):
             piece = plain[number * FRAME_BYTES : (number + 1) * FRAME_BYTES]
             size = len(piece) + TAG_BYTES
-            cipher.encrypt_into(nonce(number, last=number == frames - 1), piece, None, whole[at : at + size])
-            at += size
+            cipher.encrypt_into(
+                nonce(number, last=number == frames - 1), piece, None, whole[offset : offset + size]
+            )
+            offset += size
     return stored
 
 
-def decrypt(key: DataKey, path: str, data: Data, where: str) -> memoryview:
+def decrypt(key: DataKey, path: str, content: Data, where: str) -> memoryview:
     """Return what was encrypted as the object of that path; Failed if it is anything else."""
     from cryptography.exceptions import InvalidTag
 
-    stored = memoryview(data)
+    stored = memoryview(content)
     body = len(stored) - HEADER_BYTES
     frames = max(1, -(-body // (FRAME_BYTES + TAG_BYTES)))
     size = body - frames * TAG_BYTES
@@ -94,30 +96,30 @@ def decrypt(key: DataKey, path: str, data: Data, where: str) -> memoryview:
     plain = bytearray(size)
     with memoryview(plain) as whole:
         for number in range(frames):
-            at = HEADER_BYTES + number * (FRAME_BYTES + TAG_BYTES)
-            piece = stored[at : at + FRAME_BYTES + TAG_BYTES]
+            offset = HEADER_BYTES + number * (FRAME_BYTES + TAG_BYTES)
+            piece = stored[offset : offset + FRAME_BYTES + TAG_BYTES]
             into = whole[number * FRAME_BYTES : number * FRAME_BYTES + len(piece) - TAG_BYTES]
             try:
                 cipher.decrypt_into(nonce(number, last=number == frames - 1), piece, None, into)
             except InvalidTag:
-                why = f"frame {number + 1} of {frames} isn't what was encrypted there"
-                raise Failed("object-damaged", f"{where}/{path} is damaged: {why}.") from None
+                reason = f"frame {number + 1} of {frames} isn't what was encrypted there"
+                raise Failed("object-damaged", f"{where}/{path} is damaged: {reason}.") from None
     return memoryview(plain)
 
 
-def create(objects: Objects, key: DataKey, path: str, data: Data) -> Data:
+def create(objects: Objects, key: DataKey, path: str, content: Data) -> Data:
     """Create the encrypted object; return what is stored.
 
     That may be what an earlier attempt of the same task has stored: with another salt, but the same content.
     """
-    stored = encrypt(key, path, data)
+    stored = encrypt(key, path, content)
     try:
         objects.create(path, stored)
     except Exists:
-        there = objects.read(path, at_most=len(stored))
-        if key_id(there) != key.id or decrypt(key, path, there, objects.url) != data:
+        earlier = objects.read(path, at_most=len(stored))
+        if key_id(earlier) != key.id or decrypt(key, path, earlier, objects.url) != content:
             raise
-        return there
+        return earlier
     return stored
 
 

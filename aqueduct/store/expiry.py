@@ -47,10 +47,10 @@ def expiry(
     topics: Iterable[StoredTopic], days: int, chosen: Callable[[str], object], before: Mapping[str, int]
 ) -> Expiry:
     """Say which topics' segments expire. `days`: 0 for none."""
-    wanted = [topic for topic in topics if days and chosen(topic.name)]
+    expiring = [topic for topic in topics if days and chosen(topic.name)]
     return Expiry(
-        {topic.name: days for topic in wanted if not topic.compacted},
-        tuple(sorted(topic.name for topic in wanted if topic.compacted)),
+        {topic.name: days for topic in expiring if not topic.compacted},
+        tuple(sorted(topic.name for topic in expiring if topic.compacted)),
         before,
     )
 
@@ -76,11 +76,11 @@ def revised(snapshot: Snapshot, rules: Expiry, objects: Objects, written: int) -
     By the store's times of the objects. One that is gone was written at `written` or before, in milliseconds.
     """
 
-    def found(segment: Segment, there: Mapping[str, float]) -> Segment:
+    def found(segment: Segment, times: Mapping[str, float]) -> Segment:
         days = rules.days.get(segment.topic)
-        known = there.get(segment.path)
-        if known is not None:
-            return segment._replace(expires=expires(int(known * 1000), days) if days else None)
+        stored_time = times.get(segment.path)
+        if stored_time is not None:
+            return segment._replace(expires=expires(int(stored_time * 1000), days) if days else None)
         if not days:
             return segment
         bound = expires(written, days)
@@ -91,10 +91,10 @@ def revised(snapshot: Snapshot, rules: Expiry, objects: Objects, written: int) -
     }
     revisions: dict[StoredPartition, tuple[Segment, ...]] = {}
     for topic, partitions in groupby(sorted(changed), attrgetter("topic")):
-        there = {each.path: each.written for each in objects.list(f"{names.TOPICS}/{topic}")}
+        times = {entry.path: entry.written for entry in objects.list(f"{names.TOPICS}/{topic}")}
         for partition in partitions:
             revisions[partition] = tuple(
-                found(each, there) if each.records else each for each in changed[partition]
+                found(segment, times) if segment.records else segment for segment in changed[partition]
             )
     return replace(snapshot, segments={**snapshot.segments, **revisions})
 
@@ -107,19 +107,19 @@ def retained(snapshot: Snapshot, objects: Objects, now: int) -> Snapshot:
     old = {
         partition: segments
         for partition, segments in snapshot.segments.items()
-        if any(expired(each, now) for each in segments)
+        if any(expired(segment, now) for segment in segments)
     }
     if not old:
         return snapshot
     segments, gaps = dict(snapshot.segments), dict(snapshot.gaps)
     for topic, partitions in groupby(sorted(old), attrgetter("topic")):
-        there = {each.path for each in objects.list(f"{names.TOPICS}/{topic}")}
+        paths = {entry.path for entry in objects.list(f"{names.TOPICS}/{topic}")}
         for partition in partitions:
             pieces: list[Segment | Gap] = [*gaps.get(partition, ())]
-            pieces += (_gap(each) if _gone(each, there, now) else each for each in old[partition])
+            pieces += (_gap(segment) if _gone(segment, paths, now) else segment for segment in old[partition])
             joined = list(_joined(sorted(pieces, key=attrgetter("start"))))
-            segments[partition] = tuple(each for each in joined if isinstance(each, Segment))
-            gaps[partition] = tuple(each for each in joined if isinstance(each, Gap))
+            segments[partition] = tuple(piece for piece in joined if isinstance(piece, Segment))
+            gaps[partition] = tuple(piece for piece in joined if isinstance(piece, Gap))
     return replace(
         snapshot,
         segments={partition: of for partition, of in segments.items() if of},
@@ -132,8 +132,8 @@ def expired(segment: Segment, now: int) -> bool:
     return segment.expires is not None and segment.expires <= now
 
 
-def _gone(segment: Segment, there: set[str], now: int) -> bool:
-    return expired(segment, now) and not {segment.path, segment.index_path} <= there
+def _gone(segment: Segment, paths: set[str], now: int) -> bool:
+    return expired(segment, now) and not {segment.path, segment.index_path} <= paths
 
 
 def _gap(segment: Segment) -> Gap:

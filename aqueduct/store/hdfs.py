@@ -65,25 +65,25 @@ class Hdfs:
             reader = self._open(path)
             if at_most is not None and len(reader) > at_most:
                 raise ObjectTooLarge.of(self.url, path, len(reader), at_most)
-            found = bytearray(len(reader))
-            for at in range(0, len(found), SENT_BYTES):
-                size = min(SENT_BYTES, len(found) - at)
-                found[at : at + size] = _data(lambda at=at, size=size: reader.read_range(at, size))  # type: ignore[misc]
-            return memoryview(found).toreadonly()
+            body = bytearray(len(reader))
+            for start in range(0, len(body), SENT_BYTES):
+                size = min(SENT_BYTES, len(body) - start)
+                body[start : start + size] = _data(lambda at=start, size=size: reader.read_range(at, size))  # type: ignore[misc]
+            return memoryview(body).toreadonly()
 
         return self._tried(read, path, "read")
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         reader = self._tried(lambda: self._open(path), path, "read")
-        at, whole = 0, len(reader)
-        while at < whole:
-            size = min(chunk_bytes, whole - at)
+        offset, whole = 0, len(reader)
+        while offset < whole:
+            size = min(chunk_bytes, whole - offset)
 
-            def chunk(at: int = at, size: int = size) -> bytes:
-                return _data(lambda: self._open(path).read_range(at, size))
+            def chunk(offset: int = offset, size: int = size) -> bytes:
+                return _data(lambda: self._open(path).read_range(offset, size))
 
             yield memoryview(self._tried(chunk, path, "read"))
-            at += size
+            offset += size
 
     def create(self, path: str, data: Data) -> None:
         def create() -> None:
@@ -109,11 +109,11 @@ class Hdfs:
         return self._tried(head, path, "read")
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        for each in self._folder(prefix):
-            name = self._name(each.path)
-            if not each.isdir:
+        for status in self._folder(prefix):
+            name = self._name(status.path)
+            if not status.isdir:
                 if after is None or name > after:
-                    yield Entry(name, each.length, each.modification_time / 1000)
+                    yield Entry(name, status.length, status.modification_time / 1000)
             elif name != WRITING and (after is None or f"{name}/" > after or after.startswith(f"{name}/")):
                 yield from self.list(name, after)
 
@@ -145,16 +145,16 @@ class Hdfs:
         try:
             return Client(self._authority, FAILOVER)
         except (RuntimeError, OSError, ValueError) as error:
-            why = explain_hdfs(error, "read", _user()).what.format(path="it")
+            reason = explain_hdfs(error, "read", _user()).what.format(path="it")
             raise Refused(
-                "store-settings-invalid", f"The settings for {self.url} can't be used: {why}."
+                "store-settings-invalid", f"The settings for {self.url} can't be used: {reason}."
             ) from None
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}".rstrip("/") or "/"
 
-    def _name(self, at: str) -> str:
-        return at.removeprefix(self._root).lstrip("/")
+    def _name(self, full_path: str) -> str:
+        return full_path.removeprefix(self._root).lstrip("/")
 
     def _open(self, path: str) -> "FileReader":
         try:
@@ -163,34 +163,34 @@ class Hdfs:
             self._answered = True
             raise MissingObject(f"{self.url} has no object {path}.") from None
 
-    def _status(self, at: str) -> "FileStatus | None":
+    def _status(self, full_path: str) -> "FileStatus | None":
         try:
-            return _named(lambda: self._client.get_file_info(at))
+            return _named(lambda: self._client.get_file_info(full_path))
         except FileNotFoundError:
             return None
 
     def _folder(self, path: str) -> "Sequence[FileStatus]":
         """Return what is in a folder, in the order of the paths of all that is below."""
 
-        found = self._tried(lambda: self._entries(path), path, "list")
-        return sorted(found, key=lambda each: f"{each.path}/" if each.isdir else each.path)
+        statuses = self._tried(lambda: self._entries(path), path, "list")
+        return sorted(statuses, key=lambda status: f"{status.path}/" if status.isdir else status.path)
 
     def _entries(self, path: str) -> "Sequence[FileStatus]":
-        found = []
+        statuses = []
         try:
             pages = _named(lambda: self._client.list_status(self._at(path)))
             while page := _named(lambda: [*islice(pages, PAGE_ENTRIES)]):
-                found += page
+                statuses += page
         except FileNotFoundError:  # it was never there, or has gone
             return []
-        return [each for each in found if self._name(each.path) != path]  # of a file: itself
+        return [status for status in statuses if self._name(status.path) != path]  # of a file: itself
 
-    def _write(self, at: str, data: Data) -> None:
+    def _write(self, full_path: str, data: Data) -> None:
         """Write a file that is on disks when this returns."""
         from hdfs_native import WriteOptions
 
         # Not the library's FileWriter, which Python closes, and waits for, when nobody has it any more.
-        writer = _named(lambda: self._client.inner.create(at, WriteOptions()))
+        writer = _named(lambda: self._client.inner.create(full_path, WriteOptions()))
         sent = memoryview(data).cast("B")
         for begin in range(0, len(sent), SENT_BYTES):
             piece = bytes(sent[begin : begin + SENT_BYTES])  # a view is taken byte by byte
@@ -228,12 +228,12 @@ class Hdfs:
             return
         self._swept = True
         old = (time.time() - STALE_SECONDS) * 1000
-        for each in self._entries(WRITING):
-            if each.modification_time < old:
+        for leftover in self._entries(WRITING):
+            if leftover.modification_time < old:
                 with suppress(Exception):  # another one does the same
-                    _named(lambda each=each: self._client.delete(each.path))  # type: ignore[misc]
+                    _named(lambda leftover=leftover: self._client.delete(leftover.path))  # type: ignore[misc]
 
-    def _tried(self, action: Callable[[], Replied], path: str, what: str) -> Replied:
+    def _tried(self, action: Callable[[], Replied], path: str, verb: str) -> Replied:
         attempts = Attempts()
         while True:
             try:
@@ -241,7 +241,7 @@ class Hdfs:
             except AqueductError:
                 raise
             except Exception as error:
-                trouble = explain_hdfs(error, what, _user())
+                trouble = explain_hdfs(error, verb, _user())
                 self._again(attempts, trouble, path)
             else:
                 self._answered = True
@@ -254,8 +254,8 @@ class Hdfs:
         error_class = Refused if trouble.settings and not self._answered else Failed
         waited = f"; it was asked for {attempts.seconds:.0f} s" if trouble.passing else ""
         id_ = "store-access-refused" if trouble.settings else "store-request-failed"
-        said = f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}."
-        raise error_class(id_, said) from None
+        message = f"The store {self.url} {trouble.what.format(path=path or '/')}{waited}."
+        raise error_class(id_, message) from None
 
 
 def _named(ask: Callable[[], Replied]) -> Replied:

@@ -67,20 +67,20 @@ def fault(manifest: Manifest) -> str:
 
 
 def _faults(manifest: Manifest) -> Iterator[str]:
-    if why := _of_chain(manifest.chain):
-        yield f"its place among the others can't be: {why}"
-    for what in ("created", "started", "ended"):
-        if not 0 <= getattr(manifest, what) <= LAST_MILLISECOND:
-            yield f"its time ({what}) can't be"
+    if reason := _of_chain(manifest.chain):
+        yield f"its place among the others can't be: {reason}"
+    for field_name in ("created", "started", "ended"):
+        if not 0 <= getattr(manifest, field_name) <= LAST_MILLISECOND:
+            yield f"its time ({field_name}) can't be"
     names = {topic.name for topic in manifest.topics}
     pieces = (manifest.segments, manifest.gaps)
-    names.update(piece.topic for each in pieces for piece in each)
+    names.update(piece.topic for rows in pieces for piece in rows)
     names.update(topic for topic, _ in manifest.positions)
     for name in sorted(names):
         if not LEGAL_NAME.fullmatch(name):
             yield f"no topic can be called {name[:40]!r}"
     for topic in manifest.topics:
-        factor, numbers = topic.replication_factor, [each.number for each in topic.instances]
+        factor, numbers = topic.replication_factor, [instance.number for instance in topic.instances]
         if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
             yield f"numbers of topic {topic.name} can't be"
     for of in (manifest.starts, manifest.positions, manifest.epochs, manifest.generation_ends):
@@ -103,20 +103,26 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             yield f"a gap of {gap.topic} can't be"
     if not _within(manifest.lifecycle.values(), 1, LONG):
         yield "days of a lifecycle rule can't be"
-    if not _within((each.offset for group in manifest.every_group for each in group.offsets), -1, LONG):
+    if not _within(
+        (stored_offset.offset for group in manifest.every_group for stored_offset in group.offsets), -1, LONG
+    ):
         yield "a group's offset can't be"
 
 
-def _of_chain(at: Chain) -> str:
-    if at.base_bytes < 0 or at.increments_bytes < 0:
+def _of_chain(position: Chain) -> str:
+    if position.base_bytes < 0 or position.increments_bytes < 0:
         return "sizes before it are negative"
-    if not 0 <= at.base_created <= LAST_MILLISECOND:
+    if not 0 <= position.base_created <= LAST_MILLISECOND:
         return "the time of what it builds on can't be"
-    if at.base == at.number and at.parent is None:
+    if position.base == position.number and position.parent is None:
         return ""
-    if at.parent is None or not 1 <= at.parent < at.number:
-        return f"it follows snapshot {at.parent}"
-    return "" if at.base == at.number or 1 <= at.base <= at.parent else f"it builds on snapshot {at.base}"
+    if position.parent is None or not 1 <= position.parent < position.number:
+        return f"it follows snapshot {position.parent}"
+    return (
+        ""
+        if position.base == position.number or 1 <= position.base <= position.parent
+        else f"it builds on snapshot {position.base}"
+    )
 
 
 # Of a segment's columns, those that are whole numbers: at least and at most.
@@ -140,7 +146,7 @@ def _of_segments(manifest: Manifest) -> Iterator[str]:
     for name, (least, most) in _LIMITS.items():
         if not _within(columns[name], least, most):
             yield f"a segment's {name} can't be"
-    if not _within((each for each in columns["expires"] if each is not None), 0, LAST_MILLISECOND):
+    if not _within((expires for expires in columns["expires"] if expires is not None), 0, LAST_MILLISECOND):
         yield "a segment's expiry can't be"
     for run in set(columns["run"]):
         if not _RUN.fullmatch(run):
@@ -148,5 +154,5 @@ def _of_segments(manifest: Manifest) -> Iterator[str]:
 
 
 def _within(numbers: Iterable[int], least: int, most: int) -> bool:
-    found = tuple(numbers)
-    return not found or (least <= min(found) and max(found) <= most)
+    all_numbers = tuple(numbers)
+    return not all_numbers or (least <= min(all_numbers) and max(all_numbers) <= most)

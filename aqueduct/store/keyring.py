@@ -77,13 +77,13 @@ class Keyring:
         self._store(key, recipients, 1)
         return key
 
-    def opened(self, path: str, data: memoryview) -> memoryview:
+    def opened(self, path: str, encrypted: memoryview) -> memoryview:
         """Decrypt a manifest; Locked without a key to it, Failed if it or its key is damaged."""
-        key = self.open(str(encryption.key_id(data)), DataKind.MANIFEST, f"{self._objects.url}/{path}")
-        return encryption.decrypt(key, path, data, self._objects.url)
+        key = self.open(str(encryption.key_id(encrypted)), DataKind.MANIFEST, f"{self._objects.url}/{path}")
+        return encryption.decrypt(key, path, encrypted, self._objects.url)
 
-    def open(self, key: str, kind: DataKind | None, what: str) -> DataKey:
-        """Return the key of that id; Locked, with `what` it encrypts, unless a private key opens it.
+    def open(self, key: str, kind: DataKind | None, subject: str) -> DataKey:
+        """Return the key of that id; Locked, with the `subject` it encrypts, unless a private key opens it.
 
         Without a kind, the key is of the kind that its object states.
         """
@@ -92,14 +92,16 @@ class Keyring:
         for number in self._found(key):
             path = names.key(key, number)
             try:
-                found = self._read(path)
+                key_object = self._read(path)
             except Failed as error:
                 damaged = str(error)
                 continue
-            recipients |= dict.fromkeys(each.recipient for each in found.wrapped if each.recipient != _SEAL)
-            for each in found.wrapped:
-                if each.recipient in self._private:
-                    opened = self._unwrap(key, kind or DataKind(found.kind), each)
+            recipients |= dict.fromkeys(
+                wrapped_key.recipient for wrapped_key in key_object.wrapped if wrapped_key.recipient != _SEAL
+            )
+            for wrapped_key in key_object.wrapped:
+                if wrapped_key.recipient in self._private:
+                    opened = self._unwrap(key, kind or DataKind(key_object.kind), wrapped_key)
                     if opened:
                         return opened
                     damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
@@ -107,18 +109,18 @@ class Keyring:
             raise Failed("object-damaged", damaged)
         if not recipients:
             raise Failed(
-                "object-missing", f"{self._objects.url} has lost {names.key(key, 1)}, the key of {what}."
+                "object-missing", f"{self._objects.url} has lost {names.key(key, 1)}, the key of {subject}."
             )
         given = f"{some(self._private)} is none of them" if self._private else "no private key is given"
         raise Locked(
-            f"{what} is encrypted for {some(recipients)}, and {given}: name the file of one that is, with "
+            f"{subject} is encrypted for {some(recipients)}, and {given}: name the file of one that is, with "
             "--private-key."
         )
 
-    def lend(self, runs: Iterable[str], what: str) -> None:
+    def lend(self, runs: Iterable[str], subject: str) -> None:
         """Lend tasks the keys of these runs' records, till the verb ends; Locked without one of them."""
         with ThreadPoolExecutor(READERS) as pool:
-            for key in pool.map(lambda run: self.open(run, DataKind.RECORDS, what), sorted(set(runs))):
+            for key in pool.map(lambda run: self.open(run, DataKind.RECORDS, subject), sorted(set(runs))):
                 job_files.lend(_LENT + key.id, key.secret)
 
     def rewrap(
@@ -134,31 +136,31 @@ class Keyring:
         with ThreadPoolExecutor(READERS) as pool:
             of = "The key {} of " + self._objects.url
             opened = list(pool.map(lambda key: self.open(key, None, of.format(key)), every))
-            wanted = [[*recipients, *(hosts if key.kind is DataKind.MANIFEST else ())] for key in opened]
-            written = list(pool.map(self._wrapped_for, opened, wanted))
-            found = Keyring(self._objects, [*self._private.values()])
-            planted = list(chain.from_iterable(pool.map(found._check, opened, wanted)))
+            receivers = [[*recipients, *(hosts if key.kind is DataKind.MANIFEST else ())] for key in opened]
+            written = list(pool.map(self._wrapped_for, opened, receivers))
+            fresh_keyring = Keyring(self._objects, [*self._private.values()])
+            planted = list(chain.from_iterable(pool.map(fresh_keyring._check, opened, receivers)))
         return Rewrapped(sum(written), len(every), tuple(sorted(planted)))
 
-    def _wrapped_for(self, key: DataKey, wanted: Sequence["ReceiverPublicKey"]) -> bool:
+    def _wrapped_for(self, key: DataKey, receivers: Sequence["ReceiverPublicKey"]) -> bool:
         """Store a key for these recipients; return False if it is already."""
         numbers = self._found(key.id)
-        if numbers and self._wraps(key, numbers[0], wanted):
+        if numbers and self._wraps(key, numbers[0], receivers):
             return False
         number = numbers[0] + 1 if numbers else 1
         if number > names.LAST_KEY:  # somebody planted the last one; readers look at all numbers
-            number = next(each for each in count(1) if each not in numbers)
-        self._store(key, wanted, number)
+            number = next(candidate for candidate in count(1) if candidate not in numbers)
+        self._store(key, receivers, number)
         return True
 
-    def _check(self, key: DataKey, wanted: Sequence["ReceiverPublicKey"]) -> list[str]:
+    def _check(self, key: DataKey, receivers: Sequence["ReceiverPublicKey"]) -> list[str]:
         """Return objects of a key that were not made with it, and that readers try before the one that was.
 
         Failed if there is none for these recipients.
         """
         planted: list[str] = []
         for number in self._found(key.id):
-            if self._wraps(key, number, wanted):
+            if self._wraps(key, number, receivers):
                 return planted
             planted.append(names.key(key.id, number))
         raise Failed(
@@ -168,35 +170,37 @@ class Keyring:
             "still open the key.",
         )
 
-    def _wraps(self, key: DataKey, number: int, wanted: Sequence["ReceiverPublicKey"]) -> bool:
+    def _wraps(self, key: DataKey, number: int, receivers: Sequence["ReceiverPublicKey"]) -> bool:
         """Tell whether an object wraps a key for just these recipients.
 
         Where a recipient's private key is here, the key is opened with it; for the others whoever made the
         object vouches, who had the key.
         """
         try:
-            found = self._read(names.key(key.id, number))
+            key_object = self._read(names.key(key.id, number))
         except Failed:
             return False
-        wrapped = [each for each in found.wrapped if each.recipient != _SEAL]
-        if {each.recipient for each in wrapped} != {each.fingerprint.hex() for each in wanted}:
+        wrapped = [wrapped_key for wrapped_key in key_object.wrapped if wrapped_key.recipient != _SEAL]
+        if {holder.recipient for holder in wrapped} != {holder.fingerprint.hex() for holder in receivers}:
             return False
-        seals = [each.sealed for each in found.wrapped if each.recipient == _SEAL]
-        if found.kind != key.kind or seals != [_seal(key, number, wrapped)]:
+        seals = [wrapped_key.sealed for wrapped_key in key_object.wrapped if wrapped_key.recipient == _SEAL]
+        if key_object.kind != key.kind or seals != [_seal(key, number, wrapped)]:
             return False
         return all(
-            self._unwrap(key.id, key.kind, each) for each in wrapped if each.recipient in self._private
+            self._unwrap(key.id, key.kind, wrapped_key)
+            for wrapped_key in wrapped
+            if wrapped_key.recipient in self._private
         )
 
     def _store(self, key: DataKey, recipients: Sequence["ReceiverPublicKey"], number: int) -> None:
-        public = {each.fingerprint.hex(): each for each in recipients}
+        public = {receiver.fingerprint.hex(): receiver for receiver in recipients}
         wrapped = [
-            WrappedKey(name, base64.b64encode(each.seal(key.secret, _info(key.kind, key.id))).decode())
-            for name, each in public.items()
+            WrappedKey(name, base64.b64encode(receiver.seal(key.secret, _info(key.kind, key.id))).decode())
+            for name, receiver in public.items()
         ]
         wrapped.append(WrappedKey(_SEAL, _seal(key, number, wrapped)))
-        data = strict_json.dumps(_KeyObject(1, key.kind, tuple(wrapped)))
-        self._objects.create(names.key(key.id, number), data)
+        content = strict_json.dumps(_KeyObject(1, key.kind, tuple(wrapped)))
+        self._objects.create(names.key(key.id, number), content)
 
     def _unwrap(self, key: str, kind: DataKind, wrapped: WrappedKey) -> DataKey | None:
         from cryptography.exceptions import InvalidTag
@@ -206,24 +210,24 @@ class Keyring:
             secret = self._private[wrapped.recipient].open(sealed, _info(kind, key))
         except (InvalidTag, ValueError, binascii.Error):
             return None
-        found = DataKey(kind, secret)
-        return found if found.id == key else None
+        opened = DataKey(kind, secret)
+        return opened if opened.id == key else None
 
     def _read(self, path: str) -> _KeyObject:
         where = f"{self._objects.url}/{path}"
         try:
-            found = strict_json.loads(_KeyObject, self._objects.read(path, at_most=MOST_BYTES))
-            DataKind(found.kind)
+            key_object = strict_json.loads(_KeyObject, self._objects.read(path, at_most=MOST_BYTES))
+            DataKind(key_object.kind)
         except (MissingObject, ObjectTooLarge):
             raise
         except ValueError as error:
             raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
-        if found.format != 1:
+        if key_object.format != 1:
             raise Failed(
                 "store-format-unsupported",
-                f"{where} has format {found.format}, this program knows 1: update Aqueduct.",
+                f"{where} has format {key_object.format}, this program knows 1: update Aqueduct.",
             )
-        return found
+        return key_object
 
     def _found(self, key: str) -> list[int]:
         """Return the numbers under which a key is stored, the highest first."""
@@ -232,11 +236,11 @@ class Keyring:
         return sorted(self._numbers.get(key, ()), reverse=True)
 
     def _listed(self) -> dict[str, list[int]]:
-        found: dict[str, list[int]] = {}
-        for each in self._objects.list(names.KEYS):
-            if parsed := names.key_number(each.path):
-                found.setdefault(parsed[0], []).append(parsed[1])
-        return found
+        numbers_by_key: dict[str, list[int]] = {}
+        for entry in self._objects.list(names.KEYS):
+            if parsed := names.key_number(entry.path):
+                numbers_by_key.setdefault(parsed[0], []).append(parsed[1])
+        return numbers_by_key
 
 
 @contextmanager
@@ -261,8 +265,8 @@ def lent(run: str) -> DataKey | None:
 def _seal(key: DataKey, number: int, wrapped: Sequence[WrappedKey]) -> str:
     """Return what only somebody with the key can add to a list of recipients."""
     mac = hmac.digest(key.secret, _SEAL_INFO, "sha256")
-    told = strict_json.dumps([key.kind, key.id, number, wrapped])
-    return base64.b64encode(hmac.digest(mac, told, "sha256")).decode()
+    message = strict_json.dumps([key.kind, key.id, number, wrapped])
+    return base64.b64encode(hmac.digest(mac, message, "sha256")).decode()
 
 
 def _info(kind: DataKind, key: str) -> bytes:

@@ -42,16 +42,16 @@ def read(objects: Objects, newest: float, ours: float) -> Leases:
 
     `newest`: when the newest snapshot was written, by the store's clock; `ours`: now, by our clock.
     """
-    listed = [(names.lease_of(each.path), each) for each in objects.list(names.LEASES)]
-    written = [each.written for lease, each in listed if lease]
+    listed = [(names.lease_of(entry.path), entry) for entry in objects.list(names.LEASES)]
+    written = [entry.written for lease, entry in listed if lease]
     since = max(newest, ours - CLOCKS_DIFFER_SECONDS, *written) - HOLDS_SECONDS
     held: dict[int, set[str]] = {}
-    for lease, each in listed:
-        if lease and each.written >= since:
+    for lease, entry in listed:
+        if lease and entry.written >= since:
             held.setdefault(lease.snapshot, set()).add(lease.restore)
     return Leases(
         {number: frozenset(restores) for number, restores in held.items()},
-        tuple(each.path for lease, each in listed if lease and each.written < since),
+        tuple(entry.path for lease, entry in listed if lease and entry.written < since),
     )
 
 

@@ -94,24 +94,24 @@ class LifecycleRules:
                 )
 
     def _write(self, rules: Sequence[Rule]) -> None:
-        what = "written", "s3:PutLifecycleConfiguration"
+        verb_and_right = "written", "s3:PutLifecycleConfiguration"
         if rules:
             content = {"LifecycleConfiguration": {"Rules": rules}, **self._minimum}
-            self._ask("put_bucket_lifecycle_configuration", *what, **content)
+            self._ask("put_bucket_lifecycle_configuration", *verb_and_right, **content)
         else:
-            self._ask("delete_bucket_lifecycle", *what)
+            self._ask("delete_bucket_lifecycle", *verb_and_right)
         self._every = rules
 
-    def _ask(self, call: str, done: str, right: str, **content: Any) -> dict[str, Any] | None:
+    def _ask(self, call: str, verb: str, right: str, **content: Any) -> dict[str, Any] | None:
         """Ask S3; None where there are no rules yet."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        what = f"The lifecycle rules of the bucket {self._location.bucket} can't be {done}"
+        problem = f"The lifecycle rules of the bucket {self._location.bucket} can't be {verb}"
         try:
             return dict(getattr(self._client, call)(Bucket=self._location.bucket, **content))
         except ClientError as error:
-            said = error.response.get("Error", {})
-            code, message = said.get("Code", "?"), str(said.get("Message", "")).rstrip(".")
+            error_fields = error.response.get("Error", {})
+            code, message = error_fields.get("Code", "?"), str(error_fields.get("Message", "")).rstrip(".")
             if code == "NoSuchLifecycleConfiguration":
                 return None
             if code in NO_API or error.response["ResponseMetadata"].get("HTTPStatusCode") == 501:
@@ -121,10 +121,10 @@ class LifecycleRules:
                 ) from None
             if code in ("AccessDenied", "NoSuchBucket"):
                 remedy = f"give this user {right}" if code == "AccessDenied" else "there is no such bucket"
-                raise Refused(f"{what} ({code}): {remedy}, or leave out --lifecycle-days.") from None
-            raise Failed(f"{what}: {code} ({message}).") from None
+                raise Refused(f"{problem} ({code}): {remedy}, or leave out --lifecycle-days.") from None
+            raise Failed(f"{problem}: {code} ({message}).") from None
         except (BotoCoreError, ValueError) as error:
-            raise Failed(f"{what}: {str(error).rstrip('.')}.") from None
+            raise Failed(f"{problem}: {str(error).rstrip('.')}.") from None
 
 
 def _name(store: str, topic: str) -> str:

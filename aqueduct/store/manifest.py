@@ -255,12 +255,12 @@ def pack(manifest: Manifest) -> bytes:
     """Return the object of a manifest."""
     columns = dict(_COLUMNS)
     content: dict[str, Any] = {"format": FORMAT, "columns": columns}
-    content |= {each.name: getattr(manifest, each.name) for each in fields(manifest)}
+    content |= {attribute.name: getattr(manifest, attribute.name) for attribute in fields(manifest)}
     for table, row in _TABLE_OF.items():
         width = _width(row, content[table])
         columns[row.__name__] = _COLUMNS[row.__name__][:width]
         if width < len(_COLUMNS[row.__name__]):
-            content[table] = [each[:width] for each in content[table]]
+            content[table] = [stored_row[:width] for stored_row in content[table]]
     content |= {name: _by_topic(getattr(manifest, name)) for name in _POSITIONS}
     for name in _WHERE_NEEDED:
         if not content[name]:
@@ -275,7 +275,7 @@ def pack(manifest: Manifest) -> bytes:
 
 def _in_lots(rows: Sequence[Any]) -> bytes:
     """Return an array, cut where a reader may read on without all of it in memory."""
-    lots = (rows[at : at + _ROWS] for at in range(0, len(rows), _ROWS))
+    lots = (rows[start : start + _ROWS] for start in range(0, len(rows), _ROWS))
     return b"[" + _LOT.join(strict_json.dumps(lot)[1:-1] for lot in lots) + b"]"
 
 
@@ -310,19 +310,21 @@ class Former:
         kept = lines.keys() - {"segments", "gaps"}
         self.lines = {name: lines[name] for name in kept}
         self.made = {
-            each.name: getattr(manifest, each.name) for each in fields(manifest) if each.name in kept
+            attribute.name: getattr(manifest, attribute.name)
+            for attribute in fields(manifest)
+            if attribute.name in kept
         }
 
 
 @strict_json.uncollected()
-def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -> Manifest:
+def unpack(stored: bytes | memoryview, where: str, former: Former | None = None) -> Manifest:
     """Parse a manifest's object, which `where` names in messages.
 
     With `former`, which is changed, as one of many: all that only a restore of this one needs is left out.
     Failed if it is damaged; Refused if its format is a newer version's.
     """
     try:
-        text = _decompressed(data)
+        text = _decompressed(stored)
         lines = _lines(text)
         made: dict[str, Any] = {}
         if lines:
@@ -331,7 +333,7 @@ def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -
                 made = former.same(lines) | {name: () for name in _OF_ONE if name in lines}
             rows = _lots(lines.get("segments", b""))
             content = _parsed(
-                {each: line for each, line in lines.items() if each not in made | {"segments": 0}}
+                {name: line for name, line in lines.items() if name not in made | {"segments": 0}}
             )
         else:
             content = strict_json.parse(text)
@@ -349,20 +351,20 @@ def unpack(data: bytes | memoryview, where: str, former: Former | None = None) -
         for name in _POSITIONS:
             if name not in made:
                 made[name] = _positions(content.pop(name, {} if name in _ADDED else None))
-        found = strict_json.build(Manifest, content, made)
+        parsed = strict_json.build(Manifest, content, made)
     except ValueError as error:
         raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
     if former:
-        former.now(lines, found)
-    return found
+        former.now(lines, parsed)
+    return parsed
 
 
 def _lines(text: bytes) -> dict[str, bytes]:
     """Return the fields of a manifest that has one a line; none of another's, as former versions wrote."""
     lines = text[1:-1].split(_LINE)
     named = [(_FIELD.match(line), line) for line in lines]
-    found = {name[1].decode(): line for name, line in named if name}
-    return found if text[:1] == b"{" and text[-1:] == b"}" and len(found) == len(lines) > 1 else {}
+    by_name = {name[1].decode(): line for name, line in named if name}
+    return by_name if text[:1] == b"{" and text[-1:] == b"}" and len(by_name) == len(lines) > 1 else {}
 
 
 def _lots(line: bytes) -> Iterator[Any]:
@@ -392,7 +394,7 @@ def _width(row: Any, rows: Sequence[tuple[Any, ...]]) -> int:
     """Return how many columns of a table are needed: not the later ones at the end that tell nothing."""
     width = len(row._fields)
     for name in reversed(row._fields[-_LATER[row.__name__] :]):
-        if any(each[width - 1] != row._field_defaults[name] for each in rows):
+        if any(stored_row[width - 1] != row._field_defaults[name] for stored_row in rows):
             break
         width -= 1
     return width
@@ -401,20 +403,20 @@ def _width(row: Any, rows: Sequence[tuple[Any, ...]]) -> int:
 def _with_later(rows: Any, row: Any, columns: Any) -> Any:
     """Add the columns that a table of a former version lacks; what is no table stays, to be refused."""
     every = list(row._fields)
-    found = columns.get(row.__name__) if type(columns) is dict else None
-    if type(found) is not list or not len(every) - _LATER[row.__name__] <= len(found) <= len(every):
+    header = columns.get(row.__name__) if type(columns) is dict else None
+    if type(header) is not list or not len(every) - _LATER[row.__name__] <= len(header) <= len(every):
         raise strict_json.Unreadable("its columns are not those of its format")
-    if found != every[: len(found)]:
+    if header != every[: len(header)]:
         raise strict_json.Unreadable("its columns are not those of its format")
-    if len(found) == len(every) or type(rows) is not list or set(map(type, rows)) - {list}:
+    if len(header) == len(every) or type(rows) is not list or set(map(type, rows)) - {list}:
         return rows
-    lacking = [row._field_defaults[name] for name in every[len(found) :]]
-    return [[*each, *lacking] for each in rows]
+    lacking = [row._field_defaults[name] for name in every[len(header) :]]
+    return [[*stored_row, *lacking] for stored_row in rows]
 
 
-def _decompressed(data: bytes | memoryview) -> bytes:
+def _decompressed(stored: bytes | memoryview) -> bytes:
     """Decompress a manifest; ValueError if it is damaged, or unpacks to more than a manifest may have."""
-    packed, _ = signing.split(data)
+    packed, _ = signing.split(stored)
     text = decompress_frame(packed, _most_unpacked(packed))
     # An empty array of three bytes takes 64 in memory. No row of a manifest is as short as that.
     most = 1_000 + len(text) // LEAST_ROW
@@ -460,13 +462,13 @@ def _number(text: str) -> int:
 
 def check_format(content: Any, where: str) -> None:
     """Remove the format's number from parsed content; Refused if it is newer than this program."""
-    found = content.pop("format", None) if type(content) is dict else None
-    if type(found) is not int:
+    format_number = content.pop("format", None) if type(content) is dict else None
+    if type(format_number) is not int:
         raise strict_json.Unreadable("it has no format number")
-    if found > FORMAT:
+    if format_number > FORMAT:
         raise Refused(
             "store-format-unsupported",
-            f"{where} has format {found}, this program knows up to {FORMAT}: update Aqueduct.",
+            f"{where} has format {format_number}, this program knows up to {FORMAT}: update Aqueduct.",
         )
-    if found < 1:
-        raise strict_json.Unreadable(f"there is no format {found}")
+    if format_number < 1:
+        raise strict_json.Unreadable(f"there is no format {format_number}")

@@ -153,10 +153,10 @@ class NumberedSnapshots(ABC, Generic[S]):
         make: bool = False,
     ) -> Self:
         """Open what a store has; Refused if that is nothing, unless it is to be made."""
-        told = json.dumps({"format": cls.FORMAT}).encode()
+        content = json.dumps({"format": cls.FORMAT}).encode()
         if make:
             with suppress(Exists):
-                objects.create(cls.STORE, told)
+                objects.create(cls.STORE, content)
         try:
             newer = json.loads(bytes(objects.read(cls.STORE, at_most=4096)))["format"] > cls.FORMAT
         except MissingObject:
@@ -180,13 +180,13 @@ class NumberedSnapshots(ABC, Generic[S]):
 
     def numbers(self) -> list[int]:
         """Return the number of every snapshot, ascending."""
-        names = (each.path.removeprefix(f"{self.FOLDER}/") for each in self._objects.list(self.FOLDER))
+        names = (entry.path.removeprefix(f"{self.FOLDER}/") for entry in self._objects.list(self.FOLDER))
         digits = (name.removesuffix(self.SUFFIX) for name in names if name.endswith(self.SUFFIX))
-        return sorted(int(each) for each in digits if len(each) == 20 and each.isascii() and each.isdecimal())
+        return sorted(int(stem) for stem in digits if len(stem) == 20 and stem.isascii() and stem.isdecimal())
 
     def written(self) -> dict[int, int]:
         """Return when the store says that each snapshot was written; milliseconds since 1970."""
-        times = {each.path: int(each.written * 1000) for each in self._objects.list(self.FOLDER)}
+        times = {entry.path: int(entry.written * 1000) for entry in self._objects.list(self.FOLDER)}
         return {number: times[path] for number in self.numbers() if (path := self.path(number)) in times}
 
     def believed(self) -> Iterator[int]:
@@ -199,8 +199,8 @@ class NumberedSnapshots(ABC, Generic[S]):
                 yield number
                 continue
             with suppress(Failed):
-                data = self._objects.read(self.path(number), at_most=MOST_BYTES)
-                if not self._trust.fault(number, data, self.context()):
+                content = self._objects.read(self.path(number), at_most=MOST_BYTES)
+                if not self._trust.fault(number, content, self.context()):
                     yield number
 
     def created(self, number: int) -> int:
@@ -218,13 +218,13 @@ class NumberedSnapshots(ABC, Generic[S]):
     def _manifest(self, number: int) -> Data:
         """Return an object without its signature; Failed if none of the trusted keys signed it."""
         path = self.path(number)
-        data = self._objects.read(path, at_most=MOST_BYTES)
-        if why := self._trust.fault(number, data, self.context()):
+        content = self._objects.read(path, at_most=MOST_BYTES)
+        if flaw := self._trust.fault(number, content, self.context()):
             raise Failed(
                 "snapshot-not-trusted",
-                f"{self._objects.url}/{path} {why}. Find out who wrote it. `--snapshot` takes an older one.",
+                f"{self._objects.url}/{path} {flaw}. Find out who wrote it. `--snapshot` takes an older one.",
             )
-        return signing.split(data).manifest
+        return signing.split(content).manifest
 
     def read(self, number: int | None = None, at_least: int | None = None) -> S:
         """Return a snapshot, or the newest; Refused without one, Failed if it is damaged or not believed.
@@ -249,7 +249,7 @@ class NumberedSnapshots(ABC, Generic[S]):
         try:
             snapshot = self.decode(self._manifest(chosen))
         except (ValueError, KeyError, TypeError) as error:
-            older = [each for each in numbers if each < chosen]
+            older = [candidate for candidate in numbers if candidate < chosen]
             other = f", or take an older one: --snapshot {older[-1]}" if older else ""
             raise Failed(
                 f"{self._objects.url}/{path} is damaged ({error}): bring it back from a copy{other}."
@@ -389,19 +389,19 @@ def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[
         _, doubt = clock.time(number, created, written)
         (doubtful if doubt else sound).append(number)
     if unusable:
-        why = "they are damaged, or no trusted key signed them, and they count for nothing"
-        stay.append(str(Skipped(f"snapshots {', '.join(map(str, unusable))}", why, "snapshot-unusable")))
+        reason = "they are damaged, or no trusted key signed them, and they count for nothing"
+        stay.append(str(Skipped(f"snapshots {', '.join(map(str, unusable))}", reason, "snapshot-unusable")))
     if doubtful:
-        why = "they say that they are over a day older than the store says, and they count for nothing"
+        reason = "they say that they are over a day older than the store says, and they count for nothing"
         stay.append(
-            str(Skipped(f"snapshots {', '.join(map(str, doubtful))}", why, "snapshot-times-disagree"))
+            str(Skipped(f"snapshots {', '.join(map(str, doubtful))}", reason, "snapshot-times-disagree"))
         )
     if clock.backwards:
         number, created, earlier = clock.backwards[0]
-        why = (
+        reason = (
             f"it says that it was made at {moments.text(created)}, and one before it at "
             f"{moments.text(earlier)}, so none is removed"
         )
-        stay.append(str(Skipped(f"snapshot {number}", why, "snapshot-time-backwards")))
+        stay.append(str(Skipped(f"snapshot {number}", reason, "snapshot-time-backwards")))
         return []
     return sound[:-most]

@@ -70,19 +70,19 @@ class Writer:
         """Add batches, which are all up to `next_offset`; return the segments that are full."""
         made: list[Segment] = []
         begun = 0
-        for at, batch in enumerate(batches, 1):
+        for end, batch in enumerate(batches, 1):
             if len(batch.data) > MOST_UNPACKED and self._unpacked:  # it begins a segment, which is not packed
-                self._indexes.append(Index.of(batches[begun : at - 1]))
+                self._indexes.append(Index.of(batches[begun : end - 1]))
                 self._next = batch.base_offset
                 made += filter(None, [self.finish()])
-                begun = at - 1
+                begun = end - 1
             self._write(batch)
             if self._unpacked < self._limits.unpacked_bytes and self._records < self._limits.records:
                 continue
-            self._indexes.append(Index.of(batches[begun:at]))
-            self._next = batch.last_offset + 1 if at < len(batches) else next_offset
+            self._indexes.append(Index.of(batches[begun:end]))
+            self._next = batch.last_offset + 1 if end < len(batches) else next_offset
             made += filter(None, [self.finish()])
-            begun = at
+            begun = end
         if begun < len(batches):
             self._indexes.append(Index.of(batches[begun:]))
         self._next = next_offset
@@ -154,12 +154,12 @@ class Writer:
             index_sha256=hashlib.sha256(described).hexdigest(),
         )
 
-    def _kept(self, path: str, data: Data) -> Data:
+    def _kept(self, path: str, content: Data) -> Data:
         """Create an object; return what is stored."""
         if self._key:
-            return encryption.create(self._objects, self._key, path, data)
-        self._objects.create(path, data)
-        return data
+            return encryption.create(self._objects, self._key, path, content)
+        self._objects.create(path, content)
+        return content
 
 
 def lend(keys: Keyring, every: Iterable[Segment], store: str) -> None:
@@ -200,8 +200,8 @@ def _opened(objects: Objects, segment: Segment, path: str, stored: memoryview) -
 
 def read_index(objects: Objects, segment: Segment) -> Index:
     """Read the index of a segment's batches; Failed if the object is not what was written."""
-    data = _opened(objects, segment, segment.index_path, check_index(objects, segment))
-    return Index.from_bytes(bytes(data), segment.unpacked_bytes)
+    index_bytes = _opened(objects, segment, segment.index_path, check_index(objects, segment))
+    return Index.from_bytes(bytes(index_bytes), segment.unpacked_bytes)
 
 
 def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> Iterator[Batch]:
@@ -225,12 +225,12 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
                 "object-damaged",
                 f"{segment.path} unpacks to more than the {segment.unpacked_bytes} bytes of it.",
             )
-        data = rest + chunk
+        joined = rest + chunk
         used = 0
-        for batch in walk(data, check_crc=check_crc):
+        for batch in walk(joined, check_crc=check_crc):
             used += len(batch)
             yield batch
-        rest = data[used:]
+        rest = joined[used:]
         if (size := stated_size(rest)) > most:
             raise Failed(
                 "decompression-limit-exceeded",
@@ -243,21 +243,21 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
 
 def _checked(objects: Objects, path: str, size: int, sha256: str) -> memoryview:
     try:
-        data = objects.read(path, at_most=size)
+        content = objects.read(path, at_most=size)
     except MissingObject:
         raise Failed("object-missing", f"{objects.url} has lost {path}, which a snapshot names.") from None
     except ObjectTooLarge:
         raise Failed(
             "checksum-mismatch", f"{objects.url}/{path} is damaged: it has more than the {size} bytes of it."
         ) from None
-    if len(data) != size:
+    if len(content) != size:
         raise Failed(
             "checksum-mismatch",
-            f"{objects.url}/{path} is damaged: it has {len(data)} bytes, and should have {size}.",
+            f"{objects.url}/{path} is damaged: it has {len(content)} bytes, and should have {size}.",
         )
-    if hashlib.sha256(data).hexdigest() != sha256:
+    if hashlib.sha256(content).hexdigest() != sha256:
         raise Failed(
             "checksum-mismatch",
             f"{objects.url}/{path} is damaged: its SHA-256 is not the one that was written.",
         )
-    return data
+    return content

@@ -46,13 +46,13 @@ class Split(NamedTuple):
     signature: Signature | None
 
 
-def split(data: bytes | memoryview) -> Split:
+def split(content: bytes | memoryview) -> Split:
     """Part a manifest's object from its signature, which isn't checked."""
-    if len(data) > _FRAME.size:
-        magic, size, mark, key, value = _FRAME.unpack(data[-_FRAME.size :])
+    if len(content) > _FRAME.size:
+        magic, size, mark, key, value = _FRAME.unpack(content[-_FRAME.size :])
         if (magic, size, mark) == (_SKIPPABLE, _CONTENT, MARK):
-            return Split(data[: -_FRAME.size], Signature(key, value))
-    return Split(data, None)
+            return Split(content[: -_FRAME.size], Signature(key, value))
+    return Split(content, None)
 
 
 def name(key: bytes) -> str:
@@ -87,11 +87,11 @@ class Trust:
         """Return the trust of one who signs: its own snapshots are believed, too."""
         return Trust(self.keys | {key.public}, self.unsigned_before) if key else self
 
-    def fault(self, number: int, data: bytes | memoryview, context: bytes = CONTEXT) -> str:
+    def fault(self, number: int, content: bytes | memoryview, context: bytes = CONTEXT) -> str:
         """Return why the object of that snapshot is not believed; empty: it is."""
         if not self.keys:
             return ""
-        manifest, signature = split(data)
+        manifest, signature = split(content)
         if signature is None:
             if number < self.unsigned_before:
                 return ""
@@ -119,7 +119,7 @@ def signing_key(path: Path) -> SigningKey:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    key = _loaded(path, lambda data: load_pem_private_key(data, None), private=True)
+    key = _loaded(path, lambda pem: load_pem_private_key(pem, None), private=True)
     if not isinstance(key, Ed25519PrivateKey):
         raise Refused(
             "key-file-invalid", f"{path} has no Ed25519 key: make one by openssl genpkey -algorithm ed25519."
@@ -157,8 +157,8 @@ def _public(path: Path) -> Iterator[bytes]:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    def load(data: bytes) -> list[Any]:
-        blocks = _PUBLIC.findall(data) or [data]
+    def load(pem: bytes) -> list[Any]:
+        blocks = _PUBLIC.findall(pem) or [pem]
         return [load_pem_public_key(block) for block in blocks]
 
     for key in _loaded(path, load, private=False):
@@ -170,7 +170,7 @@ def _public(path: Path) -> Iterator[bytes]:
 def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
     try:
         with path.open("rb") as file:
-            data, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+            pem, mode = file.read(KEY_BYTES), stat.S_IMODE(os.fstat(file.fileno()).st_mode)
     except OSError as error:
         raise Refused("key-file-unreadable", f"The key {path} can't be read: {error.strerror}.") from None
     if private and is_exposed(path, mode):
@@ -180,8 +180,8 @@ def _loaded(path: Path, load: Callable[[bytes], Any], *, private: bool) -> Any:
     from cryptography.exceptions import UnsupportedAlgorithm
 
     try:
-        return load(data)
+        return load(pem)
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        wanted = "a private key (PKCS #8) without a password" if private else "a public key"
+        expected = "a private key (PKCS #8) without a password" if private else "a public key"
         remedy = "" if private else "; openssl pkey -pubout makes it of the private one"
-        raise Refused("key-file-invalid", f"{path} is not {wanted} in PEM{remedy}.") from None
+        raise Refused("key-file-invalid", f"{path} is not {expected} in PEM{remedy}.") from None

@@ -31,13 +31,13 @@ class Broken(Failed):
     id = "snapshot-unusable"
 
     def __init__(
-        self, number: int, why: str, root: "Broken | None" = None, *, untrusted: bool = False
+        self, number: int, reason: str, root: "Broken | None" = None, *, untrusted: bool = False
     ) -> None:
-        super().__init__(f"Snapshot {number} {why}.")
+        super().__init__(f"Snapshot {number} {reason}.")
         if untrusted or (root and root.id == UNTRUSTED):
             self.id = UNTRUSTED
         self.number = number
-        self.why = why
+        self.why = reason
         self.root = root or self  # the fault of the snapshot that it builds on
 
     def above(self, number: int) -> "Broken":
@@ -135,10 +135,10 @@ def full_due(increment: Manifest) -> bool:
     bytes at most. Every byte of an increment so pays for two of a full one: all that is ever written is at
     most three times the increments, for any number of runs, and one full one a day.
     """
-    at = increment.chain
-    large = at.increments_bytes >= at.base_bytes
-    old = increment.created - at.base_created >= OLDEST_BASE
-    return not increment.full and (large or old or at.parent != at.number - 1)
+    own_chain = increment.chain
+    large = own_chain.increments_bytes >= own_chain.base_bytes
+    old = increment.created - own_chain.base_created >= OLDEST_BASE
+    return not increment.full and (large or old or own_chain.parent != own_chain.number - 1)
 
 
 class Fold:
@@ -161,8 +161,8 @@ class Fold:
         elif self._newest is None or manifest.chain.parent != self._newest.number:
             raise Broken(manifest.number, f"builds on snapshot {manifest.chain.parent}, which is lost")
         elif manifest.chain.parent_sha256 != self._sha256:
-            why = f"builds on another snapshot {manifest.chain.parent} than the one that is there"
-            raise Broken(manifest.number, why)
+            reason = f"builds on another snapshot {manifest.chain.parent} than the one that is there"
+            raise Broken(manifest.number, reason)
         _check(manifest, self._newest)
         self._newest, self._sha256 = manifest, sha256
         for gone in (self._segments.keys() | self._gaps.keys()) - manifest.positions.keys():
@@ -195,32 +195,34 @@ class Fold:
             for each in topic.instances
             if each.state is InstanceState.ACTIVATE
         ]
-        sums = [self._sums[each] for each in active if each in self._sums]
+        sums = [self._sums[lineage] for lineage in active if lineage in self._sums]
         records, unpacked, stored = map(sum, zip((0, 0, 0), *sums, strict=True))
         old = [
             segment
-            for each in active
-            if each[0] in manifest.lifecycle
-            for segment in self._segments.get(each, ())
+            for lineage in active
+            if lineage[0] in manifest.lifecycle
+            for segment in self._segments.get(lineage, ())
             if segment.expires is not None and segment.expires <= now
         ]
-        gaps = sum(len(self._gaps.get(each, ())) for each in active)
+        gaps = sum(len(self._gaps.get(lineage, ())) for lineage in active)
         return Summary(
             manifest.number,
             manifest.created,
             len(manifest.topics),
-            records - sum(each.records for each in old),
-            unpacked - sum(each.unpacked_bytes for each in old),
-            stored - sum(each.stored_bytes for each in old),
-            gaps + len({each.stored_partition for each in old}),
+            records - sum(segment.records for segment in old),
+            unpacked - sum(segment.unpacked_bytes for segment in old),
+            stored - sum(segment.stored_bytes for segment in old),
+            gaps + len({segment.stored_partition for segment in old}),
             tuple(
-                (topic.name, each.number, each.state)
+                (topic.name, instance.number, instance.state)
                 for topic in manifest.topics
                 if topic.compacted or len(topic.instances) > 1
-                for each in topic.instances
+                for instance in topic.instances
             ),
             tuple(
-                (topic.name, each.number, each.state) for topic in manifest.topics for each in topic.instances
+                (topic.name, instance.number, instance.state)
+                for topic in manifest.topics
+                for instance in topic.instances
             ),
         )
 
@@ -236,10 +238,13 @@ SegmentOrGap = TypeVar("SegmentOrGap", Segment, Gap)
 def _by_partition(
     lineages: Mapping[TopicInstance, Sequence[SegmentOrGap]],
 ) -> dict[StoredPartition, tuple[SegmentOrGap, ...]]:
-    found: dict[tuple[str, int, int], list[SegmentOrGap]] = {}
+    pieces_by_partition: dict[tuple[str, int, int], list[SegmentOrGap]] = {}
     for piece in chain.from_iterable(lineages.values()):
-        found.setdefault(_PLACE(piece), []).append(piece)
-    return {StoredPartition(*place): tuple(sorted(pieces, key=_START)) for place, pieces in found.items()}
+        pieces_by_partition.setdefault(_PLACE(piece), []).append(piece)
+    return {
+        StoredPartition(*partition): tuple(sorted(pieces, key=_START))
+        for partition, pieces in pieces_by_partition.items()
+    }
 
 
 _START = attrgetter("start")
@@ -251,10 +256,10 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
 
     It begins at its start, or continues where the parent left it. `parent`: None if the manifest is full.
     """
-    lineages = {(topic.name, each.number) for topic in manifest.topics for each in topic.instances}
-    for what, of in (("start", manifest.starts), ("position", manifest.positions)):
+    lineages = {(topic.name, instance.number) for topic in manifest.topics for instance in topic.instances}
+    for bound, of in (("start", manifest.starts), ("position", manifest.positions)):
         for topic, instance in sorted(lineages ^ of.keys()):
-            which = f"no {what}" if (topic, instance) in lineages else f"a {what}, but isn't an instance"
+            which = f"no {bound}" if (topic, instance) in lineages else f"a {bound}, but isn't an instance"
             raise Broken(manifest.number, f"is damaged: {topic} (g{instance}) has {which}")
     new: dict[tuple[str, int, int], list[Segment | Gap]] = {}
     pieces: Iterable[Segment | Gap] = chain[Segment | Gap](manifest.segments, manifest.gaps)
@@ -281,9 +286,9 @@ def _check(manifest: Manifest, parent: Manifest | None) -> None:
                 fault = _fault(mine, start if reached == NOT_READ else reached, stop)
             if fault:
                 raise Broken(manifest.number, f"is damaged: {stored} {fault}")
-    for place in new:
-        why = f"is damaged: {StoredPartition(*place)} is none of its partitions"
-        raise Broken(manifest.number, why)
+    for stray in new:
+        reason = f"is damaged: {StoredPartition(*stray)} is none of its partitions"
+        raise Broken(manifest.number, reason)
 
 
 def _fault(pieces: Sequence[Segment | Gap], start: int, stop: int) -> str:

@@ -134,8 +134,8 @@ def explain(text: str, location: Location, action: str) -> Trouble:
             or status in (408, 409, 429)
             or code in ("SlowDown", "RequestTimeout")
         )
-        said = f"answers {status}{f' ({code})' if code else ''}"
-        return Trouble(said if passing else f"{said}; check {_endpoint(location)}", passing)
+        answer = f"answers {status}{f' ({code})' if code else ''}"
+        return Trouble(answer if passing else f"{answer}; check {_endpoint(location)}", passing)
     return Trouble(f"can't be reached: {_network(text)}", passing=True)
 
 
@@ -168,8 +168,8 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
     """Explain an error of hdfs-native; in what it is, `{path}` stands for the object."""
     text = str(error)
     java = _JAVA.match(text)
-    name, said = (java[1], _first_line(java[2])) if java else ("", _first_line(text))
-    if isinstance(error, FileExistsError) or "must both be directories" in said:
+    name, message = (java[1], _first_line(java[2])) if java else ("", _first_line(text))
+    if isinstance(error, FileExistsError) or "must both be directories" in message:
         return Trouble("has a folder where {path} is to be a file; move it away")
     if isinstance(error, DataAway):
         return Trouble(
@@ -178,10 +178,10 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
             passing=True,
         )
     if isinstance(error, FileNotFoundError):  # of a file that is being written
-        return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
+        return Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
     if isinstance(error, OSError):
         return Trouble(f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True)
-    if name == "SafeModeException" or "SafeModeException" in said:
+    if name == "SafeModeException" or "SafeModeException" in message:
         return Trouble(
             "is in safe mode and takes no changes: see why its DataNodes miss blocks, or end that by "
             "hdfs dfsadmin -safemode leave",
@@ -207,15 +207,15 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         return Trouble("has no room left in a quota; make room, or give it more")
     if room := _NO_BLOCK.search(text):
         running = int(room[1])
-        why = (
+        reason = (
             f"none of its {running} DataNodes takes a block; make room there"
             if running
             else ("no DataNode of it runs; start them")
         )
-        return Trouble(f"can't {action} {{path}}: {why}", passing=True)
+        return Trouble(f"can't {action} {{path}}: {reason}", passing=True)
     if re.search("SASL|GSSAPI|AuthorizationException|InvalidToken", text):
         return Trouble(
-            f"does not accept who asks ({_plain(name or said)}); see user {_plain(user)} and its "
+            f"does not accept who asks ({_plain(name or message)}); see user {_plain(user)} and its "
             "Kerberos ticket",
             settings=True,
         )
@@ -224,8 +224,8 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
     if "UrlParseError" in text or "InvalidArgument" in text:
         return Trouble("it must be hdfs://HOST:PORT/directory", settings=True)
     if java:
-        return Trouble(f"answers {name}: {_plain(said)}", passing=name in _PASSING)
-    return Trouble(f"can't {action} {{path}}: {_plain(said)}", passing=True)
+        return Trouble(f"answers {name}: {_plain(message)}", passing=name in _PASSING)
+    return Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
 
 
 def _first_line(text: str) -> str:

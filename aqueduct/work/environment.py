@@ -65,7 +65,7 @@ def write(out: Path) -> list[str]:
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise Failed(f"{out} can't be written: {error}.") from None
-    return [f"{_name(each)} {each.version}" for each in packages]
+    return [f"{_name(package)} {package.version}" for package in packages]
 
 
 def fingerprint() -> str:
@@ -79,31 +79,31 @@ def fingerprint() -> str:
 def needed() -> Iterator[Distribution]:
     """Yield the packages that tasks need, ours too; Refused if one is not installed here."""
     seen = set(OF_SPARK)
-    wanted = [(OWN, "")]
-    while wanted:
-        name, by = wanted.pop()
+    required = [(OWN, "")]
+    while required:
+        name, by = required.pop()
         if _plain(name) in seen:
             continue
         seen.add(_plain(name))
         try:
-            found = distribution(name)
+            package = distribution(name)
         except PackageNotFoundError:
             raise Refused(
                 "python-package-missing",
                 f"This host has no Python package {name}, which {by} needs: install aqueduct[spark].",
             ) from None
-        yield found
+        yield package
         extras = {EXTRA} if name == OWN else set()
-        wanted += [(each, name) for each in requirements(found.requires or [], extras)]
+        required += [(dependency, name) for dependency in requirements(package.requires or [], extras)]
 
 
 def requirements(written: list[str], extras: set[str]) -> Iterator[str]:
     """Yield the names of required packages; those that only some hosts need, if they are installed here."""
-    for each in written:
-        found = REQUIREMENT.match(each)
-        if not found:
+    for requirement in written:
+        match = REQUIREMENT.match(requirement)
+        if not match:
             continue
-        name, marker = found[1], found[2] or ""
+        name, marker = match[1], match[2] or ""
         if of := OF_EXTRA.search(marker):
             if of[1] in extras:
                 yield name

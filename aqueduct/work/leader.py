@@ -26,11 +26,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         context.load_cert_chain(args.certificate)
     https = urllib.request.HTTPSHandler(context=context)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), https)
-    told = False
+    is_announced = False
     while not any(_leads(opener, page) for page in args.pages):
-        if not told:
+        if not is_announced:
             print(f"Waiting for a master that leads: {', '.join(args.pages)}", flush=True)
-            told = True
+            is_announced = True
         time.sleep(SECONDS)
 
 

@@ -73,8 +73,8 @@ def _read(path: Path) -> Mapping[str, str]:
 
 def given(options: SparkOptions) -> dict[str, str]:
     """Return what the user set, in this process and in `spark-defaults.conf`."""
-    found = {**({} if submitted() else defaults()), **options.settings}
-    return found | ({"spark.master": options.master} if options.master else {})
+    settings = {**({} if submitted() else defaults()), **options.settings}
+    return settings | ({"spark.master": options.master} if options.master else {})
 
 
 def launch(options: SparkOptions) -> dict[str, str]:
@@ -131,10 +131,10 @@ def scratch(has: Mapping[str, str], environment: Mapping[str, str] = os.environ)
 
 def local_cores(master: str) -> int:
     """Return how many tasks a master runs at once in processes of this host; 0 if it is a cluster's."""
-    found = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
-    if not found:
+    match = re.fullmatch(r"local(?:\[(\d+|\*)(?:,\d+)?\])?", master)
+    if not match:
         return 0
-    return (os.cpu_count() or 1) if found[1] == "*" else int(found[1] or 1)
+    return (os.cpu_count() or 1) if match[1] == "*" else int(match[1] or 1)
 
 
 def python(has: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> str:

@@ -41,21 +41,21 @@ class Progress(Generic[D]):
         self._began = time.monotonic()
         self._bar = sys.stderr.isatty()
 
-    def tell(self, tasks: int, done: int) -> None:
+    def tell(self, tasks: int, work: int) -> None:
         """Write how many tasks ended, and how much work that was."""
         if not self._size:
             return
-        said = f"{tasks:,} of {count(self._tasks, self._task)} done"
+        line = f"{tasks:,} of {count(self._tasks, self._task)} done"
         if self._size is not TASKS:
             scale = self._size.scale
-            said += f", {done / scale:,.0f} of {self._all / scale:,.0f} {self._size.noun}"
-        if done:
-            said += f", about {duration((time.monotonic() - self._began) * (self._all - done) / done)} left"
+            line += f", {work / scale:,.0f} of {self._all / scale:,.0f} {self._size.noun}"
+        if work:
+            line += f", about {duration((time.monotonic() - self._began) * (self._all - work) / work)} left"
         if self._bar:
-            filled = BAR * done // max(1, self._all)
-            said = f"[{'#' * filled:-<{BAR}}] {said}"[: shutil.get_terminal_size().columns - 1]
-            said = f"{CLEARED}{said}"
-        print(said, end="" if self._bar else "\n", file=sys.stderr, flush=True)
+            filled = BAR * work // max(1, self._all)
+            line = f"[{'#' * filled:-<{BAR}}] {line}"[: shutil.get_terminal_size().columns - 1]
+            line = f"{CLEARED}{line}"
+        print(line, end="" if self._bar else "\n", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Take the bar away, for what is written next."""
@@ -65,13 +65,13 @@ class Progress(Generic[D]):
 
 def counted(items: Collection[D], task: str) -> Iterator[D]:
     """Yield many things of a kind, one after another, and tell how many of them are done."""
-    watched, told = Progress(items, TASKS, task), time.monotonic()
+    watched, reported_at = Progress(items, TASKS, task), time.monotonic()
     try:
-        for number, each in enumerate(items):
-            if (now := time.monotonic()) - told > SECONDS:
+        for number, member in enumerate(items):
+            if (now := time.monotonic()) - reported_at > SECONDS:
                 watched.tell(number, number)
-                told = now
-            yield each
+                reported_at = now
+            yield member
     finally:
         watched.end()
 

@@ -53,48 +53,48 @@ SENTENCES = (
 )
 
 
-def reason(said: str) -> str | None:
+def reason(output: str) -> str | None:
     """Return why Spark can't run our tasks, if what it said is known."""
     for pattern, sentence in SENTENCES:
-        if found := re.search(pattern, said):
-            return sentence.format(*found.groups())
+        if match := re.search(pattern, output):
+            return sentence.format(*match.groups())
     return None
 
 
-def late(said: str, master: str, seconds: float) -> str | None:
+def late(output: str, master: str, seconds: float) -> str | None:
     """Return why no application began in time, by what Spark logged; None if it waits for more executors.
 
     Spark waits for all that were asked for (spark.scheduler.maxRegisteredResourcesWaitingTime).
     """
-    if "Registered executor" in said:
+    if "Registered executor" in output:
         return None
-    if "Connected to Spark cluster" in said:
+    if "Connected to Spark cluster" in output:
         return NO_EXECUTOR.format(master, seconds)
     return (QUEUED if master == "yarn" else UNANSWERED).format(master)
 
 
-def launched(said: str) -> int:
+def launched(output: str) -> int:
     """Return how many executors a standalone master has launched that have not ended; 0: it does not tell."""
-    ended = re.findall(r"Executor updated: \S+ is now (?:EXITED|FAILED|LOST|KILLED)", said)
-    return said.count("Granted executor ID ") - len(ended)
+    ended = re.findall(r"Executor updated: \S+ is now (?:EXITED|FAILED|LOST|KILLED)", output)
+    return output.count("Granted executor ID ") - len(ended)
 
 
-def start(said: str, master: str, driver: str) -> str | None:
+def start(output: str, master: str, driver: str) -> str | None:
     """Return why no executor will come, by what Spark logged, as a sentence; None if one may.
 
     `driver` is the address that the driver announced.
     """
     # It took the connection, and then not what it was told over it. Of several, one may be down meanwhile.
-    answered = "Exception while bootstrapping client" in said or "Successfully created connection" in said
-    alone = "," not in master and "Connected to Spark cluster" not in said
-    if alone and answered and "Failed to connect to master" in said:
+    answered = "Exception while bootstrapping client" in output or "Successfully created connection" in output
+    alone = "," not in master and "Connected to Spark cluster" not in output
+    if alone and answered and "Failed to connect to master" in output:
         return (
             f"{master} refuses this host: both need the same spark.authenticate.secret, in "
             "spark-defaults.conf of SPARK_CONF_DIR, and the same version of Spark."
         )
-    if "All masters are unresponsive" in said:
+    if "All masters are unresponsive" in output:
         return UNANSWERED.format(master)
-    if said.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in said:
+    if output.count("is now EXITED") >= ENDED_EXECUTORS and "Registered executor" not in output:
         return (
             f"{master} started executors which ended at once. They must reach this driver at {driver}: if "
             "they can't, set spark.driver.host; if they can, the workers' logs of them say why."

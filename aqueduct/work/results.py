@@ -44,25 +44,25 @@ def result_type(function: Callable[..., Any]) -> Any:
 
 def dumps(hint: Any, result: Any) -> bytes:
     """Return the JSON of this host's result of a declared type, or of an error."""
-    told: dict[str, Any] = {"host": os.uname().nodename}
+    message: dict[str, Any] = {"host": os.uname().nodename}
     if isinstance(result, AqueductError):
-        told["error"] = [int(result.exit_code), result.id, result.sentence]
+        message["error"] = [int(result.exit_code), result.id, result.sentence]
     else:
-        told["result"] = codec(hint).write(result)
-    return json.dumps(told, separators=(",", ":"), allow_nan=False).encode()
+        message["result"] = codec(hint).write(result)
+    return json.dumps(message, separators=(",", ":"), allow_nan=False).encode()
 
 
-def loads(hint: Any, data: bytes) -> tuple[str, Any]:
+def loads(hint: Any, payload: bytes) -> tuple[str, Any]:
     """Return the host and the result, or the error, in the JSON; Unreadable if it is anything else."""
-    told = strict_json.parse(data)
-    if not isinstance(told, dict) or told.keys() not in ({"host", "result"}, {"host", "error"}):
+    message = strict_json.parse(payload)
+    if not isinstance(message, dict) or message.keys() not in ({"host", "result"}, {"host", "error"}):
         raise Unreadable("it is neither a result nor an error")
-    host = codec(str).read(told["host"])
+    host = codec(str).read(message["host"])
     if not HOST.fullmatch(host):
         raise Unreadable("its host has no name")
-    if "result" in told:
-        return host, codec(hint).read(told["result"])
-    code, id_, sentence = codec(tuple[int, str, str]).read(told["error"])
+    if "result" in message:
+        return host, codec(hint).read(message["result"])
+    code, id_, sentence = codec(tuple[int, str, str]).read(message["error"])
     if code not in ERRORS or not ID.fullmatch(id_):
         raise Unreadable("its error is none of Aqueduct's")
     return host, ERRORS[code](id_, sentence)
@@ -73,9 +73,9 @@ def codec(hint: Any) -> Codec:
     """Return the codec of a type; TypeError if there is none."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (UnionType, Union):
-        return _one_of([codec(each) for each in arguments])
+        return _one_of([codec(argument) for argument in arguments])
     if origin is tuple and arguments[1:] != (...,):
-        return _fixed(tuple, [codec(each) for each in arguments], lambda values: tuple(values))
+        return _fixed(tuple, [codec(argument) for argument in arguments], lambda values: tuple(values))
     if origin in (list, tuple, set, frozenset):
         return _many(origin, codec(arguments[0]))
     if origin is Counter:
@@ -143,49 +143,49 @@ def _array(value: Any) -> list[Any]:
     return value
 
 
-def _many(kind: type, item: Codec) -> Codec:
+def _many(kind: type, item_codec: Codec) -> Codec:
     return Codec(
         kind=kind,
-        write=lambda values: [*map(item.write, values)],
-        read=lambda value: kind(map(item.read, _array(value))),
+        write=lambda values: [*map(item_codec.write, values)],
+        read=lambda value: kind(map(item_codec.read, _array(value))),
     )
 
 
 def _fixed(kind: type, items: list[Codec], built: Callable[[list[Any]], Any]) -> Codec:
     def write(value: Any) -> list[Any]:
-        return [item.write(each) for item, each in zip(items, value, strict=True)]
+        return [item_codec.write(member) for item_codec, member in zip(items, value, strict=True)]
 
     def read(value: Any) -> Any:
         if len(_array(value)) != len(items):
             raise Unreadable(f"it has an array that is not of {len(items)} values")
-        return built([item.read(each) for item, each in zip(items, value, strict=True)])
+        return built([item_codec.read(member) for item_codec, member in zip(items, value, strict=True)])
 
     return Codec(kind=kind, write=write, read=read)
 
 
-def _mapping(kind: type, key: Codec, item: Codec) -> Codec:
-    pairs = _many(list, _fixed(tuple, [key, item], tuple))
+def _mapping(kind: type, key: Codec, item_codec: Codec) -> Codec:
+    pairs = _many(list, _fixed(tuple, [key, item_codec], tuple))
 
     def read(value: Any) -> Any:
-        found = dict(pairs.read(value))
-        if len(found) < len(value):
+        mapping = dict(pairs.read(value))
+        if len(mapping) < len(value):
             raise Unreadable("it has a key twice")
-        return kind(found)
+        return kind(mapping)
 
     return Codec(kind=Mapping, write=lambda value: pairs.write(value.items()), read=read)
 
 
 def _object(kind: type) -> Codec:
     hints = get_type_hints(kind)
-    items = {each.name: codec(hints[each.name]) for each in fields(kind)}
+    items = {field.name: codec(hints[field.name]) for field in fields(kind)}
 
     def write(value: Any) -> dict[str, Any]:
-        return {name: item.write(getattr(value, name)) for name, item in items.items()}
+        return {name: field_codec.write(getattr(value, name)) for name, field_codec in items.items()}
 
     def read(value: Any) -> Any:
         if type(value) is not dict or value.keys() != items.keys():
             raise Unreadable(f"it has an object that is no {kind.__name__}")
-        return kind(**{name: item.read(value[name]) for name, item in items.items()})
+        return kind(**{name: field_codec.read(value[name]) for name, field_codec in items.items()})
 
     return Codec(kind=kind, write=write, read=read)
 
@@ -198,11 +198,13 @@ def _one_of(items: list[Codec]) -> Codec:
     def write(value: Any) -> Any:
         if value is None:
             return None
-        number, item = next((at, item) for at, item in enumerate(items) if isinstance(value, item.kind))
-        return [number, item.write(value)]
+        number, branch = next(
+            (index, branch) for index, branch in enumerate(items) if isinstance(value, branch.kind)
+        )
+        return [number, branch.write(value)]
 
     def read(value: Any) -> Any:
-        if value is None and any(item.kind is NoneType for item in items):
+        if value is None and any(branch.kind is NoneType for branch in items):
             return None
         number, one = pair.read(value)
         if number not in range(len(items)):

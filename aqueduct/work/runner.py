@@ -26,15 +26,15 @@ class Runner(Protocol):
 
 def here(function: Callable[[D], R], descriptions: Sequence[D], size: Size[D] | None = TASKS) -> list[R]:
     """Run the function in this process, as a Runner."""
-    watched, told, done = Progress(descriptions, size), time.monotonic(), 0
+    watched, reported_at, work_done = Progress(descriptions, size), time.monotonic(), 0
     results: list[R] = []
-    for each in descriptions:
-        results.append(function(each))
-        done += size.of(each) if size else 0
+    for description in descriptions:
+        results.append(function(description))
+        work_done += size.of(description) if size else 0
         now = time.monotonic()
-        if now - told > progress.SECONDS and len(results) < len(descriptions):
-            watched.tell(len(results), done)
-            told = now
+        if now - reported_at > progress.SECONDS and len(results) < len(descriptions):
+            watched.tell(len(results), work_done)
+            reported_at = now
     watched.end()
     return results
 
@@ -44,12 +44,14 @@ def threads(function: Callable[[D], R], descriptions: Sequence[D], size: Size[D]
     pool = ThreadPoolExecutor(THREADS)
     watched = Progress(descriptions, size)
     try:
-        results = {pool.submit(function, each): each for each in descriptions}
+        results = {pool.submit(function, description): description for description in descriptions}
         while (state := wait(results, progress.SECONDS, FIRST_EXCEPTION)).not_done:
-            if any(each.exception() for each in state.done):
+            if any(future.exception() for future in state.done):
                 break
-            watched.tell(len(state.done), sum(size.of(results[each]) for each in state.done) if size else 0)
-        return [each.result() for each in results if each.done()]
+            watched.tell(
+                len(state.done), sum(size.of(results[future]) for future in state.done) if size else 0
+            )
+        return [future.result() for future in results if future.done()]
     finally:
         watched.end()
         pool.shutdown(cancel_futures=True)

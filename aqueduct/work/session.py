@@ -41,7 +41,9 @@ SHARED = ("aqueduct.", "boto3.", "botocore.")  # modules: what tasks need
 
 # py4j asks its converters about each argument. Those for numpy import pyspark.testing to answer, and with it
 # unittest, and pandas where it is: half a second. Nothing here gives Java what is numpy's.
-INPUT_CONVERTER[:] = (each for each in INPUT_CONVERTER if not type(each).__name__.startswith("Numpy"))
+INPUT_CONVERTER[:] = (
+    converter for converter in INPUT_CONVERTER if not type(converter).__name__.startswith("Numpy")
+)
 
 JVM_SECONDS = 300.0  # in which it must answer
 _hidden: set[str] = set()  # files that the JVM can't read
@@ -79,11 +81,11 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
     conf = _settings(name, asked)
     if not options.local_cores(str(conf.get("spark.master"))):
         _warn_of(job_files.kept() - _hidden)
-    with _logged() as said:
-        context = _made(conf, asked, said)
+    with _logged() as spark_log:
+        context = _made(conf, asked, spark_log)
         try:
             if not options.local_cores(str(context.master)):
-                _await_executor(context, asked, said)
+                _await_executor(context, asked, spark_log)
         except BaseException:
             context.stop()
             raise
@@ -141,8 +143,8 @@ def _warn_of(keys: Collection[str]) -> None:
         reason = "the kernel has no Landlock, or does not let this process use it. Use Linux 5.13 or newer."
     else:
         reason = "Spark needs its folder, or the JVM ran before. Move it to a folder that only keys are in."
-    said = f"Spark's JVM, and so a compromised executor, can read {', '.join(sorted(keys))}: {reason}"
-    print(f"aqueduct: {labelled('spark-key-within-reach', said)}", file=sys.stderr, flush=True)
+    warning = f"Spark's JVM, and so a compromised executor, can read {', '.join(sorted(keys))}: {reason}"
+    print(f"aqueduct: {labelled('spark-key-within-reach', warning)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -189,11 +191,16 @@ def executors(context: SparkContext) -> list[Executor]:
     """List the executors that are there now, by what Spark's own pages show; Failed without a JVM."""
     with jvm():
         listed = context._jsc.sc().statusStore().executorList(True)
-        every = (listed.apply(at) for at in range(listed.size()))
+        every = (listed.apply(index) for index in range(listed.size()))
         return [
-            Executor(each.id(), each.hostPort().rpartition(":")[0], each.totalCores(), each.completedTasks())
-            for each in every
-            if each.id() != "driver"
+            Executor(
+                executor.id(),
+                executor.hostPort().rpartition(":")[0],
+                executor.totalCores(),
+                executor.completedTasks(),
+            )
+            for executor in every
+            if executor.id() != "driver"
         ]
 
 
@@ -204,7 +211,7 @@ def waiting_seconds(context: SparkContext) -> float:
     return float(java.org.apache.spark.network.util.JavaUtils.timeStringAsSec(limit))
 
 
-def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> SparkContext:
+def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) -> SparkContext:
     """Make the context in a thread of its own: with a master that does not answer, that takes a minute."""
     updates.guard()
     made: list[SparkContext | BaseException] = []
@@ -224,20 +231,20 @@ def _made(conf: SparkConf, asked: SparkOptions, said: Callable[[], str]) -> Spar
     maker.start()
     master = str(conf.get("spark.master"))
     seconds = math.inf if options.local_cores(master) else asked.executor_seconds
-    began = told = time.monotonic()
+    began = reported_at = time.monotonic()
     while maker.is_alive():
         maker.join(0.1)
         now = time.monotonic()
-        reason = reasons.start(said(), master, "its address")
+        reason = reasons.start(spark_log(), master, "its address")
         if reason is None and now - began > seconds:
-            reason = reasons.late(said(), master, seconds)
+            reason = reasons.late(spark_log(), master, seconds)
         if reason:
             given_up.set()
             raise Failed("spark-executors-missing", reason)
-        if now - told > progress.SECONDS:
-            missing = "more executors of " if "Registered executor" in said() else ""
+        if now - reported_at > progress.SECONDS:
+            missing = "more executors of " if "Registered executor" in spark_log() else ""
             print(f"Waiting for {missing}{master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
-            told = now
+            reported_at = now
     (context,) = made
     if isinstance(context, Py4JJavaError):
         causes = [*_causes(context)]
@@ -258,42 +265,42 @@ def _causes(error: Py4JJavaError) -> Iterator[str]:
         cause = cause.getCause()
 
 
-def _await_executor(context: SparkContext, asked: SparkOptions, said: Callable[[], str]) -> None:
+def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Callable[[], str]) -> None:
     """Wait for a first executor, and up to Spark's own limit for the others that were launched."""
     master, seconds = context.master, asked.executor_seconds
     conf = context.getConf()
     driver = f"{conf.get('spark.driver.host')}:{conf.get('spark.driver.port')}"
-    began = told = time.monotonic()
-    while not (found := executors(context)):
+    began = reported_at = time.monotonic()
+    while not (registered := executors(context)):
         now = time.monotonic()
-        if reason := reasons.start(said(), str(master), driver):
+        if reason := reasons.start(spark_log(), str(master), driver):
             raise Failed("spark-executors-missing", reason)
         if context._jsc.sc().isStopped():
             raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
         if now - began > seconds:
             raise Failed("spark-executors-missing", reasons.NO_EXECUTOR.format(master, seconds))
-        if now - told > progress.SECONDS:
+        if now - reported_at > progress.SECONDS:
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
-            told = now
+            reported_at = now
         time.sleep(0.1)
     # The others are counted for the division of the work: as many as the master has launched; where it does
     # not tell, those that are there when no more have come for a moment.
-    first = changed = told = time.monotonic()
+    first = changed = reported_at = time.monotonic()
     limit_seconds = waiting_seconds(context)
     while (now := time.monotonic()) - first < limit_seconds:
-        launched = reasons.launched(said())
-        if len(found) >= launched and (launched or now - changed > SETTLED_SECONDS):
+        launched = reasons.launched(spark_log())
+        if len(registered) >= launched and (launched or now - changed > SETTLED_SECONDS):
             return
-        if now - told > progress.SECONDS:
+        if now - reported_at > progress.SECONDS:
             print(
-                f"Waiting for executors of {master}: {len(found)} of {launched} are registered",
+                f"Waiting for executors of {master}: {len(registered)} of {launched} are registered",
                 file=sys.stderr,
                 flush=True,
             )
-            told = now
+            reported_at = now
         time.sleep(0.1)
-        if (more := executors(context)) != found:
-            found, changed = more, now
+        if (more := executors(context)) != registered:
+            registered, changed = more, now
 
 
 def _forget_dead_jvm() -> None:
@@ -303,9 +310,9 @@ def _forget_dead_jvm() -> None:
 
 
 def _jvm_answers() -> bool:
-    found = SparkContext._jvm
+    gateway_jvm = SparkContext._jvm
     try:
-        return found is not None and bool(found.java.lang.System.nanoTime())
+        return gateway_jvm is not None and bool(gateway_jvm.java.lang.System.nanoTime())
     except (Py4JError, OSError):
         return False
 
@@ -336,16 +343,18 @@ def _logged() -> Iterator[Callable[[], str]]:
     """Yield a function that returns what Spark has logged since; where else its log goes is the user's."""
     jvm: Any = SparkContext._jvm
     log4j = jvm.org.apache.logging.log4j
-    said = jvm.java.io.StringWriter()
+    writer = jvm.java.io.StringWriter()
     layout = (
         log4j.core.layout.PatternLayout.newBuilder().withPattern("%m%n%throwable{short.message}%n").build()
     )
-    appender = log4j.core.appender.WriterAppender.createAppender(layout, None, said, "aqueduct", False, True)
+    appender = log4j.core.appender.WriterAppender.createAppender(
+        layout, None, writer, "aqueduct", False, True
+    )
     appender.start()
     root = log4j.LogManager.getRootLogger()
     root.addAppender(appender)
     try:
-        yield said.toString
+        yield writer.toString
     finally:
         root.removeAppender(appender)
 

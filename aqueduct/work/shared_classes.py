@@ -43,10 +43,10 @@ def make() -> None:
         dump = ["-Xmx512m", f"-XX:ArchiveClassesAtExit={archive}", "-cp", jvm.jars()]
         submit = ["org.apache.spark.deploy.SparkSubmit", "--master", "local[2]"]
         submit += ["--conf", "spark.ui.enabled=false", str(program)]
-        done = _java(*dump, *submit, cwd=scratch, env=environment)
-        if done.returncode or not taken(archive):  # one that was cut off would end each JVM
-            said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-            raise Failed(f"Spark's classes could not be archived: {' '.join(said[-3:])}")
+        process = _java(*dump, *submit, cwd=scratch, env=environment)
+        if process.returncode or not taken(archive):  # one that was cut off would end each JVM
+            output = (process.stderr.strip() or process.stdout.strip()).splitlines()
+            raise Failed(f"Spark's classes could not be archived: {' '.join(output[-3:])}")
         archive.chmod(0o444)
         archive.replace(jvm.archive())
 

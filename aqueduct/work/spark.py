@@ -68,7 +68,7 @@ class Application:
             attempt = partial(_attempt, function, environment.OWN_CODE, files, self._ended, self._done)
 
             def job() -> list[bytes]:
-                sized = [(each, size.of(each) if size else 0) for each in descriptions]
+                sized = [(description, size.of(description) if size else 0) for description in descriptions]
                 return collected(self._context.parallelize(sized, max(1, len(sized))).map(attempt))
 
             returned = self._watch(job, watched)
@@ -79,18 +79,19 @@ class Application:
         try:
             if len(returned) != tasks:
                 raise Unreadable(f"{tasks} tasks returned {len(returned)} results")
-            found = [results.loads(hint, each or b"") for each in returned]
+            host_results = [results.loads(hint, payload or b"") for payload in returned]
         except Unreadable as error:
             raise self._invalid(str(error)) from None
-        self._figures.tasks.update(host for host, _ in found)
-        for _, result in found:
+        self._figures.tasks.update(host for host, _ in host_results)
+        for _, result in host_results:
             if isinstance(result, AqueductError):
                 raise result
-        return [result for _, result in found]
+        return [result for _, result in host_results]
 
-    def _invalid(self, why: str) -> Failed:
+    def _invalid(self, reason: str) -> Failed:
         return Failed(
-            "spark-result-invalid", f"A task of {self._context.master} returned no result: {why}. {INVALID}"
+            "spark-result-invalid",
+            f"A task of {self._context.master} returned no result: {reason}. {INVALID}",
         )
 
     def try_workers(self) -> None:
@@ -101,7 +102,7 @@ class Application:
         """
         if self._here:
             return
-        known, since = set[str](), time.monotonic()
+        seen_ids, since = set[str](), time.monotonic()
         limit_seconds = session.waiting_seconds(self._context)
 
         def job() -> set[bytes]:
@@ -114,10 +115,10 @@ class Application:
             return {*collected(tasks)}
 
         while self._wait(job) == {environment.OWN_CODE.encode()}:
-            found, now = session.executors(self._context), time.monotonic()
-            if (ids := {executor.id for executor in found}) - known:
-                known, since = known | ids, now
-            idle = {executor.host for executor in found if not executor.ended}
+            executors, now = session.executors(self._context), time.monotonic()
+            if (ids := {executor.id for executor in executors}) - seen_ids:
+                seen_ids, since = seen_ids | ids, now
+            idle = {executor.host for executor in executors if not executor.ended}
             if idle and now - since > limit_seconds:
                 print(f"Continuing before executors on {', '.join(idle)} have run a task", file=sys.stderr)
                 return
@@ -151,16 +152,18 @@ class Application:
 
     def _watch(self, job: Callable[[], T], watched: Progress[D]) -> T:
         """Wait for the job, and tell how far it is."""
-        ended, done = self._ended.value, self._done.value
+        ended, work_done = self._ended.value, self._done.value
         try:
-            found = self._wait(
-                job, lambda: watched.tell(self._ended.value - ended, self._done.value - done), watched.end
+            job_result = self._wait(
+                job,
+                lambda: watched.tell(self._ended.value - ended, self._done.value - work_done),
+                watched.end,
             )
         finally:
             watched.end()
         if updates.take_invalid():
             raise self._invalid("its progress update is not a number")
-        return found
+        return job_result
 
     def _wait(
         self, job: Callable[[], T], tell: Callable[[], None] = _nothing, clear: Callable[[], None] = _nothing
@@ -196,16 +199,16 @@ class Application:
                     context.cancelAllJobs()
                 raise
             except (Py4JJavaError, CapturedException) as error:
-                said = f"{type(error).__name__}: {error}"
+                message = f"{type(error).__name__}: {error}"
                 if not isinstance(error, CapturedException):
-                    said = str(error.java_exception.getMessage())
-                if not self._here and (reason := reasons.reason(said)):
+                    message = str(error.java_exception.getMessage())
+                if not self._here and (reason := reasons.reason(message)):
                     raise Failed("spark-environment-mismatch", reason) from None
-                if "PythonException" in said or "[PYTHON_EXCEPTION]" in said:
+                if "PythonException" in message or "[PYTHON_EXCEPTION]" in message:
                     raise  # a mistake of ours: the traceback is what helps
                 if not session.alive(context):
-                    said = f"{context.master} has lost this application; its log says why."
-                raise Failed("spark-job-failed", f"Spark gave up: {said.splitlines()[0]}") from None
+                    message = f"{context.master} has lost this application; its log says why."
+                raise Failed("spark-job-failed", f"Spark gave up: {message.splitlines()[0]}") from None
 
     def _files(self) -> AbstractContextManager[JobFiles]:
         """Collect what tasks need; of a master on this host they find it where it is."""
@@ -221,7 +224,7 @@ class Application:
         if self._here:
             return self._here
         per_task = int(self._context.getConf().get("spark.task.cpus", "1"))
-        return max(1, sum(each.cores for each in session.executors(self._context)) // per_task)
+        return max(1, sum(executor.cores for executor in session.executors(self._context)) // per_task)
 
     @property
     def ended(self) -> bool:
@@ -232,14 +235,14 @@ class Application:
         """Say where the work is done."""
         if self._here:
             return f"on Spark, {count(self._here, 'core')} of this host"
-        found = session.executors(self._context)
-        hosts = count(len({executor.host for executor in found}), "host")
-        said = [f"on Spark at {self._context.master}, {count(len(found), 'executor')} on {hosts}"]
-        said += [self._context.uiWebUrl] if self._context.uiWebUrl else []
+        executors = session.executors(self._context)
+        hosts = count(len({executor.host for executor in executors}), "host")
+        phrases = [f"on Spark at {self._context.master}, {count(len(executors), 'executor')} on {hosts}"]
+        phrases += [self._context.uiWebUrl] if self._context.uiWebUrl else []
         conf = self._context.getConf()
         logged = conf.get("spark.eventLog.enabled", "false") == "true"
         past = next(filter(None, (conf.get(key) for key in HISTORY)), None) if logged else None
-        return "; ".join(said + ([f"later at {past}"] if past else []))
+        return "; ".join(phrases + ([f"later at {past}"] if past else []))
 
 
 @contextmanager
@@ -257,7 +260,7 @@ def _attempt(
     code: str,
     files: JobFiles,
     ended: Accumulator[int],
-    done: Accumulator[int],
+    work_done: Accumulator[int],
     sized: tuple[D, int],
 ) -> bytes:
     """Return the host and the result, or an error with a sentence, as JSON.
@@ -272,13 +275,13 @@ def _attempt(
         files.unpack()
         description, size = sized
         result = function(description)
-        _tick(ended, done, size)
+        _tick(ended, work_done, size)
         return results.dumps(hint, result)
     except AqueductError as error:
         return results.dumps(hint, error)
 
 
-def _tick(ended: Accumulator[int], done: Accumulator[int], size: int) -> None:
+def _tick(ended: Accumulator[int], work_done: Accumulator[int], size: int) -> None:
     """Count a task that ended, and its work."""
     ended.add(1)
-    done.add(size)
+    work_done.add(size)

@@ -27,17 +27,17 @@ def guard() -> None:
 
 def take_invalid() -> bool:
     """Return whether something else than an update came since the last call."""
-    found = _invalid.is_set()
+    is_invalid = _invalid.is_set()
     _invalid.clear()
-    return found
+    return is_invalid
 
 
-def parse(data: bytes) -> tuple[int, int] | None:
+def parse(update: bytes) -> tuple[int, int] | None:
     """Return the id and the number of an update; None if it is anything else."""
-    found = _PICKLED.fullmatch(data)
-    if not found:
+    match = _PICKLED.fullmatch(update)
+    if not match:
         return None
-    id_, number = (part for part in found.groups() if part is not None)
+    id_, number = (part for part in match.groups() if part is not None)
     return _number(id_), _number(number)
 
 

@@ -63,8 +63,8 @@ class Workers:
         """Return how many tasks run at once; 0: none, but this process does the work."""
         if not self._by_spark(work):
             return 0
-        known = None if submitted() else given(self._options).get("spark.master", LOCAL)
-        return (known and local_cores(known)) or self._application().cores
+        master = None if submitted() else given(self._options).get("spark.master", LOCAL)
+        return (master and local_cores(master)) or self._application().cores
 
     def depends_on_size(self, most: Work) -> bool:
         """Return whether work of this size is Spark's, and less may not be."""

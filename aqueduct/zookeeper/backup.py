@@ -25,8 +25,8 @@ def backup(
     """
     objects = open_editable(store, private=True)
     with connected(ensemble) as session:
-        found = snapshot_of(ensemble, read(session))
-    return keep(ZnodeSnapshots, objects, found, most, trust, key)
+        snapshot = snapshot_of(ensemble, read(session))
+    return keep(ZnodeSnapshots, objects, snapshot, most, trust, key)
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
@@ -49,7 +49,7 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
 def cluster_of(znode: Znode | None) -> str | None:
     """Return the id of Kafka's cluster from where it keeps it; None if there is none that can be one."""
     try:
-        found = json.loads((znode.data if znode else None) or b"")["id"]
+        cluster_id = json.loads((znode.data if znode else None) or b"")["id"]
     except (ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if isinstance(found, str) and CLUSTER_ID.fullmatch(found) else None
+    return cluster_id if isinstance(cluster_id, str) and CLUSTER_ID.fullmatch(cluster_id) else None

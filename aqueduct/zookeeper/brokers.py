@@ -30,29 +30,29 @@ def misfits(
     cluster_id = cluster.get("id")
     formatted = [path for path in folders if (path / data_folder.META).exists()]
     its_own = list(map(data_folder.read, formatted))
-    found = [data_folder.misfit(each, node_id, cluster_id, str(ensemble)) for each in its_own]
-    found += [data_folder.nobodys(path) for path in folders if path not in formatted]
-    endpoints = [str(each) for each in broker.get("endpoints", ())]
+    problems = [data_folder.misfit(folder, node_id, cluster_id, str(ensemble)) for folder in its_own]
+    problems += [data_folder.nobodys(path) for path in folders if path not in formatted]
+    endpoints = [str(endpoint) for endpoint in broker.get("endpoints", ())]
     runs = f"Broker {node_id} runs at {', '.join(endpoints)}, and this host"
     if broker and not its_own:
-        found.append(
+        problems.append(
             f"{runs} has no data folder of it: give the host an id of its own (kafka_node_id of an "
             "inventory, else broker.id), or stop that one and bring its folder."
         )
     elif endpoints and listeners and not _same(endpoints, listeners.split(",")):
-        found.append(
+        problems.append(
             f"{runs} advertises none of these: one of both has a copy of the other's folder. An id is one "
             "broker's: stop that one, or give this host its own id and folder. If that was this host before "
             "its listeners were changed, its session ends in a moment."
         )
-    return cluster_id, [each for each in found if each]
+    return cluster_id, [problem for problem in problems if problem]
 
 
-def _same(there: Sequence[str], here: Sequence[str]) -> bool:
+def _same(endpoints: Sequence[str], here: Sequence[str]) -> bool:
     """Tell whether a broker may be at the other's addresses; one without a host takes the name of its own."""
-    places = [(host.lower(), port) for host, port in map(_address, there)]
+    places = [(host.lower(), port) for host, port in map(_address, endpoints)]
     own = [(host.lower(), port) for host, port in map(_address, here)]
-    return any(port == at and host in ("", name) for host, port in own for name, at in places)
+    return any(port == other_port and host in ("", name) for host, port in own for name, other_port in places)
 
 
 def _address(listener: str) -> tuple[str, str]:

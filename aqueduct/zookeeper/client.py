@@ -116,10 +116,12 @@ class ZooKeeperSession:
         try:
             while True:
                 more = []
-                while len(asked) < AT_ONCE and waiting < AT_ONCE_BYTES and (each := next(todo, None)):
-                    more.append(each[0])
-                    asked.append(each)
-                    waiting += each[1]
+                while (
+                    len(asked) < AT_ONCE and waiting < AT_ONCE_BYTES and (sized_request := next(todo, None))
+                ):
+                    more.append(sized_request[0])
+                    asked.append(sized_request)
+                    waiting += sized_request[1]
                 if not asked:
                     return
                 try:
@@ -208,16 +210,16 @@ class ZooKeeperSession:
     def _go_on(self, error: OSError, lost: int) -> None:
         """Take a new connection, to another server if there is one; EnsembleAway without."""
         self._connection.drop()
-        why = str(error)
+        reason = str(error)
         if lost < LOST:
             self._servers.rotate(-1)
             try:
                 self._connection = self._connect(AGAIN_SECONDS)
                 return
             except ServerUnusable as trouble:
-                why = f"it {trouble}"
+                reason = f"it {trouble}"
         raise EnsembleAway(
-            f"{self.ensemble} answers no more ({why}): see its servers' logs, and run this again."
+            f"{self.ensemble} answers no more ({reason}): see its servers' logs, and run this again."
         )
 
 
@@ -225,8 +227,8 @@ def _all(troubles: Mapping[str, Sequence[str]]) -> str:
     """Say what is wrong with servers, of one or several kinds."""
     if len(troubles) == 1:
         return next(iter(troubles))
-    each = (f"{some(servers)} {trouble}" for trouble, servers in troubles.items())
-    return f"gives no session: {'; '.join(each)}"
+    phrases = (f"{some(servers)} {trouble}" for trouble, servers in troubles.items())
+    return f"gives no session: {'; '.join(phrases)}"
 
 
 class GetRights(GetACL):  # type: ignore[misc]
@@ -246,28 +248,28 @@ class GetRights(GetACL):  # type: ignore[misc]
 @lru_cache(maxsize=10_000)  # most znodes have the same
 def _rights(packed: bytes) -> tuple[Right, ...]:
     [many] = int_struct.unpack_from(packed)
-    at = int_struct.size
-    found = []
+    offset = int_struct.size
+    rights = []
     for _ in range(max(0, many)):
-        [permissions] = int_struct.unpack_from(packed, at)
-        scheme, at = _text(packed, at + int_struct.size)
-        identity, at = _text(packed, at)
-        found.append(Right(permissions, scheme, identity))
-    return tuple(found)
+        [permissions] = int_struct.unpack_from(packed, offset)
+        scheme, offset = _text(packed, offset + int_struct.size)
+        identity, offset = _text(packed, offset)
+        rights.append(Right(permissions, scheme, identity))
+    return tuple(rights)
 
 
-def _text(packed: bytes, at: int) -> tuple[str, int]:
+def _text(packed: bytes, offset: int) -> tuple[str, int]:
     """Return a text, and where it ends.
 
     Java writes a letter beyond the first 65,536 as its two halves in UTF-16, in three bytes each.
     """
-    [size] = int_struct.unpack_from(packed, at)
-    at += int_struct.size
-    end = at + max(0, size)
-    halves = packed[at:end].decode("utf-8", "surrogatepass")
+    [size] = int_struct.unpack_from(packed, offset)
+    offset += int_struct.size
+    end = offset + max(0, size)
+    halves = packed[offset:end].decode("utf-8", "surrogatepass")
     return halves.encode("utf-16", "surrogatepass").decode("utf-16"), end
 
 
 def acl_of(rights: tuple[Right, ...]) -> list[ACL]:
     """Return an ACL as kazoo has it."""
-    return [ACL(each.permissions, Id(each.scheme, each.id)) for each in rights]
+    return [ACL(right.permissions, Id(right.scheme, right.id)) for right in rights]

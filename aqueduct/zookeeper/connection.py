@@ -38,8 +38,8 @@ NO_QUORUM = "start more of the ensemble's servers, and see their logs"
 class ServerUnusable(Exception):
     """Why a server can't be used, and what to do: `refuses connections: start it`."""
 
-    def __init__(self, why: str, remedy: str = "", *, passing: bool = True) -> None:
-        super().__init__(f"{why}: {remedy}" if remedy else why)
+    def __init__(self, reason: str, remedy: str = "", *, passing: bool = True) -> None:
+        super().__init__(f"{reason}: {remedy}" if remedy else reason)
         self.passing = passing  # whether it may be over in a moment
 
 
@@ -111,10 +111,10 @@ class Connection:
     def _read(self, size: int) -> bytes:
         if not 0 <= size <= ANSWER_BYTES:
             raise ConnectionError("it answered what ZooKeeper does not")
-        found: bytes = self._file.read(size)
-        if len(found) < size:
+        answer: bytes = self._file.read(size)
+        if len(answer) < size:
             raise ConnectionError("it ended the connection")
-        return found
+        return answer
 
 
 def _opened(server: str, context: ssl.SSLContext | None) -> socket.socket:
@@ -181,10 +181,10 @@ def _alert(error: Exception) -> ServerUnusable | None:
 
 def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     """Return why a server ended the connection instead of giving a session."""
-    said = _said(server, context)
-    if NOT_SERVING in said:
+    reply = _said(server, context)
+    if NOT_SERVING in reply:
         return ServerUnusable("is in no quorum", NO_QUORUM)
-    if not said and not context and _speaks_tls(server):
+    if not reply and not context and _speaks_tls(server):
         remedy = "name its clientPort, or give a client's properties as --client-config"
         return ServerUnusable("speaks TLS on that port", remedy, passing=False)
     certificate = ", and that an authProvider of it takes this client's certificate" if context else ""
@@ -195,12 +195,12 @@ def _said(server: str, context: ssl.SSLContext | None) -> str:
     """Return what a server says to a four-letter word; nothing if it has none to say."""
     try:
         with ExitStack() as stack:
-            there = stack.enter_context(socket.create_connection(_address(server), WORD_SECONDS))
+            connection = stack.enter_context(socket.create_connection(_address(server), WORD_SECONDS))
             if context:
-                tls = context.wrap_socket(there, server_hostname=_address(server)[0])
-                there = stack.enter_context(tls)
-            there.sendall(b"srvr")
-            return there.recv(4096).decode(errors="replace")
+                tls = context.wrap_socket(connection, server_hostname=_address(server)[0])
+                connection = stack.enter_context(tls)
+            connection.sendall(b"srvr")
+            return connection.recv(4096).decode(errors="replace")
     except OSError:
         return ""
 
@@ -215,5 +215,5 @@ def _speaks_tls(server: str) -> bool:
         from aqueduct.connect.tls import listener
     except ImportError:  # on hosts that have no more than brokers need
         return False
-    found = listener(server)
-    return found is not None and found.tls
+    listening = listener(server)
+    return listening is not None and listening.tls

@@ -34,9 +34,9 @@ def read(session: ZooKeeperSession) -> Migration:
 
 def forget(session: ZooKeeperSession) -> list[str]:
     """Remove what a quorum left that is gone, so that a broker takes the control; return which znodes."""
-    found = read(session)
-    gone = [CONTROLLER] if found.of_quorum else []
-    gone += [MIGRATION] if found.begun else []
+    state = read(session)
+    gone = [CONTROLLER] if state.of_quorum else []
+    gone += [MIGRATION] if state.begun else []
     for path in gone:
         session.ask(Delete(session.at(path), ANY_VERSION), but=(NoNodeError,))
     return gone

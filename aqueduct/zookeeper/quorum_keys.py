@@ -88,7 +88,7 @@ class QuorumKeys:
 
     def trust(self, certificates: list[str]) -> bool:
         """Trust these certificates and no others; return whether that is new."""
-        content = "".join(f"{each.strip()}\n" for each in sorted({*certificates}))
+        content = "".join(f"{certificate.strip()}\n" for certificate in sorted({*certificates}))
         if content == self._text(TRUSTED):
             return False
         self._write(TRUSTED, content)
@@ -116,9 +116,9 @@ class QuorumKeys:
                 "quorum-key-unreadable", f"{path} cannot be read: {error.strerror}. Run playbooks/hosts.yml."
             ) from error
         with os.fdopen(descriptor) as file:
-            found = os.fstat(descriptor)
-            is_plain = stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and found.st_size <= MOST_BYTES
-            if not is_plain or found.st_uid not in (0, self._user):
+            status = os.fstat(descriptor)
+            is_plain = stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and status.st_size <= MOST_BYTES
+            if not is_plain or status.st_uid not in (0, self._user):
                 raise Refused(
                     "quorum-key-unsafe",
                     f"{path} is no plain file of its service. Find out who made it, remove it, and run "
@@ -142,7 +142,7 @@ class QuorumKeys:
 
 def split(pem: str) -> list[str]:
     """Return the certificates of a text, each as PEM."""
-    return [f"{found[0]}\n" for found in CERTIFICATE.finditer(pem)]
+    return [f"{match[0]}\n" for match in CERTIFICATE.finditer(pem)]
 
 
 def self_signed(service: str) -> str:
@@ -187,11 +187,14 @@ def is_of(own: str, service: str) -> bool:
     """Return whether a certificate for the quorum was made for the service's certificate."""
     if not own:
         return False
-    [found, *_] = x509.load_pem_x509_certificates(own.encode())
+    [quorum_cert, *_] = x509.load_pem_x509_certificates(own.encode())
     [certificate, *_] = x509.load_pem_x509_certificates(service.encode())
     name, digest = _origin(certificate)
-    serials = [str(each.value) for each in found.subject.get_attributes_for_oid(NameOID.SERIAL_NUMBER)]
-    return _common_name(found) == name and any(each.startswith(f"{digest}-") for each in serials)
+    serials = [
+        str(attribute.value)
+        for attribute in quorum_cert.subject.get_attributes_for_oid(NameOID.SERIAL_NUMBER)
+    ]
+    return _common_name(quorum_cert) == name and any(serial.startswith(f"{digest}-") for serial in serials)
 
 
 def _origin(certificate: x509.Certificate) -> tuple[str, str]:

@@ -63,14 +63,14 @@ class Tree:
 
     def znodes(self) -> dict[str, Znode]:
         """Return the persistent ones, by path."""
-        return {path: each.znode for path, each in sorted(self.seen.items()) if each.znode}
+        return {path: seen.znode for path, seen in sorted(self.seen.items()) if seen.znode}
 
     def left_out(self) -> tuple[tuple[str, str], ...]:
         """Return znodes that should be kept and are not, and why."""
-        return tuple(sorted((path, each.left_out) for path, each in self.seen.items() if each.left_out))
+        return tuple(sorted((path, seen.left_out) for path, seen in self.seen.items() if seen.left_out))
 
     def ephemeral(self) -> tuple[str, ...]:
-        return tuple(sorted(path for path, each in self.seen.items() if each.ephemeral))
+        return tuple(sorted(path for path, seen in self.seen.items() if seen.ephemeral))
 
 
 def read(session: ZooKeeperSession) -> Tree:
@@ -94,12 +94,12 @@ def read(session: ZooKeeperSession) -> Tree:
 def _changed(tree: Tree, session: ZooKeeperSession) -> list[str]:
     """Return paths at which there is not what was seen there."""
     seen = list(tree.seen.values())
-    answers = session.answers(Exists(session.at(each.path), None) for each in seen)
+    answers = session.answers(Exists(session.at(former.path), None) for former in seen)
     looked = zip(counted(seen, "znode"), answers, strict=True)
     return [
-        each.path
-        for each, stat in looked
-        if not isinstance(stat, ZnodeStat) or each.left_out or Stamp.of(stat) != each.stamp
+        former.path
+        for former, stat in looked
+        if not isinstance(stat, ZnodeStat) or former.left_out or Stamp.of(stat) != former.stamp
     ]
 
 
@@ -113,18 +113,18 @@ def _walk(tree: Tree, paths: Iterable[str], session: ZooKeeperSession) -> set[st
     level = list(paths)
     while level:
         below: list[str] = []
-        for each in _look(session, level):
-            former = tree.seen.get(each.path)
-            gone = set(former.children if former else ()).difference(each.children)
-            changed.update(_forget(tree, [_join(each.path, child) for child in gone]))
-            if each.stamp or each.left_out:
-                tree.seen[each.path] = each
-                there = (_join(each.path, child) for child in each.children)
-                below += (path for path in there if path not in tree.seen and path != own)
-                if _kept(former) != _kept(each):
-                    changed.add(each.path)
+        for seen in _look(session, level):
+            former = tree.seen.get(seen.path)
+            gone = set(former.children if former else ()).difference(seen.children)
+            changed.update(_forget(tree, [_join(seen.path, child) for child in gone]))
+            if seen.stamp or seen.left_out:
+                tree.seen[seen.path] = seen
+                child_paths = (_join(seen.path, child) for child in seen.children)
+                below += (path for path in child_paths if path not in tree.seen and path != own)
+                if _kept(former) != _kept(seen):
+                    changed.add(seen.path)
             else:
-                changed.update(_forget(tree, [each.path]))
+                changed.update(_forget(tree, [seen.path]))
         level = below
     return changed
 
@@ -154,40 +154,40 @@ def _look(session: ZooKeeperSession, paths: Sequence[str]) -> list[Seen]:
     A stamp is of before data and children were read: if these changed in between, it is found to be old.
     """
     answers = _answers(session, map(GetRights, map(session.at, paths)))
-    states = [_state(*each) for each in zip(counted(paths, "znode"), answers, strict=True)]
-    found = [seen for seen, _ in states]
+    states = [_state(*answered) for answered in zip(counted(paths, "znode"), answers, strict=True)]
+    all_seen = [seen for seen, _ in states]
     sizes = {number: stat.dataLength for number, (seen, stat) in enumerate(states) if stat and seen.znode}
-    _fill(session, found, sizes, GetData, _with_data)
+    _fill(session, all_seen, sizes, GetData, _with_data)
     sizes = {
         number: stat.numChildren * NAME_BYTES
         for number, (_, stat) in enumerate(states)
-        if stat and stat.numChildren and (found[number].znode or found[number].left_out in KEPT_BELOW)
+        if stat and stat.numChildren and (all_seen[number].znode or all_seen[number].left_out in KEPT_BELOW)
     }
-    _fill(session, found, sizes, GetChildren, _with_children)
-    return found
+    _fill(session, all_seen, sizes, GetChildren, _with_children)
+    return all_seen
 
 
 def _fill(
     session: ZooKeeperSession,
-    found: list[Seen],
+    all_seen: list[Seen],
     sizes: Mapping[int, int],
     kind: Callable[[str, None], Any],
     with_answer: Callable[[Seen, Any], Seen],
 ) -> None:
     """Put answers to requests of a kind into what was found; `sizes`: their bytes, by the place in it."""
-    requests = (kind(session.at(found[number].path), None) for number in sizes)
+    requests = (kind(session.at(all_seen[number].path), None) for number in sizes)
     for number, answer in zip(sizes, _answers(session, requests, sizes.values()), strict=True):
         if isinstance(answer, NoNodeError):  # it has gone meanwhile
-            found[number] = Seen(found[number].path)
+            all_seen[number] = Seen(all_seen[number].path)
         elif isinstance(answer, NoAuthError):
-            found[number] = Seen(found[number].path, left_out=NO_ACCESS)
+            all_seen[number] = Seen(all_seen[number].path, left_out=NO_ACCESS)
         else:
-            found[number] = with_answer(found[number], answer)
+            all_seen[number] = with_answer(all_seen[number], answer)
 
 
 def _with_data(seen: Seen, answer: tuple[bytes, ZnodeStat]) -> Seen:
-    data, stat = answer
-    return seen._replace(znode=seen.znode and seen.znode._replace(data=data, version=stat.version))
+    node_data, stat = answer
+    return seen._replace(znode=seen.znode and seen.znode._replace(data=node_data, version=stat.version))
 
 
 def _with_children(seen: Seen, answer: list[str]) -> Seen:

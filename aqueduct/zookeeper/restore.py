@@ -88,102 +88,102 @@ def restore(order: ZnodeOrder) -> Restored:
         raise Refused(f"--overwrite {unknown[0]}: the snapshot has no znode of that path.")
     if (order.target.chroot + "/").startswith(f"{SYSTEM}/"):
         raise Refused(f"{order.target}: {SYSTEM} is the ensemble's own. Take another --prefix.")
-    done = Restored()
+    restored = Restored()
     if order.prefix:
         with connected(order.ensemble) as session:
             if order.dry_run and not session.has(order.prefix):
-                done.missing = by_depth(order.snapshot.znodes)
-                return done
+                restored.missing = by_depth(order.snapshot.znodes)
+                return restored
             if not order.dry_run:
                 session.make(order.prefix)
     with connected(order.target) as session:
-        there = read(session)
-        _check_cluster(order, there)
-        found, taken = _compared(order, there)
-        done.left = taken
-        done.there = len(order.snapshot.znodes) - len(found.missing) - len(found.changed) - len(taken)
-        chosen = {path: what for path, what in found.changed if path in order.overwrite}
+        live_tree = read(session)
+        _check_cluster(order, live_tree)
+        diff, taken = _compared(order, live_tree)
+        restored.left = taken
+        restored.there = len(order.snapshot.znodes) - len(diff.missing) - len(diff.changed) - len(taken)
+        chosen = {path: parts for path, parts in diff.changed if path in order.overwrite}
         if order.dry_run:
-            done.missing, done.overwritten = by_depth(found.missing), sorted(chosen)
-            done.left += [_other(each) for each in found.changed if each[0] not in chosen]
-            return done
+            restored.missing, restored.overwritten = by_depth(diff.missing), sorted(chosen)
+            restored.left += [_other(change) for change in diff.changed if change[0] not in chosen]
+            return restored
         try:
             # The id last: a broker that waits for its cluster (`aqueduct doctor broker`) finds all of it.
-            _create(order, session, (path for path in found.missing if path != CLUSTER), done)
-            _overwrite(order, session, chosen, done)
-            _create(order, session, {CLUSTER}.intersection(found.missing), done)
-            _look_again(order, session, done)
+            _create(order, session, (path for path in diff.missing if path != CLUSTER), restored)
+            _overwrite(order, session, chosen, restored)
+            _create(order, session, {CLUSTER}.intersection(diff.missing), restored)
+            _look_again(order, session, restored)
         except AqueductError as error:
-            done.stopped = error
-    return done
+            restored.stopped = error
+    return restored
 
 
-def _compared(order: ZnodeOrder, there: Tree) -> tuple[TreeDifference, list[tuple[str, str]]]:
+def _compared(order: ZnodeOrder, live_tree: Tree) -> tuple[TreeDifference, list[tuple[str, str]]]:
     """Compare, apart from paths at which there is what can't be compared: return them, and what it is."""
-    taken = dict(there.left_out()) | dict.fromkeys(there.ephemeral(), "there is an ephemeral one")
-    found = compare(order.snapshot.znodes, there.znodes())
-    mine = [(path, taken[path]) for path in found.missing if path in taken]
-    return replace(found, missing=tuple(path for path in found.missing if path not in taken)), mine
+    taken = dict(live_tree.left_out()) | dict.fromkeys(live_tree.ephemeral(), "there is an ephemeral one")
+    diff = compare(order.snapshot.znodes, live_tree.znodes())
+    mine = [(path, taken[path]) for path in diff.missing if path in taken]
+    return replace(diff, missing=tuple(path for path in diff.missing if path not in taken)), mine
 
 
 def data(target: Ensemble, paths: Sequence[str]) -> dict[str, bytes | None]:
     """Return the data of these znodes, of those that are there and may be read."""
     with connected(target) as session:
         answers = session.answers(GetData(session.at(path), None) for path in paths)
-        found = zip(counted(paths, "znode"), answers, strict=True)
-        return {path: each[0] for path, each in found if not isinstance(each, KazooException)}
+        answered = zip(counted(paths, "znode"), answers, strict=True)
+        return {path: answer[0] for path, answer in answered if not isinstance(answer, KazooException)}
 
 
 def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
     """Compare an ensemble with a snapshot; what one of both lacks, for it could not be read, is named."""
     with connected(ensemble) as session:
-        there = read(session)
-    unread = dict(snapshot.left_out) | dict(there.left_out())
-    unread |= dict.fromkeys((*snapshot.moving, *there.moving), "it changed while it was read")
-    found = compare(snapshot.znodes, there.znodes())
+        live_tree = read(session)
+    unread = dict(snapshot.left_out) | dict(live_tree.left_out())
+    unread |= dict.fromkeys((*snapshot.moving, *live_tree.moving), "it changed while it was read")
+    diff = compare(snapshot.znodes, live_tree.znodes())
     return TreeDifference(
-        tuple(path for path in found.missing if path not in unread),
-        found.changed,
-        tuple(path for path in found.added if path not in unread),
+        tuple(path for path in diff.missing if path not in unread),
+        diff.changed,
+        tuple(path for path in diff.added if path not in unread),
         tuple(sorted(unread.items())),
     )
 
 
-def _check_cluster(order: ZnodeOrder, there: Tree) -> None:
-    found, own = cluster_of(there.znodes().get(CLUSTER)), order.snapshot.cluster
-    if found and own and found != own:
+def _check_cluster(order: ZnodeOrder, live_tree: Tree) -> None:
+    cluster, own = cluster_of(live_tree.znodes().get(CLUSTER)), order.snapshot.cluster
+    if cluster and own and cluster != own:
         raise Refused(
-            f"{order.target} is of Kafka's cluster {found}, and snapshot {order.snapshot.number} of {own}: "
+            f"{order.target} is of Kafka's cluster {cluster}, and snapshot {order.snapshot.number} of {own}: "
             "nothing was written. Take that ensemble, or another --prefix."
         )
 
 
-def _create(order: ZnodeOrder, session: ZooKeeperSession, missing: Iterable[str], done: Restored) -> None:
+def _create(order: ZnodeOrder, session: ZooKeeperSession, missing: Iterable[str], restored: Restored) -> None:
     """Make what is missing, a level after another: parents are there before their children."""
     dead: set[str] = set()  # that could not be made, so nothing below them can
 
-    def make(each: Znode) -> list[Any]:
-        return [Create(session.at(each.path), each.data, acl_of(each.acl), 0)]
+    def make(znode: Znode) -> list[Any]:
+        return [Create(session.at(znode.path), znode.data, acl_of(znode.acl), 0)]
 
     for level in _levels(missing):
         znodes = []
         for path in level:
             if above := dead.intersection(ancestors(path)):
-                done.failed.append((path, f"{min(above)} could not be made"))
+                restored.failed.append((path, f"{min(above)} could not be made"))
             else:
                 znodes.append(order.snapshot.znodes[path])
-        for each, error in _written(session, znodes, make):
+        for znode, error in _written(session, znodes, make):
             if error is None:
-                done.created.append(each.path)
+                restored.created.append(znode.path)
             elif isinstance(error, NodeExistsError):
                 pass  # somebody else was faster: it is looked at in the end
             else:
-                done.failed.append((each.path, _why(error, each)))
-                dead.add(each.path)
+                restored.failed.append((znode.path, _why(error, znode)))
+                dead.add(znode.path)
 
 
 def _overwrite(
-    order: ZnodeOrder, session: ZooKeeperSession, chosen: Mapping[str, str], done: Restored
+    order: ZnodeOrder, session: ZooKeeperSession, chosen: Mapping[str, str], restored: Restored
 ) -> None:
     """Write what of these is other.
 
@@ -191,30 +191,30 @@ def _overwrite(
     rights before versions: so both are tried with a version that no znode has, and written only then.
     """
     for path in sorted(chosen):
-        znode, place = order.snapshot.znodes[path], session.at(path)
+        znode, full_path = order.snapshot.znodes[path], session.at(path)
         both = {
-            "data": partial(SetData, place, znode.data),
-            "ACL": partial(SetACL, place, acl_of(znode.acl)),
+            "data": partial(SetData, full_path, znode.data),
+            "ACL": partial(SetACL, full_path, acl_of(znode.acl)),
         }
-        other = {what: write for what, write in both.items() if what in chosen[path]}
-        tried = {what: _tried(session, znode, write(NO_VERSION)) for what, write in other.items()}
-        if refused := {what: e for what, e in tried.items() if e and not isinstance(e, BadVersionError)}:
-            what, error = next(iter(refused.items()))
-            done.failed.append(
-                (path, f"its {what} can't be written, so nothing of it was: {_why(error, znode)}")
+        other = {part: write for part, write in both.items() if part in chosen[path]}
+        tried = {part: _tried(session, znode, write(NO_VERSION)) for part, write in other.items()}
+        if refused := {part: e for part, e in tried.items() if e and not isinstance(e, BadVersionError)}:
+            part, error = next(iter(refused.items()))
+            restored.failed.append(
+                (path, f"its {part} can't be written, so nothing of it was: {_why(error, znode)}")
             )
             continue
         half = ""
         try:
-            for what, write in other.items():
+            for part, write in other.items():
                 if error := _tried(session, znode, write(ANY_VERSION)):
-                    done.failed.append((path, f"{half}its {what} can't be written: {_why(error, znode)}"))
+                    restored.failed.append((path, f"{half}its {part} can't be written: {_why(error, znode)}"))
                     break
-                half = f"its {what} were overwritten, and "
+                half = f"its {part} were overwritten, and "
             else:
-                done.overwritten.append(path)
+                restored.overwritten.append(path)
         except AqueductError:
-            done.failed.append((path, f"{half}its {what} may be, for the ensemble went away meanwhile"))
+            restored.failed.append((path, f"{half}its {part} may be, for the ensemble went away meanwhile"))
             raise
 
 
@@ -224,23 +224,23 @@ def _tried(session: ZooKeeperSession, znode: Znode, request: Any) -> KazooExcept
     return error
 
 
-def _look_again(order: ZnodeOrder, session: ZooKeeperSession, done: Restored) -> None:
+def _look_again(order: ZnodeOrder, session: ZooKeeperSession, restored: Restored) -> None:
     """Compare what is there in the end: only that was restored which reads as the snapshot does."""
-    found, taken = _compared(order, read(session))
-    failed = {path for path, _ in done.failed}
-    own = {*done.created, *done.overwritten}
-    done.left = [_other(each) for each in found.changed if each[0] not in failed | own]
-    done.left += [each for each in taken if each[0] not in failed | own]
-    done.failed += [
-        (path, f"its {what} is other than written") for path, what in found.changed if path in own
+    diff, taken = _compared(order, read(session))
+    failed = {path for path, _ in restored.failed}
+    own = {*restored.created, *restored.overwritten}
+    restored.left = [_other(change) for change in diff.changed if change[0] not in failed | own]
+    restored.left += [obstacle for obstacle in taken if obstacle[0] not in failed | own]
+    restored.failed += [
+        (path, f"its {parts} is other than written") for path, parts in diff.changed if path in own
     ]
-    done.failed += [(path, f"it can't be compared: {why}") for path, why in taken if path in own]
-    done.failed += [(path, "it is not there") for path in found.missing if path not in failed]
+    restored.failed += [(path, f"it can't be compared: {reason}") for path, reason in taken if path in own]
+    restored.failed += [(path, "it is not there") for path in diff.missing if path not in failed]
 
 
 def _other(changed: tuple[str, str]) -> tuple[str, str]:
-    path, what = changed
-    return path, f"its {what} is other"
+    path, parts = changed
+    return path, f"its {parts} is other"
 
 
 def _levels(paths: Iterable[str]) -> Iterator[list[str]]:
@@ -254,21 +254,21 @@ def _written(
 ) -> Iterator[tuple[Znode, KazooException | None]]:
     """Write znodes, many at once; yield each, and why it could not be written."""
     watched = counted(znodes, "znode")
-    for some in in_lists(watched, WINDOW_BYTES, lambda each: len(each.data or b""), most=WINDOW):
-        asked = [requests(each) for each in some]
+    for some in in_lists(watched, WINDOW_BYTES, lambda znode: len(znode.data or b""), most=WINDOW):
+        asked = [requests(znode) for znode in some]
         answers = session.answers(chain.from_iterable(asked), once=True)
-        for each, own in zip(some, asked, strict=True):
+        for znode, own in zip(some, asked, strict=True):
             error = _refusal(islice(answers, len(own)))
             if isinstance(error, ConnectionLoss):  # one of these may be too large: each by itself, then
                 error = _refusal(session.answers(own, once=True))
                 if isinstance(error, NodeExistsError):
                     error = None  # it was written, and the answer was lost
-            yield each, error
+            yield znode, error
 
 
 def _refusal(answers: Iterable[Any]) -> KazooException | None:
     """Return why a request was refused, the last one of several; None if none was."""
-    refused = [each for each in answers if isinstance(each, KazooException)]
+    refused = [answer for answer in answers if isinstance(answer, KazooException)]
     return refused[-1] if refused else None
 
 

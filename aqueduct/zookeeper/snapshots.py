@@ -57,7 +57,7 @@ class ZnodeSnapshot:
 
     @property
     def bytes(self) -> int:
-        return sum(len(each.data or b"") for each in self.znodes.values())
+        return sum(len(znode.data or b"") for znode in self.znodes.values())
 
 
 def encode(snapshot: ZnodeSnapshot) -> bytes:
@@ -75,7 +75,7 @@ def decode(packed: Data) -> ZnodeSnapshot:
     ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
     """
     about, znodes = _unpacked(packed)
-    return replace(about, znodes={each.path: each for each in znodes})
+    return replace(about, znodes={znode.path: znode for znode in znodes})
 
 
 def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
@@ -111,7 +111,7 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
         whole(head["zxid"]),
         {},
         _paths(head["ephemeral"]),
-        tuple((_path(each), _text(why)) for each, why in head["left_out"]),
+        tuple((_path(path), _text(reason)) for path, reason in head["left_out"]),
         _paths(head["counters"]),
         _paths(head["moving"]),
     )
@@ -122,15 +122,15 @@ def _tree(lines: Iterable[bytes], above: Set[str], *, null: bool) -> Iterator[Zn
 
     `above` are paths that were left out, below which there may be some; `null`: whether data may be none.
     """
-    there: set[str] = set()
+    paths: set[str] = set()
     for znode in map(_znode, lines):
         over = parent(znode.path)
-        sound = znode.path == "/" or over in there or over in above
-        if not sound or znode.path in there or znode.path in above:
+        sound = znode.path == "/" or over in paths or over in above
+        if not sound or znode.path in paths or znode.path in above:
             raise ValueError("its znodes are no tree")
-        there.add(znode.path)
+        paths.add(znode.path)
         yield znode if null or znode.data is not None else znode._replace(data=b"")
-    if not there:
+    if not paths:
         raise ValueError("it has no znodes")
 
 
@@ -146,21 +146,23 @@ def _path(text: object) -> str:
     return path
 
 
-def _paths(found: object) -> tuple[str, ...]:
-    if not isinstance(found, list):
+def _paths(paths: object) -> tuple[str, ...]:
+    if not isinstance(paths, list):
         raise ValueError("it has no list of paths where one should be")
-    return tuple(map(_path, found))
+    return tuple(map(_path, paths))
 
 
 def _line(znode: Znode) -> bytes:
-    data = None if znode.data is None else base64.b64encode(znode.data).decode()
-    return line({**znode._asdict(), "data": data})
+    encoded = None if znode.data is None else base64.b64encode(znode.data).decode()
+    return line({**znode._asdict(), "data": encoded})
 
 
 def _znode(text: bytes) -> Znode:
     of = loaded(text)
-    data = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
-    return Znode(_path(of["path"]), data, tuple(_right(*each) for each in of["acl"]), _version(of["version"]))
+    decoded = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
+    return Znode(
+        _path(of["path"]), decoded, tuple(_right(*right) for right in of["acl"]), _version(of["version"])
+    )
 
 
 def _right(permissions: object, scheme: object, identity: object) -> Right:
@@ -217,6 +219,6 @@ def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:
         "bytes": snapshot.bytes,
         "ephemeral": list(snapshot.ephemeral),
         "counters": list(snapshot.counters),
-        "left_out": left_out_entries(Skipped(path, why) for path, why in snapshot.left_out),
+        "left_out": left_out_entries(Skipped(path, reason) for path, reason in snapshot.left_out),
         "moving": list(snapshot.moving),
     }

@@ -33,11 +33,11 @@ def fitting(
     snapshot: ZnodeSnapshot,
     hosts: Mapping[str, Sequence[Folder]],
     lost: Collection[int],
-    there: Mapping[str, bytes | None] | None = None,
+    live_data: Mapping[str, bytes | None] | None = None,
 ) -> tuple[Fit, ZnodeSnapshot]:
     """Compare a snapshot's topics with the logs on disks; return it as brokers with these may start with it.
 
-    `there` are data that the ensemble has already of what is `fitted`: they count, not the snapshot's.
+    `live_data` are data that the ensemble has already of what is `fitted`: they count, not the snapshot's.
     It is without the deletion of a topic that was made again since: brokers delete its logs by their names.
     Refused for a snapshot that is no cluster's, and for folders of another one.
     """
@@ -45,22 +45,28 @@ def fitting(
         raise Refused(
             f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or no --look."
         )
-    of_there = {path: snapshot.znodes[path]._replace(data=data) for path, data in (there or {}).items()}
+    of_there = {
+        path: snapshot.znodes[path]._replace(data=node_data) for path, node_data in (live_data or {}).items()
+    }
     given = of_there.pop(PRODUCERS, None)
-    known = replace(snapshot, znodes={**snapshot.znodes, **of_there})
-    found = fit(snapshot.cluster, [*_topics(known)], hosts, lost, without_ids=True)
-    znodes = dict(known.znodes)
-    for each in found.corrected:
-        znode = znodes[_state_of(each.partition)]
-        led = {"leader": each.leader, "leader_epoch": each.leader_epoch, "isr": [each.leader]}
+    merged = replace(snapshot, znodes={**snapshot.znodes, **of_there})
+    log_fit = fit(snapshot.cluster, [*_topics(merged)], hosts, lost, without_ids=True)
+    znodes = dict(merged.znodes)
+    for correction in log_fit.corrected:
+        znode = znodes[_state_of(correction.partition)]
+        led = {
+            "leader": correction.leader,
+            "leader_epoch": correction.leader_epoch,
+            "isr": [correction.leader],
+        }
         state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
         znodes[znode.path] = _with(znode, state | led)
-    for topic in {each.topic for each in found.unknown if each.why == ANOTHER}:
+    for topic in {log.topic for log in log_fit.unknown if log.why == ANOTHER}:
         znodes.pop(f"{DELETIONS}/{topic}", None)
     if block := znodes.get(PRODUCERS):
         later = _with(block, _later(block))
         znodes[PRODUCERS] = max(later, given, key=_ids_begin) if given else later
-    return found, replace(snapshot, znodes=znodes)
+    return log_fit, replace(snapshot, znodes=znodes)
 
 
 def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
@@ -76,10 +82,10 @@ def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
 
 def _later(block: Znode) -> dict[str, Any]:
     """Return the block of producers' ids that was given last, with ids that nobody has: numbers in texts."""
-    found = _content(block)
+    content = _content(block)
     with _written_by_brokers(block):
-        ends = {name: str(int(found[name]) + PRODUCER_IDS) for name in ("block_start", "block_end")}
-    return found | ends
+        ends = {name: str(int(content[name]) + PRODUCER_IDS) for name in ("block_start", "block_end")}
+    return content | ends
 
 
 def _ids_begin(block: Znode) -> int:
@@ -121,8 +127,8 @@ def is_state(path: str) -> bool:
     return path.startswith("/brokers/topics/") and path.endswith("/state")
 
 
-def _state_of(at: TopicPartition) -> str:
-    return f"/brokers/topics/{at.topic}/partitions/{at.partition}/state"
+def _state_of(partition: TopicPartition) -> str:
+    return f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
 
 
 def _content(znode: Znode) -> dict[str, Any]:

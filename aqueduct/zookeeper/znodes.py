@@ -47,25 +47,27 @@ class TreeDifference:
         return bool(self.missing or self.changed or self.added or self.unread)
 
 
-def compare(stored: Mapping[str, Znode], there: Mapping[str, Znode]) -> TreeDifference:
+def compare(stored: Mapping[str, Znode], live: Mapping[str, Znode]) -> TreeDifference:
     """Compare a snapshot with an ensemble."""
     changed = (
-        (path, what)
+        (path, parts)
         for path, znode in stored.items()
-        if path in there and (what := changes(znode, there[path]))
+        if path in live and (parts := changes(znode, live[path]))
     )
     return TreeDifference(
-        tuple(path for path in stored if path not in there),
+        tuple(path for path in stored if path not in live),
         tuple(changed),
-        tuple(path for path in there if path not in stored),
+        tuple(path for path in live if path not in stored),
     )
 
 
-def changes(stored: Znode, there: Znode) -> str:
+def changes(stored: Znode, live: Znode) -> str:
     """Say what of a znode is not as it was stored; empty if nothing."""
-    (data, acl), (other_data, other_acl) = stored.content, there.content
+    (stored_data, stored_acl), (live_data, live_acl) = stored.content, live.content
     return " and ".join(
-        what for what, differs in (("data", data != other_data), ("ACL", acl != other_acl)) if differs
+        part
+        for part, differs in (("data", stored_data != live_data), ("ACL", stored_acl != live_acl))
+        if differs
     )
 
 

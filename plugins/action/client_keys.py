@@ -34,10 +34,10 @@ class ActionModule(ActionBase):
                 folder.chmod(0o700)
             authority, changed = certificates.have_authority(root / "ca", now)
             for principal in given["clients"]:
-                wanted = certificates.Wanted(
+                spec = certificates.Wanted(
                     principal, (), certificates.CLIENT, given["validity_days"], given["renewal_days"]
                 )
-                made = certificates.have_client(root / "clients", wanted, authority, root / "ca/ca.pem", now)
+                made = certificates.have_client(root / "clients", spec, authority, root / "ca/ca.pem", now)
                 changed = made or changed
         except AqueductError as error:
             raise AnsibleActionFail(str(error)) from error

@@ -51,8 +51,8 @@ class ActionModule(ActionBase):
                 declared, answers, moments.now(), limits, given["unreachable_sites"]
             )
             source = json.loads(json.dumps(source, default=str))  # without what Ansible keeps with its texts
-            known, facts, beyond = report.read_facts(source)
-            status = evaluate(known, facts, unreachable=beyond, site=given["site"])
+            objects, facts, beyond = report.read_facts(source)
+            status = evaluate(objects, facts, unreachable=beyond, site=given["site"])
         except AqueductError as error:
             raise AnsibleActionFail(str(error)) from error
         self._display.display(report.text(status, verbose=given["verbose"]))
@@ -69,11 +69,11 @@ class ActionModule(ActionBase):
         }
 
     @staticmethod
-    def _check_sites(given: Mapping[str, Any], known: list[str]) -> None:
+    def _check_sites(given: Mapping[str, Any], sites: list[str]) -> None:
         named = [*given["unreachable_sites"], *filter(None, [given["site"]])]
-        if unknown := sorted({*named} - {*known}):
+        if unknown := sorted({*named} - {*sites}):
             raise AnsibleActionFail(
-                f"The inventory has no site {', '.join(unknown)}. Its sites: {', '.join(known)}. "
+                f"The inventory has no site {', '.join(unknown)}. Its sites: {', '.join(sites)}. "
                 "Correct status_site or status_unreachable_sites."
             )
 

@@ -67,9 +67,9 @@ class ActionModule(ActionBase):
                     f"{folder} has neither {self._host}/{name} nor {name}: "
                     "put key and certificate chain of that principal there, in one file."
                 )
-            if why := certificates.provided_fault(files[0], ca, key["principal"], now):
+            if reason := certificates.provided_fault(files[0], ca, key["principal"], now):
                 raise AnsibleActionFail(
-                    f"{files[0]} can't serve {self._host}: {why}; put one there that can. "
+                    f"{files[0]} can't serve {self._host}: {reason}; put one there that can. "
                     f"Nothing of {self._host} was changed."
                 )
             chains.append({"provided": files[0].read_text()})
@@ -83,27 +83,27 @@ class ActionModule(ActionBase):
         # A key of another authority may be in other hands, too: it is not signed again.
         old = [
             number
-            for number, found in enumerate(found_keys)
-            if certificates.of_another_authority(found["certificate"], authority)
+            for number, host_key in enumerate(found_keys)
+            if certificates.of_another_authority(host_key["certificate"], authority)
         ]
         if old:
             again = [given["keys"][number] for number in old]
             brought = self._bring(again, authority.trusted, [{"new_key": True} for _ in old])
-            for number, found in zip(old, brought["keys"], strict=True):
-                found_keys[number] = found
+            for number, host_key in zip(old, brought["keys"], strict=True):
+                found_keys[number] = host_key
         signed = []
-        for number, (key, found) in enumerate(zip(given["keys"], found_keys, strict=True)):
-            wanted = certificates.Wanted(
+        for number, (key, host_key) in enumerate(zip(given["keys"], found_keys, strict=True)):
+            spec = certificates.Wanted(
                 key["principal"],
                 tuple(key["names"]),
                 certificates.SERVICE if key["serves"] else certificates.CLIENT,
                 given["validity_days"],
                 given["renewal_days"],
             )
-            public = found["public_key"]
+            public = host_key["public_key"]
             try:
-                why = public and certificates.fault(found["certificate"], public, wanted, authority, now)
-                made = {"certificate": certificates.issue(public, wanted, authority, now)} if why else {}
+                reason = public and certificates.fault(host_key["certificate"], public, spec, authority, now)
+                made = {"certificate": certificates.issue(public, spec, authority, now)} if reason else {}
             except Refused as error:
                 raise AnsibleActionFail(f"{self._host}, {key['principal']}: {error}") from error
             signed.append(made | ({"new_key": True} if number in old and made else {}))
@@ -141,16 +141,16 @@ class ActionModule(ActionBase):
 
     def _check(self, result: dict[str, Any], asked: int) -> None:
         """Check that a host told one key for each of its principals: who has it may answer anything."""
-        found = result.get("keys")
+        keys = result.get("keys")
         if not (
             isinstance(result.get("files"), list)
-            and isinstance(found, list)
-            and len(found) == asked
+            and isinstance(keys, list)
+            and len(keys) == asked
             and all(
-                isinstance(each, dict)
-                and isinstance(each.get("public_key"), str)
-                and isinstance(each.get("certificate"), str)
-                for each in found
+                isinstance(key, dict)
+                and isinstance(key.get("public_key"), str)
+                and isinstance(key.get("certificate"), str)
+                for key in keys
             )
         ):
             raise AnsibleActionFail(

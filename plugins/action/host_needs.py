@@ -74,25 +74,27 @@ class ActionModule(ActionBase):
     def run(self, tmp: None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         _, given = self.validate_argument_spec({"roles": {"type": "path", "required": True}})
         variables, roles = task_vars or {}, Path(given["roles"])
-        known = RoleVariables(roles, self._load)
+        role_variables = RoleVariables(roles, self._load)
         needs: dict[str, list[Any]] = {
             name: []
             for name in ("users", "folders", "packages", "kafka", "hadoop", "environments", "versitygw")
         } | {"files": [], "keys": []}
         for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
-            own = known.internal(role)
+            own = role_variables.internal(role)
             if f"_{role}_needs" not in own:
                 continue
-            templar = self._templar.copy_with_new_env(available_variables=known.known(role, variables))
-            said = templar.template(own[f"_{role}_needs"])
-            checked = ArgumentSpecValidator(NEEDS).validate(said)
+            templar = self._templar.copy_with_new_env(
+                available_variables=role_variables.known(role, variables)
+            )
+            role_needs = templar.template(own[f"_{role}_needs"])
+            checked = ArgumentSpecValidator(NEEDS).validate(role_needs)
             if checked.error_messages:
                 raise AnsibleActionFail(f"_{role}_needs: {'; '.join(checked.error_messages)}")
             self._add(needs, checked.validated_parameters)
         # Passwords of Java's stores are among them: callbacks show nothing of it, the next tasks have all.
         return {
             "changed": False,
-            "needs": {name: _once(found) for name, found in needs.items()},
+            "needs": {name: _once(listed) for name, listed in needs.items()},
             "_ansible_no_log": True,
         }
 
@@ -119,5 +121,5 @@ def _owned(folder: dict[str, Any], user: str) -> dict[str, Any]:
     return {**folder, "owner": user}
 
 
-def _once(found: Sequence[Any]) -> list[Any]:
-    return [each for index, each in enumerate(found) if each not in found[:index]]
+def _once(needs: Sequence[Any]) -> list[Any]:
+    return [need for index, need in enumerate(needs) if need not in needs[:index]]

@@ -60,31 +60,33 @@ class ActionModule(ActionBase):
                 self._remove_tmp_path(self._connection._shell.tmpdir)
 
     def _have(self) -> dict[str, Any]:
-        wanted: dict[str, Any] = {name: self._needs[name] for name in ("users", "folders", "packages")}
-        wanted |= {"archives": [], "files": [], "environments": self._environments()}
-        wanted["archives"] += [
+        needed: dict[str, Any] = {name: self._needs[name] for name in ("users", "folders", "packages")}
+        needed |= {"archives": [], "files": [], "environments": self._environments()}
+        needed["archives"] += [
             {"name": f"{software}-{version}", "path": f"{self._root}/{software}-{version}"}
             for software in ("kafka", "hadoop")
             for version in self._needs[software]
         ]
         for file in self._needs["files"]:
-            kind, item = self._file(file)
-            wanted[kind].append(item)
-        wanted["files"] += map(self._versitygw, self._needs["versitygw"])
-        if wanted["environments"]:
-            wanted["files"].append(_file_item(UV, self._uv, names.sha256_of(UV_HERE), "0755"))
+            kind, declared_file = self._file(file)
+            needed[kind].append(declared_file)
+        needed["files"] += map(self._versitygw, self._needs["versitygw"])
+        if needed["environments"]:
+            needed["files"].append(_file_item(UV, self._uv, names.sha256_of(UV_HERE), "0755"))
         did: list[str] = []
         brought: dict[str, dict[str, str]] = {}
         for _ in range(ROUNDS):
-            found = self._ask({**wanted, "brought": brought})
-            did += [each for each in found["did"] if each not in did] + found["packages"]
-            if self._task.check_mode or not (found["lacks"] or found["packages"]):
+            report = self._ask({**needed, "brought": brought})
+            did += [change for change in report["did"] if change not in did] + report["packages"]
+            if self._task.check_mode or not (report["lacks"] or report["packages"]):
                 return {"changed": bool(did), "did": did}
-            if found["packages"]:
-                self._install(found["packages"])
-            for name in found["lacks"]:
-                brought[name] = self._bring(name, found["python"])
-        raise AnsibleActionFail(f"{self._host} still lacks {', '.join(found['lacks'] + found['packages'])}.")
+            if report["packages"]:
+                self._install(report["packages"])
+            for name in report["lacks"]:
+                brought[name] = self._bring(name, report["python"])
+        raise AnsibleActionFail(
+            f"{self._host} still lacks {', '.join(report['lacks'] + report['packages'])}."
+        )
 
     def _file(self, file: dict[str, Any]) -> tuple[str, dict[str, str]]:
         """Describe a file that the host needs: a jar is copied, an archive unpacked."""
@@ -194,13 +196,13 @@ class ActionModule(ActionBase):
         return result
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _told(self, step: str) -> Iterator[None]:
         """Say what is being done, where it takes longer than a moment, and for how long it has."""
         over, started = threading.Event(), time.monotonic()
 
         def tell() -> None:
             while not over.wait(TELL_SECONDS):
-                Display().display(f"{self._host}: {printable(what)}, for {time.monotonic() - started:.0f} s")
+                Display().display(f"{self._host}: {printable(step)}, for {time.monotonic() - started:.0f} s")
 
         teller = threading.Thread(target=tell, daemon=True)
         teller.start()

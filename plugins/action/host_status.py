@@ -55,13 +55,15 @@ class ActionModule(ActionBase):
         return {"changed": False, "facts": {**facts, **own}}
 
     def _questions(self, roles: Path, variables: dict[str, Any]) -> dict[str, Any]:
-        known = RoleVariables(roles, self._load)
+        role_variables = RoleVariables(roles, self._load)
         asked: dict[str, Any] = {name: [] if spec is TEXTS else {} for name, spec in STATUS.items()}
         for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
-            own = known.internal(role)
+            own = role_variables.internal(role)
             if f"_{role}_status" not in own:
                 continue
-            templar = self._templar.copy_with_new_env(available_variables=known.known(role, variables))
+            templar = self._templar.copy_with_new_env(
+                available_variables=role_variables.known(role, variables)
+            )
             checked = ArgumentSpecValidator(STATUS).validate(templar.template(own[f"_{role}_status"]))
             if checked.error_messages:
                 raise AnsibleActionFail(f"_{role}_status: {'; '.join(checked.error_messages)}")
@@ -69,7 +71,7 @@ class ActionModule(ActionBase):
                 if isinstance(value, dict):
                     asked[name].update(value)
                 else:
-                    asked[name] += [each for each in value if each not in asked[name]]
+                    asked[name] += [question for question in value if question not in asked[name]]
         return asked
 
     def _load(self, file: Path) -> dict[str, Any]:

@@ -74,9 +74,9 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
             Path(file), Path(ca), principal, certificates.utc_now()
         ),
         definitions={
-            known.version: known
+            definitions.version: definitions
             for path in artifacts.glob("kafka-*.configs.json")
-            if (known := Definitions.parse(path.read_text()))
+            if (definitions := Definitions.parse(path.read_text()))
         },
     )
 
@@ -158,15 +158,15 @@ def _is_undecryptable(value: Any) -> bool:
 
 
 def _secret(text: str, source: Any, secrets: set[str]) -> Encrypted:
-    found = Encrypted(text)
-    found.origin = _origin(source)
-    secrets.add(str(found))
-    return found
+    encrypted = Encrypted(text)
+    encrypted.origin = _origin(source)
+    secrets.add(str(encrypted))
+    return encrypted
 
 
 def _holds(text: str, secrets: set[str]) -> bool:
     """Tell whether a text, such as what a template makes, has a secret in it."""
-    return any(len(each) >= SHORT and each in text for each in secrets)
+    return any(len(secret) >= SHORT and secret in text for secret in secrets)
 
 
 def _is_from_encrypted_file(value: Any) -> bool:

@@ -56,10 +56,10 @@ class ActionModule(ActionBase):
             if not running:
                 self._command("journalctl", "--sync")
             after = [f"--after-cursor={cursor}"] if cursor else []
-            said, cursor = self._journal(*after, cursor=cursor)
-            for line in said:
+            new_lines, cursor = self._journal(*after, cursor=cursor)
+            for line in new_lines:
                 Display().display(f"{self._variables['inventory_hostname']}: {line}")
-            lines += said
+            lines += new_lines
         # One that failed stays known until it is started again; one that succeeded is gone.
         code = int(state["ExecMainStatus"]) if state["ActiveState"] == "failed" else 0
         # Said here, or Ansible goes by `rc`, and takes what was left out (3) for a failure.
@@ -71,9 +71,10 @@ class ActionModule(ActionBase):
         return result
 
     def _state(self) -> dict[str, str]:
-        wanted = "--property=ActiveState,ExecMainStatus,Result"
+        properties = "--property=ActiveState,ExecMainStatus,Result"
         return dict(
-            line.split("=", 1) for line in self._command("systemctl", "show", wanted, self._unit).splitlines()
+            line.split("=", 1)
+            for line in self._command("systemctl", "show", properties, self._unit).splitlines()
         )
 
     def _journal(self, *options: str, cursor: str = "") -> tuple[list[str], str]:
@@ -88,14 +89,14 @@ class ActionModule(ActionBase):
         return (lines[:-1], lines[-1].removeprefix("-- cursor: ")) if lines else ([], cursor)
 
     def _command(self, *argv: str, codes: Collection[int] = (0,)) -> str:
-        done = self._execute_module(
+        answer = self._execute_module(
             module_name="ansible.builtin.command",
             module_args={"argv": list(argv)},
             task_vars=self._variables,
         )
-        if done.get("rc") not in codes:
-            raise AnsibleActionFail(printable(str(done.get("stderr") or done.get("msg"))))
-        return str(done["stdout"])
+        if answer.get("rc") not in codes:
+            raise AnsibleActionFail(printable(str(answer.get("stderr") or answer.get("msg"))))
+        return str(answer["stdout"])
 
 
 def _reason(lines: Sequence[str]) -> str | list[str]:

@@ -26,7 +26,7 @@ extends_documentation_fragment: [default_callback, result_format_callback]
 """
 
 # Ansible colours some texts, such as differences, before they come here.
-COLOUR = re.compile("|".join(re.escape(f"\x1b[{each}m") for each in ("0", *constants.COLOR_CODES.values())))
+COLOUR = re.compile("|".join(re.escape(f"\x1b[{code}m") for code in ("0", *constants.COLOR_CODES.values())))
 SPECIAL = {"all", "always", "never", "tagged", "untagged"}
 
 
@@ -46,8 +46,8 @@ class CallbackModule(Default):
 
     def v2_playbook_on_start(self, playbook: Any) -> None:
         super().v2_playbook_on_start(playbook)
-        wanted = set(context.CLIARGS.get("tags") or ()) - SPECIAL
-        if wanted and (unknown := sorted(wanted - tags(playbook))):
+        asked_tags = set(context.CLIARGS.get("tags") or ()) - SPECIAL
+        if asked_tags and (unknown := sorted(asked_tags - tags(playbook))):
             self._refuse(unknown)
 
     def _refuse(self, unknown: list[str]) -> NoReturn:

@@ -64,8 +64,8 @@ def bootstrap_servers(groups: model.Groups, hostvars: model.HostVars, site: str)
 def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow` with
     its properties and `servers`, the source's brokers; without `source_settings`, which may be secret."""
-    found = model.read_flows(groups, hostvars, site)
-    return [{**_flow(flow), "servers": _servers(groups, hostvars, flow)} for flow in found]
+    arriving = model.read_flows(groups, hostvars, site)
+    return [{**_flow(flow), "servers": _servers(groups, hostvars, flow)} for flow in arriving]
 
 
 def source_settings(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> Json:
@@ -146,7 +146,7 @@ def site_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
     what is declared, and what services need; nothing of those whose rights are revoked."""
     host = hostvars[model.members(groups, site, "kafka")[0]]
     revoked = host.get("kafka_revoked_principals", ())
-    found = [
+    entries = [
         *host.get("kafka_acls", ()),
         *flow_acls(groups, hostvars, site),
         *link_acls(groups, hostvars, site),
@@ -156,7 +156,7 @@ def site_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
         *land_acls(groups, hostvars, site),
         *schema_registry_acls(groups, site),
     ]
-    return [each for each in found if each["principal"] not in revoked]
+    return [entry for entry in entries if entry["principal"] not in revoked]
 
 
 def flow_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -185,7 +185,7 @@ def land_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
     hosts = model.members(groups, site, "land")
     tables = [table for host in hosts for table in hostvars[host].get("land_tables", ())]
     given = [table["topics"] for table in tables]
-    topics = sorted({topic for each in given for topic in ([each] if isinstance(each, str) else each)})
+    topics = sorted({topic for names in given for topic in ([names] if isinstance(names, str) else names)})
     return [_acl(acl) for acl in acls.land_acls(site, topics)] if topics else []
 
 
@@ -234,12 +234,14 @@ def readers(
     return [asdict(reader) for reader in links.read_readers(groups, hostvars, site, topics)]
 
 
-def reader_options(groups: model.Groups, hostvars: model.HostVars, found: list[Json]) -> list[str]:
+def reader_options(groups: model.Groups, hostvars: model.HostVars, site_readers: list[Json]) -> list[str]:
     """`groups | reader_options(hostvars, readers)`: options of `aqueduct restore` for these readers."""
-    mirrors = sorted({(each["flow"], each["target"]) for each in found if each["engine"] == "mm2"})
+    mirrors = sorted(
+        {(reader["flow"], reader["target"]) for reader in site_readers if reader["engine"] == "mm2"}
+    )
     return [
         *(f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in mirrors),
-        *(f"--link={each['group']}" for each in found if each["group"]),
+        *(f"--link={reader['group']}" for reader in site_readers if reader["group"]),
     ]
 
 
@@ -305,24 +307,31 @@ def connectors_of(groups: model.Groups, hostvars: model.HostVars, site: str, rep
     """`groups | connectors_of(hostvars, site, replicas)`: its connectors: `name`, `state` and, unless absent,
     `config` as Connect gets it. `replicas`: how many its topics have."""
     return [
-        {"name": each.name, "state": each.state}
-        | ({} if each.state == "absent" else {"config": each.full_config(replicas)})
-        for each in connectors.read_connectors(groups, hostvars, site)
+        {"name": connector.name, "state": connector.state}
+        | ({} if connector.state == "absent" else {"config": connector.full_config(replicas)})
+        for connector in connectors.read_connectors(groups, hostvars, site)
     ]
 
 
 def dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str, connector: str) -> str:
     """`groups | dead_letters(hostvars, site, connector)`: the topic of a connector's dead letters; empty
     where it has none, or the site has no such connector."""
-    found = connectors.read_connectors(groups, hostvars, site)
-    return next((each.dead_letters for each in found if each.name == connector), "")
+    site_connectors = connectors.read_connectors(groups, hostvars, site)
+    return next((declared.dead_letters for declared in site_connectors if declared.name == connector), "")
 
 
 def letters_topics(groups: model.Groups, hostvars: model.HostVars, site: str, letters: str) -> list[str]:
     """`groups | letters_topics(hostvars, site, letters)`: what the sinks read whose dead letters go to this
     topic, as patterns."""
-    found = connectors.read_connectors(groups, hostvars, site)
-    return sorted({topic for each in found if each.dead_letters == letters for topic in each.reads})
+    site_connectors = connectors.read_connectors(groups, hostvars, site)
+    return sorted(
+        {
+            topic
+            for connector in site_connectors
+            if connector.dead_letters == letters
+            for topic in connector.reads
+        }
+    )
 
 
 def connect_worker(site: str) -> Json:
@@ -445,9 +454,9 @@ def _acl(acl: acls.DeclaredAcl) -> Json:
 
 def _flow(flow: model.Flow) -> Json:
     names = ("name", "prefix", "topics_pattern", "group", "isolation")
-    found = {**asdict(flow), **{name: getattr(flow, name) for name in names}}
-    del found["source_settings"]
-    return found
+    properties = {**asdict(flow), **{name: getattr(flow, name) for name in names}}
+    del properties["source_settings"]
+    return properties
 
 
 def _named_flow(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> model.Flow:
@@ -470,8 +479,8 @@ def doctor_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
 
 def bucket_users(buckets: list[Json]) -> list[str]:
     """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
-    places = [place for bucket in buckets for place in (bucket, *(bucket.get("prefixes") or ()))]
-    return sorted({user for place in places for right in RIGHTS for user in place.get(right) or ()})
+    places = [resource for bucket in buckets for resource in (bucket, *(bucket.get("prefixes") or ()))]
+    return sorted({user for resource in places for right in RIGHTS for user in resource.get(right) or ()})
 
 
 def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,20 +15,20 @@ ROLES = Path(__file__).resolve().parents[2] / "roles"
 TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
 
 
-def unknown_extra_vars(known: Collection[str]) -> list[str]:
+def unknown_extra_vars(declared: Collection[str]) -> list[str]:
     """List the variables that are not among the known ones, a role's, or Ansible's."""
     of_roles = _variables_of_roles()
     return sorted(
         name
         for name in load_extra_vars(DataLoader())
-        if name not in known and name not in of_roles and not name.startswith("ansible_")
+        if name not in declared and name not in of_roles and not name.startswith("ansible_")
     )
 
 
-def misspelt_extra_vars(known: Collection[str]) -> list[str]:
+def misspelt_extra_vars(declared: Collection[str]) -> list[str]:
     """List the variables that are called as a role's and are none; others may be an inventory's own."""
     roles = tuple(f"{path.name}_" for path in ROLES.iterdir())
-    return [name for name in unknown_extra_vars({*known, *_options_of_roles()}) if name.startswith(roles)]
+    return [name for name in unknown_extra_vars({*declared, *_options_of_roles()}) if name.startswith(roles)]
 
 
 def _variables_of_roles() -> set[str]:
@@ -48,20 +48,20 @@ def _options_of_roles() -> set[str]:
     }
 
 
-def unclear_extra_vars(known: Mapping[str, str]) -> list[str]:
+def unclear_extra_vars(declared: Mapping[str, str]) -> list[str]:
     """Return flags that are neither true nor false: Ansible would take `ture` for false."""
     return sorted(
         f"{name}={value}"
         for name, value in load_extra_vars(DataLoader()).items()
-        if known.get(name) == "flag" and str(value).lower() not in TRUTHS
+        if declared.get(name) == "flag" and str(value).lower() not in TRUTHS
     )
 
 
-def extra_vars_options(known: Mapping[str, str]) -> list[str]:
+def extra_vars_options(declared: Mapping[str, str]) -> list[str]:
     """Return the options of a command that were given, in the order of the declaration."""
     given = load_extra_vars(DataLoader())
     options = []
-    for name, kind in known.items():
+    for name, kind in declared.items():
         option = f"--{name.replace('_', '-')}"
         if name not in given or kind == "own":
             continue

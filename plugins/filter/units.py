@@ -56,7 +56,7 @@ def sandboxed(
         f"--property={name}={value}" for name, value in hardened(properties or {}, user, writable).items()
     ]
     run = ["systemd-run", "--quiet", "--wait", "--pipe", "--collect", *options, "--"]
-    return [*run, *(str(each).replace("$", "$$") for each in argv)]  # systemd would put variables in
+    return [*run, *(str(word).replace("$", "$$") for word in argv)]  # systemd would put variables in
 
 
 def unit_lines(properties: Mapping[str, Any]) -> str:
@@ -66,7 +66,7 @@ def unit_lines(properties: Mapping[str, Any]) -> str:
 
 def command_line(arguments: Iterable[Any]) -> str:
     """`arguments | command_line`: the value of `ExecStart=`, each argument quoted as systemd reads it."""
-    return " ".join(json.dumps(str(each)).replace("%", "%%").replace("$", "$$") for each in arguments)
+    return " ".join(json.dumps(str(argument)).replace("%", "%%").replace("$", "$$") for argument in arguments)
 
 
 def option_words(options: Mapping[str, Any]) -> list[str]:
@@ -90,7 +90,7 @@ def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | list[str] | 
     """Yield options that have a value, without Ansible's own kinds of texts and lists."""
     for name, value in options.items():
         if isinstance(value, list) and value:
-            yield name, [str(each) for each in value]
+            yield name, [str(word) for word in value]
         elif value is True:
             yield name, True
         elif value is not False and value != [] and str(value):
@@ -129,4 +129,4 @@ class FilterModule:
             environment_file,
             read_only_key,
         )
-        return {each.__name__: each for each in every}
+        return {function.__name__: function for function in every}

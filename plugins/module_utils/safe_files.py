@@ -39,13 +39,13 @@ class Access:
     @classmethod
     def of(cls, descriptor: int) -> "Access":
         """Return what an open file or folder has."""
-        found = os.fstat(descriptor)
-        return cls(found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode))
+        status = os.fstat(descriptor)
+        return cls(status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode))
 
 
-def _refused(path: Path, what: str) -> UnsafePath:
+def _refused(path: Path, kind: str) -> UnsafePath:
     return UnsafePath(
-        f"{path} is {what}: it may lead root elsewhere. Nothing was done with it. Find out who made it, and "
+        f"{path} is {kind}: it may lead root elsewhere. Nothing was done with it. Find out who made it, and "
         "remove it; then run again."
     )
 
@@ -85,10 +85,10 @@ class Folder:
         """Open a file, and nothing that leads to one."""
         descriptor = self._opened(name, FILE)
         try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise _refused(self.path / name, "no file")
-            if found.st_nlink > 1 and not _is_own(self._here):
+            if status.st_nlink > 1 and not _is_own(self._here):
                 raise _refused(self.path / name, "another file, too")
             yield descriptor
         finally:
@@ -149,10 +149,10 @@ def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
 
     Raises UnsafePath for a link that root cannot have made alone, and what `os.open` raises.
     """
-    wanted = Path(path)
-    if not wanted.is_absolute():
-        raise _refused(wanted, "no absolute path")
-    steps, links, at = list(wanted.parts[1:]), 0, Path("/")
+    full_path = Path(path)
+    if not full_path.is_absolute():
+        raise _refused(full_path, "no absolute path")
+    steps, links, walked = list(full_path.parts[1:]), 0, Path("/")
     descriptor = os.open("/", FOLDER)
     above = os.fstat(descriptor)
     try:
@@ -161,19 +161,19 @@ def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
             try:
                 following = _step(descriptor, name, make)
             except NotADirectoryError:
-                target = _target(descriptor, name, at)
+                target = _target(descriptor, name, walked)
                 links += 1
                 if links > MOST_LINKS:
-                    raise _refused(wanted, "a circle of symbolic links") from None
-                steps[:0] = [each for each in Path(target).parts if each != "/"]
+                    raise _refused(full_path, "a circle of symbolic links") from None
+                steps[:0] = [part for part in Path(target).parts if part != "/"]
                 following = os.open("/" if target.startswith("/") else ".", FOLDER, dir_fd=descriptor)
-                at = Path("/") if target.startswith("/") else at
+                walked = Path("/") if target.startswith("/") else walked
             else:
-                at /= name
+                walked /= name
                 above = os.fstat(descriptor)
             os.close(descriptor)
             descriptor = following
-        yield Folder(wanted, descriptor, above)
+        yield Folder(full_path, descriptor, above)
     finally:
         os.close(descriptor)
 
@@ -193,13 +193,13 @@ def _step(descriptor: int, name: str, make: bool) -> int:
         raise
 
 
-def _target(descriptor: int, name: str, at: Path) -> str:
+def _target(descriptor: int, name: str, parent: Path) -> str:
     """Return where a link leads that root alone can have made."""
-    found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-    if not stat.S_ISLNK(found.st_mode):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(at / name))
-    if found.st_uid not in (0, os.geteuid()) or not _is_own(os.fstat(descriptor)):
-        raise _refused(at / name, f"a symbolic link that user {found.st_uid} may have made")
+    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+    if not stat.S_ISLNK(status.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent / name))
+    if status.st_uid not in (0, os.geteuid()) or not _is_own(os.fstat(descriptor)):
+        raise _refused(parent / name, f"a symbolic link that user {status.st_uid} may have made")
     return os.readlink(name, dir_fd=descriptor)
 
 

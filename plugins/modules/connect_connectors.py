@@ -144,9 +144,9 @@ def main() -> None:
         module.fail_json(msg="\n".join([*refused, *([others] if checked.sound else [])]))
     module.exit_json(
         changed=changes.changed,
-        created=[each.name for each in changes.create],
-        updated=[each.name for each in changes.update],
-        moved=[each.name for each in changes.move],
+        created=[connector.name for connector in changes.create],
+        updated=[connector.name for connector in changes.update],
+        moved=[connector.name for connector in changes.move],
         restarted=list(changes.restart),
         deleted=list(changes.delete),
         diff=connectors.diff(changes, checked.actual, checked.passwords),

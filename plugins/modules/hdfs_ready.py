@@ -56,10 +56,10 @@ class NameNode:
     def bean(self, name: str) -> dict[str, Any]:
         """Read one of its beans; OSError or ValueError if it can't be had."""
         query = urllib.parse.urlencode({"qry": f"Hadoop:service=NameNode,name={name}"})
-        found = self._asked("GET", f"/jmx?{query}")["beans"]
-        if not found:
+        beans = self._asked("GET", f"/jmx?{query}")["beans"]
+        if not beans:
             raise ValueError("it is not up yet")
-        return dict(found[0])
+        return dict(beans[0])
 
     def status(self, path: str) -> dict[str, Any] | None:
         """Return what is at a path, None if nothing is."""
@@ -124,13 +124,13 @@ def waited(given: dict[str, Any], names: Any) -> str:
 
 def lacking(folder: dict[str, str], names: Any) -> bool:
     """Tell whether a folder is not there as it is to be."""
-    found = names.status(folder["path"])
-    wanted = ("DIRECTORY", folder["owner"], folder["owner"], int(folder["mode"], 8))
-    return not found or wanted != (
-        found["type"],
-        found["owner"],
-        found["group"],
-        int(found["permission"], 8),
+    status = names.status(folder["path"])
+    declared = ("DIRECTORY", folder["owner"], folder["owner"], int(folder["mode"], 8))
+    return not status or declared != (
+        status["type"],
+        status["owner"],
+        status["group"],
+        int(status["permission"], 8),
     )
 
 
@@ -164,8 +164,8 @@ def main() -> None:
     if problem := waited(given, names):
         module.fail_json(msg=problem)
     try:
-        if told := loopback(given, names):
-            module.warn(told)
+        if warning := loopback(given, names):
+            module.warn(warning)
     except (OSError, ValueError) as error:
         module.fail_json(msg=f"The NameNode at {given['page']} does not answer ({error}).")
     made = []

@@ -36,10 +36,10 @@ def resolved(name: str) -> Iterator[Network]:
     except ValueError:
         pass
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        address_infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return
-    for *_, address in found:
+    for *_, address in address_infos:
         yield ip_network(str(address[0]).partition("%")[0])
 
 
@@ -47,15 +47,15 @@ def addresses(hosts: Iterable[Iterable[str]], others: Iterable[str]) -> dict[str
     """Return the addresses of all, and the hosts that have none."""
     networks: set[Network] = set()
     unknown = []
-    for names in [*map(list, hosts), *([each] for each in others)]:
-        found = {network for name in names for network in resolved(str(name))}
-        if not found:
+    for names in [*map(list, hosts), *([other] for other in others)]:
+        host_networks = {network for name in names for network in resolved(str(name))}
+        if not host_networks:
             unknown.append(str(names[0]))
         # A host's own name may stand for 127.0.1.1 there; nothing comes from there by a network.
-        networks |= {network for network in found if not network.is_loopback}
+        networks |= {network for network in host_networks if not network.is_loopback}
     return {
-        "ipv4": [_text(each) for each in collapse_addresses(n for n in networks if n.version == 4)],
-        "ipv6": [_text(each) for each in collapse_addresses(n for n in networks if n.version == 6)],
+        "ipv4": [_text(network) for network in collapse_addresses(n for n in networks if n.version == 4)],
+        "ipv6": [_text(network) for network in collapse_addresses(n for n in networks if n.version == 6)],
         "unknown": unknown,
     }
 
@@ -73,13 +73,13 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    found: dict[str, Any] = dict(addresses(module.params["hosts"], module.params["others"]))
-    if found["unknown"]:
+    facts: dict[str, Any] = dict(addresses(module.params["hosts"], module.params["others"]))
+    if facts["unknown"]:
         module.warn(
-            f"{', '.join(found['unknown'])} has no address on this host: its connections to restricted ports "
+            f"{', '.join(facts['unknown'])} has no address on this host: its connections to restricted ports "
             "are dropped. When its name is known here, run the playbook again."
         )
-    module.exit_json(changed=False, **found)
+    module.exit_json(changed=False, **facts)
 
 
 if __name__ == "__main__":

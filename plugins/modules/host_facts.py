@@ -70,13 +70,15 @@ def gather(given: Mapping[str, Any]) -> dict[str, Any]:
         units = asking.submit(quietly, lambda: unit_states(given["units"], seconds), {})
         failed = asking.submit(quietly, lambda: failed_units(seconds), None)
         texts = {name: text(path) for name, path in given["files"].items()}
-        found = {name: asked.result() for name, asked in pages.items()} | texts
+        metrics = {name: asked.result() for name, asked in pages.items()} | texts
         facts = {
             "time": time.time(),
             "units": units.result(),
             "disks": disks(["/", *given["folders"]]),
             "certificates": dict(certificates(given["certificates"])),
-            "metrics": {name: each for name, each in found.items() if each is not None},
+            "metrics": {
+                name: metric_text for name, metric_text in metrics.items() if metric_text is not None
+            },
             "answers": {name: asked.result() for name, asked in answers.items()},
         }
         if failed.result() is None:
@@ -95,19 +97,19 @@ def quietly(ask: Callable[[], Any], otherwise: Any) -> Any:
 def answer(argv: Sequence[str], seconds: int) -> dict[str, Any]:
     """Run a command; the last line of its errors is kept."""
     try:
-        done = subprocess.run(  # noqa: S603 (commands of our roles)
+        process = subprocess.run(  # noqa: S603 (commands of our roles)
             argv, capture_output=True, check=False, timeout=seconds + 5
         )
     except subprocess.TimeoutExpired:
         return {"code": None, "output": "", "error": f"no answer within {seconds} s"}
     except OSError as error:
         return {"code": None, "output": "", "error": f"{argv[0]}: {error.strerror}"}
-    if len(done.stdout) > MOST:
+    if len(process.stdout) > MOST:
         return {"code": None, "output": "", "error": f"more than {MOST} bytes"}
     return {
-        "code": done.returncode,
-        "output": done.stdout.decode(errors="replace"),
-        "error": done.stderr[-2000:].decode(errors="replace"),
+        "code": process.returncode,
+        "output": process.stdout.decode(errors="replace"),
+        "error": process.stderr[-2000:].decode(errors="replace"),
     }
 
 
@@ -146,19 +148,19 @@ def certificates(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the certificates of files, and nothing else that is in them."""
     for path in sorted({path for pattern in patterns for path in Path("/").glob(pattern.lstrip("/"))}):
         with contextlib.suppress(OSError):
-            if found := CERTIFICATE.findall(content(path)):
-                yield str(path), b"".join(found).decode("ascii")
+            if pems := CERTIFICATE.findall(content(path)):
+                yield str(path), b"".join(pems).decode("ascii")
 
 
 def disks(folders: Iterable[str]) -> list[dict[str, Any]]:
     """Measure the file system of each folder once."""
-    found: dict[int, dict[str, Any]] = {}
+    disk_by_device: dict[int, dict[str, Any]] = {}
     for folder in folders:
         with contextlib.suppress(OSError):
             device, of = Path(folder).stat().st_dev, os.statvfs(folder)
             sizes = {"size": of.f_blocks * of.f_frsize, "free": of.f_bavail * of.f_frsize}
-            found.setdefault(device, {"path": folder, **sizes})
-    return list(found.values())
+            disk_by_device.setdefault(device, {"path": folder, **sizes})
+    return list(disk_by_device.values())
 
 
 def unit_states(units: Sequence[str], seconds: int) -> dict[str, Any]:
@@ -166,9 +168,12 @@ def unit_states(units: Sequence[str], seconds: int) -> dict[str, Any]:
     if not units:
         return {}
     argv = ["show", "--timestamp=unix", f"--property={','.join(PROPERTIES)}", "--", *units]
-    done = systemctl(argv, seconds)
-    blocks = [dict(line.partition("=")[::2] for line in each.splitlines()) for each in done.split("\n\n")]
-    named = {each["Id"].removesuffix(".service"): state(each) for each in blocks if "Id" in each}
+    output = systemctl(argv, seconds)
+    blocks = [
+        dict(line.partition("=")[::2] for line in paragraph.splitlines())
+        for paragraph in output.split("\n\n")
+    ]
+    named = {block["Id"].removesuffix(".service"): state(block) for block in blocks if "Id" in block}
     return {unit: named[unit] for unit in units if unit in named}
 
 
@@ -193,7 +198,7 @@ def failed_units(seconds: int) -> list[str]:
 
 
 def systemctl(argv: Sequence[str], seconds: int) -> str:
-    done = subprocess.run(  # noqa: S603
+    process = subprocess.run(  # noqa: S603
         ["systemctl", *argv],  # noqa: S607
         capture_output=True,
         check=True,
@@ -201,7 +206,7 @@ def systemctl(argv: Sequence[str], seconds: int) -> str:
         text=True,
         errors="replace",
     )
-    return done.stdout
+    return process.stdout
 
 
 if __name__ == "__main__":

@@ -161,10 +161,10 @@ class Keys:
             made = pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption)
             self._file(rest, made, 0o600)
         # One by one: Debian 12's cryptography can't load several.
-        found = ONE_CERTIFICATE.findall(self.entry["ca"])
-        authorities = {x509.load_pem_x509_certificate(each.encode()) for each in found}
+        pems = ONE_CERTIFICATE.findall(self.entry["ca"])
+        authorities = {x509.load_pem_x509_certificate(pem.encode()) for pem in pems}
         held = _load_p12(self._read(trust), password)
-        if held and {each.certificate for each in held.additional_certs} == authorities:
+        if held and {trusted.certificate for trusted in held.additional_certs} == authorities:
             self._access(trust, 0o600)
         else:
             self._file(trust, base64.b64decode(self.entry["java_trust"]), 0o600)
@@ -244,11 +244,11 @@ def main() -> None:
     )
     os.umask(0o077)
     try:
-        found = [Keys(module, entry).have() for entry in module.params["keys"]]
+        key_states = [Keys(module, entry).have() for entry in module.params["keys"]]
     except safe_files.UnsafePath as error:
         module.fail_json(msg=str(error))
-    changed = [path for each in found for path in each["changed"]]
-    module.exit_json(changed=bool(changed), files=changed, keys=found)
+    changed = [path for state in key_states for path in state["changed"]]
+    module.exit_json(changed=bool(changed), files=changed, keys=key_states)
 
 
 if __name__ == "__main__":

@@ -177,25 +177,25 @@ class Host:
                 self._unpack(Path(house), Path(unpacked))
                 if not (root / "bin/python").exists():
                     self._run([sys.executable, "-m", "venv", "--without-pip", path])
-                wanted = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
-                self._install(root, uv, f"--cache-dir={unpacked}/cache", "--require-hashes", *wanted)
+                options = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
+                self._install(root, uv, f"--cache-dir={unpacked}/cache", "--require-hashes", *options)
         self._install(root, uv, "--no-cache", wheel)
         (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
         self._run([f"{root}/bin/python", "-I", "-c", COMPILE])
         marker.write_text(wheels)
 
-    def _install(self, root: Path, uv: str, *what: str) -> None:
+    def _install(self, root: Path, uv: str, *arguments: str) -> None:
         install = [uv, "pip", "install", "--quiet", f"--python={root}/bin/python", "--offline"]
-        self._run([*install, "--no-config", "--no-index", "--no-deps", *what])
+        self._run([*install, "--no-config", "--no-index", "--no-deps", *arguments])
 
     def _take(self, name: str) -> str:
         """Return where something was brought to; empty if it is lacking."""
         if name in self.brought:
-            path, wanted = self.brought[name]["path"], self.brought[name]["sha256"]
-            if (found := _sha256(Path(path))) != wanted:
+            path, sent = self.brought[name]["path"], self.brought[name]["sha256"]
+            if (digest := _sha256(Path(path))) != sent:
                 self.module.fail_json(
-                    msg=f"{Path(path).name} came with SHA-256 {found} to this host, and left the controller "
-                    f"with {wanted}. It was not installed; run again, and if it happens again, find out who "
+                    msg=f"{Path(path).name} came with SHA-256 {digest} to this host, and left the controller "
+                    f"with {sent}. It was not installed; run again, and if it happens again, find out who "
                     "changed it."
                 )
             return str(path)
@@ -204,9 +204,9 @@ class Host:
         self._change(name)
         return ""
 
-    def _change(self, what: str) -> None:
-        if what not in self.changed:
-            self.changed.append(what)
+    def _change(self, name: str) -> None:
+        if name not in self.changed:
+            self.changed.append(name)
 
     def _access(self, folder: safe_files.Folder, name: str | None, owner: str, group: str, mode: int) -> None:
         """Give a folder, or a file in it, its owner, group and mode."""
@@ -236,15 +236,15 @@ class Host:
             (MASK, 7, NOBODY),
             (OTHER, 0, NOBODY),
         ]
-        wanted = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *each) for each in entries)
+        acl = struct.pack("<I", ACL_VERSION) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
         try:
-            found = os.getxattr(folder.descriptor, ACL_DEFAULT)
+            present_acl = os.getxattr(folder.descriptor, ACL_DEFAULT)
         except OSError:
-            found = b""
-        if found != wanted:
+            present_acl = b""
+        if present_acl != acl:
             self._change(f"{folder.path}, shared")
             try:
-                os.setxattr(folder.descriptor, ACL_DEFAULT, wanted)
+                os.setxattr(folder.descriptor, ACL_DEFAULT, acl)
             except OSError as error:
                 self.module.fail_json(
                     msg=f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
@@ -258,10 +258,10 @@ class Host:
 
     def _run(self, command: list[str]) -> None:
         if not self.check:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-            if done.returncode:
-                said = (done.stderr.strip() or done.stdout.strip()).splitlines()
-                self.module.fail_json(msg=f"{' '.join(command[:4])} failed: {' '.join(said[-3:])}")
+            process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+            if process.returncode:
+                output = (process.stderr.strip() or process.stdout.strip()).splitlines()
+                self.module.fail_json(msg=f"{' '.join(command[:4])} failed: {' '.join(output[-3:])}")
 
 
 def _ids(owner: str, group: str) -> tuple[int, int] | None:
@@ -293,8 +293,8 @@ def _unpack(archive: Path, folder: Path) -> None:
         return
     with tarfile.open(archive) as packed:
         members = packed.getmembers()
-        if why := next(filter(None, (_fault(member) for member in members)), "") or _double(members):
-            raise ValueError(f"{archive.name}: {why}. It was not unpacked; find out who packed it.")
+        if reason := next(filter(None, (_fault(member) for member in members)), "") or _double(members):
+            raise ValueError(f"{archive.name}: {reason}. It was not unpacked; find out who packed it.")
         for member in members:
             member.uid = member.gid = 0
             member.uname = member.gname = "root"
@@ -349,8 +349,8 @@ def _missing(packages: list[str]) -> list[str]:
     if not packages:
         return []
     show = ["dpkg-query", "--show", "--showformat=${Package} ${db:Status-Status}\n", *packages]
-    said = subprocess.run(show, capture_output=True, text=True, check=False).stdout.split("\n")  # noqa: S603
-    installed = {line.split()[0] for line in said if line.endswith(" installed")}
+    lines = subprocess.run(show, capture_output=True, text=True, check=False).stdout.split("\n")  # noqa: S603
+    installed = {line.split()[0] for line in lines if line.endswith(" installed")}
     return [package for package in packages if package not in installed]
 
 

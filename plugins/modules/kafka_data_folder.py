@@ -42,11 +42,13 @@ def main() -> None:
     given = module.params
     try:
         ensemble = Ensemble(given["zookeeper"], client_config.load(given["client_config"]))
-        cluster_id, found = misfits(ensemble, given["node_id"], [Path(each) for each in given["folders"]])
+        cluster_id, problems = misfits(
+            ensemble, given["node_id"], [Path(folder) for folder in given["folders"]]
+        )
     except AqueductError as error:
         module.fail_json(msg=str(error))
-    if found:
-        module.fail_json(msg=" ".join(found))
+    if problems:
+        module.fail_json(msg=" ".join(problems))
     module.exit_json(changed=False, cluster_id=cluster_id)
 
 

@@ -38,14 +38,16 @@ def main() -> None:
     try:
         end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])
         with connect(end, "aqueduct-features") as client:
-            found = features(client)
-            raised = higher(found)
+            feature_by_name = features(client)
+            raised = higher(feature_by_name)
             if raised and not module.check_mode:
                 raise_to(client, raised)
     except AqueductError as error:
         module.fail_json(msg=str(error))
     module.exit_json(
-        changed=bool(raised), levels={name: each.level for name, each in found.items()}, raised=raised
+        changed=bool(raised),
+        levels={name: feature.level for name, feature in feature_by_name.items()},
+        raised=raised,
     )
 
 

@@ -48,27 +48,29 @@ PAUSE_SECONDS = 1.0
 
 def waits(given: dict[str, Any], controllers: Any, migration: Any, led: list[str]) -> list[str]:
     """Say what is still to come before a state is reached."""
-    found = [f"Controller {address} does not answer ({why})." for address, why in controllers.silent.items()]
+    pending = [
+        f"Controller {address} does not answer ({reason})." for address, reason in controllers.silent.items()
+    ]
     state, many = given["state"], len(given["controllers"])
     migrates = state != "finished"
-    found += [
+    pending += [
         f"Controller {address} {'does not migrate' if migrates else 'still migrates'}."
         for address, does in controllers.migrating.items()
         if does != migrates
     ]
     following = len(controllers.quorum.caught_up())
     if controllers.quorum.leader is None:
-        found.append("The controllers have no leader.")
+        pending.append("The controllers have no leader.")
     elif following < many:
-        found.append(f"{following} of {many} controllers follow the leader.")
+        pending.append(f"{following} of {many} controllers follow the leader.")
     if state in ("followed", "finished"):
         others = [address for address in given["brokers"] if address not in led]
-        found += [f"Broker {address} does not run without ZooKeeper." for address in others]
+        pending += [f"Broker {address} does not run without ZooKeeper." for address in others]
     if state in ("copied", "followed") and not (migration.copied and migration.of_quorum):
-        found.append(
+        pending.append(
             "The controllers have not all metadata of ZooKeeper yet: each broker must be known to them."
         )
-    return found
+    return pending
 
 
 def main() -> None:

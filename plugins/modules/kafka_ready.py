@@ -88,23 +88,23 @@ def main() -> None:
     node, stopping, seconds = given["node_id"], given["stopping"], given["timeout_seconds"]
 
     def problems(cluster: state.Cluster) -> list[str]:
-        found = []
+        obstacles = []
         if expected is not None:
             cluster = state.without_brokers(cluster, state.absent_brokers(cluster, expected))
         if node is not None and "broker" in given["roles"]:
-            found += state.registration_problems(cluster, node) or silence(client, node)
+            obstacles += state.registration_problems(cluster, node) or silence(client, node)
         if node is not None and "controller" in given["roles"]:
-            found += state.controller_problems(cluster, node)
+            obstacles += state.controller_problems(cluster, node)
         if given["no_under_replicated"]:
-            found += state.replication_problems(cluster)
+            obstacles += state.replication_problems(cluster)
         if stopping is not None:
             topics = {partition.topic for partition in rolling.hosted_partitions(cluster, stopping)}
             least = min_in_sync(client, topics)
             lost = rolling.unavailable_by_design(cluster, least, stopping)
             if lost and not given["allow_unavailable"]:
                 raise Refused(f"Node {stopping} may not be stopped. {' '.join(lost)}")
-            found += rolling.obstacles(cluster, least, stopping)
-        return found
+            obstacles += rolling.obstacles(cluster, least, stopping)
+        return obstacles
 
     try:
         end = client_config.end("cluster", given["bootstrap_servers"], given["client_config"])

@@ -45,8 +45,8 @@ def main() -> None:
         module.fail_json(msg=str(error))
     if content is None and module.params["must_exist"]:
         module.fail_json(msg=f"{path} does not exist.")
-    found = {} if content is None else {"content": base64.b64encode(content).decode()}
-    module.exit_json(changed=False, **found)
+    answer = {} if content is None else {"content": base64.b64encode(content).decode()}
+    module.exit_json(changed=False, **answer)
 
 
 if __name__ == "__main__":

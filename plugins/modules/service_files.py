@@ -103,13 +103,13 @@ def apply(module: Any, file: dict[str, Any]) -> dict[str, str] | None:
             folder = opened.enter_context(safe_files.folder(dest.parent))
         if file["state"] == "absent":
             return remove(module, file, folder)
-        found, wanted = folder.read(dest.name) if folder else None, declared_content(file)
-        if found != wanted:
+        stored, declared = folder.read(dest.name) if folder else None, declared_content(file)
+        if stored != declared:
             if folder and not module.check_mode:
-                folder.write(dest.name, wanted, declared_rights(file))
+                folder.write(dest.name, declared, declared_rights(file))
                 if module.selinux_enabled():
                     module.set_default_selinux_context(file["dest"], False)
-            both = ((each or b"").decode("utf-8", "replace") for each in (found, wanted))
+            both = ((content or b"").decode("utf-8", "replace") for content in (stored, declared))
             before, after = both if file["shown"] else ("", NOT_SHOWN)
             return difference(dest, before, after)
         if problem(file) or not folder:
@@ -118,7 +118,7 @@ def apply(module: Any, file: dict[str, Any]) -> dict[str, str] | None:
             has, wants = safe_files.Access.of(descriptor), declared_rights(file)
         if not folder.give_file(dest.name, wants, dry=module.check_mode):
             return None
-        before, after = (f"{each.user}:{each.group} {each.mode:04o}\n" for each in (has, wants))
+        before, after = (f"{access.user}:{access.group} {access.mode:04o}\n" for access in (has, wants))
         return difference(dest, before, after)
 
 
@@ -154,11 +154,11 @@ def main() -> None:
     # From here on a difference is to be seen, but for secrets.
     module.no_log_values = {secret for secret in secrets if secret}
     shown = {"module_args": {"files": [file["dest"] for file in files]}}
-    problems = [each for file in files if (each := problem(file))]
+    problems = [fault for file in files if (fault := problem(file))]
     if problems and not module.check_mode:
         module.fail_json(msg=" ".join(problems), invocation=shown)
     try:
-        differences = {file["dest"]: found for file in files if (found := apply(module, file))}
+        differences = {file["dest"]: change for file in files if (change := apply(module, file))}
     except safe_files.UnsafePath as error:
         module.fail_json(msg=str(error), invocation=shown)
     module.exit_json(

@@ -106,17 +106,17 @@ class Systemd:
 
     def retire(self, template: str, folder: str | None, keep: list[str], declared: list[str]) -> None:
         """Remove instances that are not declared, with their folders and what was added to their units."""
-        found = {_instance(path.name, template) for path in UNITS.glob(f"{template}*")}
-        found |= {_instance(path.name, template) for path in UNITS.glob(f"*.wants/{template}*")}
+        instances = {_instance(path.name, template) for path in UNITS.glob(f"{template}*")}
+        instances |= {_instance(path.name, template) for path in UNITS.glob(f"*.wants/{template}*")}
         if folder and Path(folder).is_dir():
-            found |= {path.name for path in Path(folder).iterdir() if path.is_dir()} - {*keep}
-        for name in sorted(found - {*declared, ""}):
+            instances |= {path.name for path in Path(folder).iterdir() if path.is_dir()} - {*keep}
+        for name in sorted(instances - {*declared, ""}):
             self.retired.append(name)
             if self.check:
                 continue
             unit = f"{template}{name}"
-            for each in (f"{unit}.timer", f"{unit}.service"):
-                self._systemctl("disable", "--now", "--quiet", each, must=False)
+            for unit_name in (f"{unit}.timer", f"{unit}.service"):
+                self._systemctl("disable", "--now", "--quiet", unit_name, must=False)
             for gone in (UNITS / f"{unit}.service", UNITS / f"{unit}.service.d"):
                 _remove(gone)
             if folder:
@@ -190,33 +190,35 @@ class Systemd:
     def _judge_unsteady(self, name: str, restarts: int, waits_for: list[str]) -> None:
         """Fail because a service does not stay, unless it waits for what others create."""
         times = "once" if restarts == 1 else f"{restarts} times"
-        why = f"{name} does not run: it ends, and systemd has restarted it {times}; see journalctl -u {name}."
+        reason = (
+            f"{name} does not run: it ends, and systemd has restarted it {times}; see journalctl -u {name}."
+        )
         if waits_for and last_error(self._journal(name, ERROR_LINES)) in waits_for:
             self.waiting.append(name)
-            self.module.warn("\n".join([f"{why} The last lines of its journal:", *self._journal(name)]))
+            self.module.warn("\n".join([f"{reason} The last lines of its journal:", *self._journal(name)]))
         else:
-            self._fail(name, why)
+            self._fail(name, reason)
 
     def _show(self, names: list[str]) -> list[dict[str, str]]:
         asked = "ActiveState,Result,NRestarts,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
         properties = f"--property={asked}"
-        said = self._run(["systemctl", "show", properties, "--", *names]).stdout
-        return [dict(line.split("=", 1) for line in each.splitlines()) for each in said.split("\n\n")]
+        output = self._run(["systemctl", "show", properties, "--", *names]).stdout
+        return [dict(line.split("=", 1) for line in block.splitlines()) for block in output.split("\n\n")]
 
     def _systemctl(self, *arguments: str, unit: str = "", must: bool = True) -> None:
         if self.check:
             return
-        done = self._run(["systemctl", *arguments])
-        if done.returncode and must:
-            self._fail(unit, f"systemctl {' '.join(arguments)} failed: {done.stderr.strip()}")
+        process = self._run(["systemctl", *arguments])
+        if process.returncode and must:
+            self._fail(unit, f"systemctl {' '.join(arguments)} failed: {process.stderr.strip()}")
 
     def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
 
-    def _fail(self, unit: str, why: str) -> None:
+    def _fail(self, unit: str, reason: str) -> None:
         lines = self._journal(unit) if unit else []
         self.module.fail_json(
-            msg="\n".join([f"{why} The last lines of its journal:", *lines] if lines else [why])
+            msg="\n".join([f"{reason} The last lines of its journal:", *lines] if lines else [reason])
         )
 
     def _journal(self, unit: str, lines: int = JOURNAL_LINES) -> list[str]:
@@ -235,13 +237,13 @@ def last_error(journal: list[str]) -> str:
 
     A traceback or an error without an identifier counts as the last one.
     """
-    found = ""
+    error_id = ""
     for line in journal:
         if error := re.match(r"aqueduct: (?:\[([a-z0-9-]+)\])?", line):
-            found = error[1] or ""
+            error_id = error[1] or ""
         elif line.startswith("Traceback "):
-            found = ""
-    return found
+            error_id = ""
+    return error_id
 
 
 def runs_for(shown: dict[str, str]) -> float:
@@ -284,10 +286,10 @@ def _younger(files: list[str], since: int) -> bool:
 
 def _files(path: Path) -> list[Path]:
     if path.is_dir():
-        found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+        files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
     else:
-        found = [path]
-    return [each for each in found if each.is_file() and each.name != "client.properties"]
+        files = [path]
+    return [file for file in files if file.is_file() and file.name != "client.properties"]
 
 
 def _answers(port: int) -> bool:

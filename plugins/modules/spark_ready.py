@@ -58,10 +58,10 @@ class Pages:
 def loopback(host: str) -> str:
     """Return the address of this host alone that a name stands for; empty if others reach it by the name."""
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(host, None)}
     except OSError:
         return ""  # who binds to it says so
-    return next((each for each in sorted(found) if ipaddress.ip_address(each.split("%")[0]).is_loopback), "")
+    return next((ip for ip in sorted(addresses) if ipaddress.ip_address(ip.split("%")[0]).is_loopback), "")
 
 
 def of_master(state: dict[str, Any], page: str) -> str:
@@ -78,11 +78,11 @@ def of_worker(host: str, states: dict[str, dict[str, Any] | str]) -> str:
     leading = {page: state for page, state in states.items() if isinstance(state, dict)}
     leading = {page: state for page, state in leading.items() if state.get("status") == "ALIVE"}
     if not leading:
-        said = "; ".join(
+        answers = "; ".join(
             f"{page} {state if isinstance(state, str) else 'is ' + str(state.get('status'))}"
             for page, state in states.items()
         )
-        return f"No master leads that the worker {host} could be registered with: {said}."
+        return f"No master leads that the worker {host} could be registered with: {answers}."
     alive = {
         worker["host"]
         for state in leading.values()
@@ -111,8 +111,8 @@ def look(given: dict[str, Any], pages: Pages) -> str:
     if given["service"] == "spark_worker":
         return of_worker(given["host"], {page: state(page) for page in given["masters"]})
     if given["service"] == "spark_master":
-        found = state(given["page"])
-        return f"{given['page']} {found}." if isinstance(found, str) else of_master(found, given["page"])
+        master = state(given["page"])
+        return f"{given['page']} {master}." if isinstance(master, str) else of_master(master, given["page"])
     try:
         pages.read(f"{given['page']}/api/v1/version")
     except (OSError, ValueError) as error:

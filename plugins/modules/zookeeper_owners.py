@@ -57,8 +57,8 @@ def main() -> None:
         ensemble = Ensemble(given["connect"], client_config.load(given["client_config"]))
         with connected(ensemble) as session:
             for path in TOP:
-                there, _ = session.ask(GetRights(path))
-                if {*there} != {*rights}:
+                live_rights, _ = session.ask(GetRights(path))
+                if {*live_rights} != {*rights}:
                     changed.append(path)
                     if not module.check_mode:
                         session.ask(SetACL(path, acl_of(rights), ANY_VERSION))

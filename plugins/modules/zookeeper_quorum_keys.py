@@ -90,7 +90,7 @@ def await_trust(module: Any, keys: Any) -> None:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # whom it shows itself to is no matter
     context.load_cert_chain(keys.offering)
     deadline = time.monotonic() + module.params["timeout_seconds"]
-    while refusals := [why for server in module.params["ask"] if (why := refusal(server, context))]:
+    while refusals := [reason for server in module.params["ask"] if (reason := refusal(server, context))]:
         if time.monotonic() > deadline:
             module.fail_json(
                 msg=f"The new certificate of this server is not trusted by all others after "
@@ -136,10 +136,10 @@ def main() -> None:
         if given["take"] and keys.certificates().is_replaced:
             await_trust(module, keys)
             changed = keys.take() or changed
-        found = asdict(keys.certificates())
+        certificates = asdict(keys.certificates())
     except (AqueductError, KeyError, OSError) as error:
         module.fail_json(msg=str(error))
-    module.exit_json(changed=changed, former=former, **found)
+    module.exit_json(changed=changed, former=former, **certificates)
 
 
 if __name__ == "__main__":

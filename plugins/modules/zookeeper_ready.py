@@ -38,14 +38,14 @@ def asked(server: str, context: Any) -> str:
     host, _, port = server.rpartition(":")
     with (
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=host.strip("[]")) as there,
+        context.wrap_socket(plain, server_hostname=host.strip("[]")) as tls,
     ):
-        there.sendall(b"srvr")
-        said = b"".join(iter(lambda: there.recv(4096), b"")).decode(errors="replace")
-    for line in said.splitlines():
+        tls.sendall(b"srvr")
+        reply = b"".join(iter(lambda: tls.recv(4096), b"")).decode(errors="replace")
+    for line in reply.splitlines():
         if line.startswith("Mode: "):
             return line.removeprefix("Mode: ").strip()
-    raise ValueError(said.strip() or "it closed the connection")
+    raise ValueError(reply.strip() or "it closed the connection")
 
 
 def look(given: dict[str, Any], context: Any) -> tuple[dict[str, str], list[str]]:
@@ -57,7 +57,7 @@ def look(given: dict[str, Any], context: Any) -> tuple[dict[str, str], list[str]
         except (OSError, ValueError) as error:
             silent[server] = str(error)
     needed = given["servers"] if given["every"] else [given["own"]]
-    wrong = [f"{server} does not serve ({why})." for server, why in silent.items() if server in needed]
+    wrong = [f"{server} does not serve ({reason})." for server, reason in silent.items() if server in needed]
     leaders = [server for server in given["servers"] if modes.get(server) in LEADING]
     if len(leaders) != 1:
         wrong.append(f"The ensemble has {' and '.join(leaders) or 'nobody'} that leads, and needs one.")

@@ -43,8 +43,8 @@ class Repository:
 
 def check(inventory: Inventory, repository: Repository) -> list[Finding]:
     """Return all findings, in the order of files and lines."""
-    found = {inventory.without_secrets(finding) for finding in _check(inventory, repository)}
-    return sorted(found, key=lambda finding: finding.place)
+    findings = {inventory.without_secrets(finding) for finding in _check(inventory, repository)}
+    return sorted(findings, key=lambda finding: finding.place)
 
 
 def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
@@ -81,7 +81,7 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
             faults = list(flows.check_each(inventory, mirror))
             yield from faults or flows.check_unclear(mirror)
             arriving += [] if faults else [mirror]
-        own_topics = [str(item.value["name"]) for item in sound.items(site, "kafka_topics")]
+        own_topics = [str(topic.value["name"]) for topic in sound.items(site, "kafka_topics")]
         yield from flows.check_hosts(inventory, site)
         for mirror in arriving:
             yield from flows.check_names(mirror, own_topics)

@@ -55,22 +55,22 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
 def _check_lifecycle(
     inventory: Inventory, sound: Sound, host: str, location: url.Location, *, own: bool
 ) -> Iterator[Finding]:
-    wanted = sound.value(host, "backup_lifecycle")
-    if not wanted:
+    lifecycle = sound.value(host, "backup_lifecycle")
+    if not lifecycle:
         return
-    pattern = wanted.get("topics_pattern") or ""
+    pattern = lifecycle.get("topics_pattern") or ""
     try:
         re.compile(pattern)
     except re.error as error:
         sentence = f"topics_pattern {pattern} does not compile: {error}; mend it."
         yield inventory.finding(host, "backup_lifecycle", sentence)
-    if "days" not in wanted:
+    if "days" not in lifecycle:
         yield inventory.finding(host, "backup_lifecycle", "days are not set; say after how many segments go.")
         return
-    if not 0 <= wanted["days"] <= MOST_DAYS:
-        sentence = f"days must be from 0 to {MOST_DAYS}, not {wanted['days']}."
+    if not 0 <= lifecycle["days"] <= MOST_DAYS:
+        sentence = f"days must be from 0 to {MOST_DAYS}, not {lifecycle['days']}."
         yield inventory.finding(host, "backup_lifecycle", sentence)
-    if pattern and not wanted["days"]:
+    if pattern and not lifecycle["days"]:
         sentence = "topics_pattern chooses what expires, and days are 0; take one of the two out."
         yield inventory.finding(host, "backup_lifecycle", sentence)
     if own or location.scheme != "s3":

@@ -23,10 +23,10 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     if not hosts:
         return
     brokers = sum("broker" in node.roles for node in nodes) if len(nodes) == len(hosts) else 0
-    for item, path, sentence in _topics(site, sound.items(site, "kafka_topics"), brokers):
-        yield item.finding(sentence, path)
-    for item, path, sentence in _acls(sound.items(site, "kafka_acls")):
-        yield item.finding(sentence, path)
+    for declaration, path, sentence in _topics(site, sound.items(site, "kafka_topics"), brokers):
+        yield declaration.finding(sentence, path)
+    for declaration, path, sentence in _acls(sound.items(site, "kafka_acls")):
+        yield declaration.finding(sentence, path)
     for sentence in _revoked(site, sound.value(hosts[0], "kafka_revoked_principals") or ()):
         yield inventory.finding(hosts[0], "kafka_revoked_principals", sentence)
     if brokers:
@@ -47,27 +47,43 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
     """Check a site's topics. `brokers`: the number that the site has; 0 if that can't be told."""
     seen: set[str] = set()
     taken: dict[str, str] = {}  # Names of metrics have _ for dots: what differs in that only, brokers refuse.
-    for item in topics:
-        topic, name = item.value, str(item.value["name"])
+    for declaration in topics:
+        topic, name = declaration.value, str(declaration.value["name"])
         like = taken.setdefault(name.replace(".", "_"), name)
         if not LEGAL_NAME.fullmatch(name):
             sentence = f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.'
-            yield item, ("name",), sentence
+            yield declaration, ("name",), sentence
         elif name in seen:
-            yield item, ("name",), f"topic {name} is declared twice at site {site}; leave one of them."
+            yield declaration, ("name",), f"topic {name} is declared twice at site {site}; leave one of them."
         elif like != name:
-            yield item, ("name",), f"Kafka takes . and _ for one, so {name} and {like} collide; rename one."
+            yield (
+                declaration,
+                ("name",),
+                f"Kafka takes . and _ for one, so {name} and {like} collide; rename one.",
+            )
         seen.add(name)
         if int(topic["partitions"]) < 1:
-            yield item, ("partitions",), f"topic {name} must have one partition at least; say how many."
+            yield (
+                declaration,
+                ("partitions",),
+                f"topic {name} must have one partition at least; say how many.",
+            )
         replicas = int(topic.get("replication_factor", brokers or 1))
         in_sync = str(topic.get("config", {}).get("min.insync.replicas", 1))
         if replicas < 1:
-            yield item, ("replication_factor",), f"topic {name} must have one replica at least; say how many."
+            yield (
+                declaration,
+                ("replication_factor",),
+                f"topic {name} must have one replica at least; say how many.",
+            )
         elif brokers and replicas > brokers:
-            yield item, ("replication_factor",), f"topic {name} {_too_many(replicas, brokers)}"
+            yield declaration, ("replication_factor",), f"topic {name} {_too_many(replicas, brokers)}"
         elif brokers and in_sync.isdecimal() and int(in_sync) > replicas:
-            yield item, ("config", "min.insync.replicas"), f"topic {name} {_never_acknowledged(replicas)}"
+            yield (
+                declaration,
+                ("config", "min.insync.replicas"),
+                f"topic {name} {_never_acknowledged(replicas)}",
+            )
 
 
 def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, str]]:
@@ -90,13 +106,13 @@ def _never_acknowledged(replicas: int) -> str:
 
 
 def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
-    for item in acls:
-        principal = str(item.value["principal"])
+    for acl in acls:
+        principal = str(acl.value["principal"])
         if principal.startswith("User:"):
             name = principal.removeprefix("User:")
-            yield item, ("principal",), f"a principal is the certificate's CN, without User:; write {name}."
-        if item.value["resource"] == "cluster" and item.value["name"] != "kafka-cluster":
-            yield item, ("name",), "the cluster's name is kafka-cluster in every ACL; write that."
+            yield acl, ("principal",), f"a principal is the certificate's CN, without User:; write {name}."
+        if acl.value["resource"] == "cluster" and acl.value["name"] != "kafka-cluster":
+            yield acl, ("name",), "the cluster's name is kafka-cluster in every ACL; write that."
 
 
 def check_versions(
@@ -106,13 +122,13 @@ def check_versions(
 
     With an archive, the inventory gives the digest.
     """
-    told = set()
+    checked = set()
     for host, variables in inventory.hosts.items():
         for name, variable, value, zookeeper in _versions(variables, defaults):
-            if not isinstance(value, str | float) or (name, id(value), zookeeper) in told:
+            if not isinstance(value, str | float) or (name, id(value), zookeeper) in checked:
                 continue
-            told.add((name, id(value), zookeeper))
-            fitting = [each for each in supported if zookeeper in (None, has_zookeeper(each))]
+            checked.add((name, id(value), zookeeper))
+            fitting = [version for version in supported if zookeeper in (None, has_zookeeper(version))]
             from_archive = variables.get("artifact_kafka_source") == "archive"
             fits = zookeeper in (None, has_zookeeper(str(value)))
             if fits if from_archive else str(value) in fitting:

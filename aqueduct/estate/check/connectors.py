@@ -30,17 +30,17 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     seen: set[str] = set()
     secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
     folders = (sound.value(hosts[0], "connect_file_directories") or []) if hosts else []
-    for item in items:
-        connector = DeclaredConnector.of(item.value)
+    for declaration in items:
+        connector = DeclaredConnector.of(declaration.value)
         for path, sentence in _faults(connector, seen, secrets):
-            yield item.finding(sentence, path)
+            yield declaration.finding(sentence, path)
         if connector.state != "absent":
             for key, sentence in confinement.faults(connector.config, folders, SECRETS):
-                yield item.finding(sentence, ("config", key))
+                yield declaration.finding(sentence, ("config", key))
         seen.add(connector.name)
-    for item in sound.items(site, "connect_plugins"):
-        for path, sentence in _faults_of_plugin(item):
-            yield item.finding(sentence, path)
+    for declaration in sound.items(site, "connect_plugins"):
+        for path, sentence in _faults_of_plugin(declaration):
+            yield declaration.finding(sentence, path)
 
 
 def _faults(
@@ -102,8 +102,8 @@ def _faults_of_secrets(
                 yield ("config", key), f"connect_secrets has no {secret}; {remedy}"
 
 
-def _faults_of_plugin(item: Item) -> Iterator[tuple[tuple[str, ...], str]]:
-    plugin = item.value
+def _faults_of_plugin(declaration: Item) -> Iterator[tuple[tuple[str, ...], str]]:
+    plugin = declaration.value
     if ("maven" in plugin) == ("url" in plugin):
         yield (), "a plugin comes either from maven or from a url; name one of them."
     elif "maven" in plugin and not COORDINATES.fullmatch(str(plugin["maven"])):

@@ -29,18 +29,21 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
 def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: str) -> Iterator[Finding]:
     given = sound.value(host, "drill_store_url")
     hosts = inventory.members(of, "backup")
-    pairs = [(host, "drill_store_url"), *((each, "backup_store_url") for each in hosts)]
-    if any(name in inventory.hosts[each] and sound.value(each, name) is None for each, name in pairs):
+    pairs = [(host, "drill_store_url"), *((backup_host, "backup_store_url") for backup_host in hosts)]
+    if any(
+        name in inventory.hosts[backup_host] and sound.value(backup_host, name) is None
+        for backup_host, name in pairs
+    ):
         return  # another finding is about it, or it is known only when the playbook runs
-    backups = [sound.value(each, "backup_store_url") for each in hosts]
-    wanted = next((each for each in backups if each), f"s3://backup/{of}")
+    backups = [sound.value(backup_host, "backup_store_url") for backup_host in hosts]
+    backup_url = next((backup for backup in backups if backup), f"s3://backup/{of}")
     try:
         location = url.parse(given or f"s3://backup/{of}")
     except Refused as error:
         yield inventory.finding(host, "drill_store_url", str(error))
         return
-    if backups and (given or f"s3://backup/{of}").rstrip("/") != wanted.rstrip("/"):
-        sentence = f"site {of} has its backups in {wanted}; drill that: set drill_store_url."
+    if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
+        sentence = f"site {of} has its backups in {backup_url}; drill that: set drill_store_url."
         yield Finding(inventory.declared(host), "drill", sentence)
         return
     server, wrong = store_of(inventory, sound, host, "drill_object_store")

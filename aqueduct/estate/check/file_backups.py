@@ -17,10 +17,10 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
         if not sources:
             sentence = f"{host} is to back up files, and {VARIABLE} names none; name some, or take it out."
             yield Finding(inventory.declared(host), "file_backup", sentence)
-        for place, source in enumerate(sources):
+        for index, source in enumerate(sources):
 
-            def finding(sentence: str, *path: str, host: str = host, place: int = place) -> Finding:
-                return inventory.finding(host, VARIABLE, sentence, (place, *path))
+            def finding(sentence: str, *path: str, host: str = host, index: int = index) -> Finding:
+                return inventory.finding(host, VARIABLE, sentence, (index, *path))
 
             name, of, folder = source["name"], source["host"], source["folder"]
             if not plan.NAME.fullmatch(name):
@@ -39,9 +39,9 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
             except ValueError:
                 yield finding(f"{folder} is no folder from / on; write all of its path.", "folder")
                 continue
-            if data := _data_of(inventory, sound, of, source):
+            if log_dir := _data_of(inventory, sound, of, source):
                 yield finding(
-                    f"{of} keeps the data of its Kafka node in {data}, and a copy of files that change is "
+                    f"{of} keeps the data of its Kafka node in {log_dir}, and a copy of files that change is "
                     "none; the role backup is for topics and groups: exclude that folder, or take "
                     "another one.",
                     "folder",
@@ -52,11 +52,11 @@ def _data_of(inventory: Inventory, sound: Sound, host: str, source: dict[str, ob
     """Return a Kafka node's data folder that is in the source's folder, or that has it; empty if none."""
     if host not in inventory.groups.get("kafka", ()):
         return ""
-    data = PurePosixPath(str(sound.set_or_default(host, "kafka_data_directory")))
+    log_dir = PurePosixPath(str(sound.set_or_default(host, "kafka_data_directory")))
     folder = PurePosixPath(str(source["folder"]))
-    if folder.is_relative_to(data):
-        return str(data)
-    if not data.is_relative_to(folder):
+    if folder.is_relative_to(log_dir):
+        return str(log_dir)
+    if not log_dir.is_relative_to(folder):
         return ""
-    excluded = {str(each).rstrip("/") for each in source.get("exclude") or ()}  # type: ignore[attr-defined]
-    return "" if f"/{data.relative_to(folder)}" in excluded else str(data)
+    excluded = {str(path).rstrip("/") for path in source.get("exclude") or ()}  # type: ignore[attr-defined]
+    return "" if f"/{log_dir.relative_to(folder)}" in excluded else str(log_dir)

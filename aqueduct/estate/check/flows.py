@@ -60,7 +60,8 @@ class DeclaredFlow(Item):
 
 def declared_at(sound: Sound, site: str) -> list[DeclaredFlow]:
     return [
-        DeclaredFlow(**vars(item), flow=Flow.of(site, item.value)) for item in sound.items(site, VARIABLE)
+        DeclaredFlow(**vars(declaration), flow=Flow.of(site, declaration.value))
+        for declaration in sound.items(site, VARIABLE)
     ]
 
 
@@ -278,13 +279,13 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
     leaving: dict[str, list[DeclaredFlow]] = {}
     for mirror in mirrors:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
-    told: set[frozenset[DeclaredFlow]] = set()
+    reported: set[frozenset[DeclaredFlow]] = set()
     for start in mirrors:
         # Where all flows prefix their source's name, MirrorMaker itself sees to it that nothing comes back.
         is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine == MM2
         way, topic = ((), "") if is_safe else _way_back(start, leaving)
-        if way and frozenset(way) not in told:
-            told.add(frozenset(way))
+        if way and frozenset(way) not in reported:
+            reported.add(frozenset(way))
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
             sentence = (
                 f"topic {topic} would go {sites} and round without end; "

@@ -37,22 +37,24 @@ def check_metastore(inventory: Inventory, sound: Sound, host: str, variable: str
 def _check_nodes(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     hosts = inventory.members(site, "hdfs")
     roles = {host: sound.value(host, "hdfs_roles") or hadoop.DEFAULT_ROLES for host in hosts}
-    names, data = (
+    namenodes, datanodes = (
         [host for host in hosts if role in roles[host]] for role in (hadoop.NAMENODE, hadoop.DATANODE)
     )
-    if hosts and not names:
+    if hosts and not namenodes:
         sentence = f"site {site} has no NameNode; let hdfs_roles of one host name namenode."
         yield Finding(inventory.declared(hosts[0]), "hdfs", sentence)
-    if len(names) > 1:
-        sentence = f"{some(names)} would each have an HDFS of its own; leave one namenode in site {site}."
-        yield inventory.finding(names[1], "hdfs_roles", sentence)
-    if hosts and not data:
+    if len(namenodes) > 1:
+        sentence = f"{some(namenodes)} would each have an HDFS of its own; leave one namenode in site {site}."
+        yield inventory.finding(namenodes[1], "hdfs_roles", sentence)
+    if hosts and not datanodes:
         sentence = f"site {site} has no DataNode, so no file could be written; let hdfs_roles name datanode."
         yield inventory.finding(hosts[0], "hdfs_roles", sentence)
     for host in hosts:
         replicas = sound.value(host, "hdfs_replication") or 0
-        if data and replicas > len(data):
-            sentence = f"a block can't have {replicas} replicas on {count(len(data), 'DataNode')}; lower it."
+        if datanodes and replicas > len(datanodes):
+            sentence = (
+                f"a block can't have {replicas} replicas on {count(len(datanodes), 'DataNode')}; lower it."
+            )
             yield inventory.finding(host, "hdfs_replication", sentence)
 
 

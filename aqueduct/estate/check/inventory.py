@@ -68,11 +68,11 @@ class Inventory:
     @cached_property
     def sites_of(self) -> dict[str, list[str]]:
         """The sites of every host that has one; more than one is an error."""
-        found: dict[str, list[str]] = {}
+        sites_by_host: dict[str, list[str]] = {}
         for site in self.sites:
             for host in self.groups[SITE_PREFIX + site]:
-                found.setdefault(host, []).append(site)
-        return found
+                sites_by_host.setdefault(host, []).append(site)
+        return sites_by_host
 
     def members(self, site: str, service: str | None = None) -> list[str]:
         """Return hosts of a site, or those of them that run a service."""
@@ -83,16 +83,16 @@ class Inventory:
     def where(self, host: str, variable: str, path: Path = ()) -> str:
         """Return file and line of a part of a variable; of what is around it, if that can't be told."""
         value: Any = self.hosts[host]
-        found = None
+        origin = None
         for step in (variable, *path):
             if isinstance(value, Mapping) and step in value:
                 key = next(key for key in value if key == step)
                 value = value[step]
-                found = self.origin(value) or self.origin(key) or found
+                origin = self.origin(value) or self.origin(key) or origin
             elif isinstance(step, int) and isinstance(value, Sequence):
                 value = value[step]
-                found = self.origin(value) or found
-        return found or self.declared(host)
+                origin = self.origin(value) or origin
+        return origin or self.declared(host)
 
     def without_secrets(self, finding: Finding) -> Finding:
         """Return a finding that shows no text that the inventory encrypts, nor a part of an encrypted URL."""
@@ -102,14 +102,14 @@ class Inventory:
     def _secrets_in_sentences(self) -> re.Pattern[str]:
         """Match secrets, the longest first. Short ones, and parts of URLs, match only as whole words."""
         public = {*self.groups, *self.hosts, *(group.removeprefix(SITE_PREFIX) for group in self.groups)}
-        whole = {each for each in self.secrets if len(each) >= SHORT}
-        urls = (each for each in self.secrets if "://" in each)
+        whole = {secret for secret in self.secrets if len(secret) >= SHORT}
+        urls = (secret for secret in self.secrets if "://" in secret)
         words = {part for url in urls for part in re.split(r"[^\w.-]+", url.partition("://")[2])}
-        words = {each for each in words if len(each) >= SHORT} - public | (self.secrets - whole - {""})
-        patterns = [(len(each), re.escape(each)) for each in whole]
-        patterns += [(len(each), rf"(?<![\w.-]){re.escape(each)}(?![\w-]|\.\w)") for each in words]
-        found = "|".join(pattern for _, pattern in sorted(patterns, reverse=True))
-        return re.compile(found or r"(?!)")
+        words = {word for word in words if len(word) >= SHORT} - public | (self.secrets - whole - {""})
+        patterns = [(len(secret), re.escape(secret)) for secret in whole]
+        patterns += [(len(word), rf"(?<![\w.-]){re.escape(word)}(?![\w-]|\.\w)") for word in words]
+        alternatives = "|".join(pattern for _, pattern in sorted(patterns, reverse=True))
+        return re.compile(alternatives or r"(?!)")
 
     def declared(self, host: str) -> str:
         return self.declarations.get(host) or "the inventory"
@@ -126,9 +126,9 @@ class Inventory:
         return Finding(where, group, sentence, is_warning)
 
 
-def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+def did_you_mean(word: str, candidates: Iterable[str], otherwise: str) -> str:
     """Return the remedy for a word that is not known."""
-    close = get_close_matches(word, known, n=1, cutoff=0.8)
+    close = get_close_matches(word, candidates, n=1, cutoff=0.8)
     return f"did you mean {close[0]}?" if close else otherwise
 
 

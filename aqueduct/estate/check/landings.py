@@ -43,11 +43,11 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
     for site in inventory.sites:
         for host in inventory.members(site, "land"):
             location = sound.value(host, "land_location")
-            for place, table in enumerate(sound.value(host, TABLES) or ()):
+            for index, table in enumerate(sound.value(host, TABLES) or ()):
                 first = first_at.setdefault((location, str(table.get("table"))), site) if location else site
                 if first != site:
                     sentence = f"site {first} lands {table['table']} in {location}, too; name another place."
-                    yield inventory.finding(host, TABLES, sentence, (place,))
+                    yield inventory.finding(host, TABLES, sentence, (index,))
 
 
 def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
@@ -56,25 +56,25 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
     registry = sound.value(host, "land_registry")
     if registry is None:
         # Only whether there is one is asked here.
-        registry = next((f"https://{each}" for each in inventory.members(site, "schema_registry")), "")
-    for place, table in enumerate(tables):
+        registry = next((f"https://{server}" for server in inventory.members(site, "schema_registry")), "")
+    for index, table in enumerate(tables):
         schema = table.get("schema")
         if isinstance(schema, str) and not schema.lstrip().startswith("{"):
             sentence = f"{schema} is a file; write what it has, as by lookup('ansible.builtin.file', ...)."
-            yield inventory.finding(host, TABLES, sentence, (place, "schema"))
+            yield inventory.finding(host, TABLES, sentence, (index, "schema"))
             continue
         if schema_registry.wants(table) and not registry:
             sentence = (
                 f"nobody tells the schemas of {table.get('table')}; put a host into the group "
                 "schema_registry, or name one here or in land_registry."
             )
-            yield inventory.finding(host, TABLES, sentence, (place, "format"))
+            yield inventory.finding(host, TABLES, sentence, (index, "format"))
             continue
         [known_here] = schema_registry.with_registry([table], registry, "")
         known_here.pop("registry_config", None)
         if faults := _faults([known_here]):
             for sentence in faults:
-                yield inventory.finding(host, TABLES, sentence, (place,))
+                yield inventory.finding(host, TABLES, sentence, (index,))
         else:
             right.append(known_here)
     if right and len(right) == len(tables):
@@ -94,13 +94,13 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
     given = sound.value(host, "land_metastore")
     if given or (given is None and inventory.members(site, "hive_metastore")):
         return
-    for place, table in enumerate(sound.value(host, TABLES) or ()):
+    for index, table in enumerate(sound.value(host, TABLES) or ()):
         if table.get("kind") == TableKind.ICEBERG:
             sentence = (
                 f"nobody finds {table.get('table')}, of the kind iceberg, without a catalogue; put a "
                 "host into the group hive_metastore, or name one in land_metastore."
             )
-            yield inventory.finding(host, TABLES, sentence, (place, "kind"))
+            yield inventory.finding(host, TABLES, sentence, (index, "kind"))
 
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:

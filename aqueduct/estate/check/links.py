@@ -32,126 +32,130 @@ class DeclaredLink(Item):
 
 def check_links(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     """Check the links that arrive at a site."""
-    found = [
-        DeclaredLink(**vars(item), link=Link.of(inventory.groups, site, item.value))
-        for item in sound.items(site, VARIABLE)
+    declared_links = [
+        DeclaredLink(**vars(declaration), link=Link.of(inventory.groups, site, declaration.value))
+        for declaration in sound.items(site, VARIABLE)
     ]
-    yield from _hosts(inventory, site, found)
+    yield from _hosts(inventory, site, declared_links)
     right = []
-    for each in found:
+    for declared in declared_links:
         faults = [
-            *_check_source(each),
-            *_check_ends(each),
-            *_check_values(each),
-            *_check_neighbour(each, sound),
+            *_check_source(declared),
+            *_check_ends(declared),
+            *_check_values(declared),
+            *_check_neighbour(declared, sound),
         ]
         yield from faults
-        right += [] if faults else [each]
-    for each in right:
-        yield from _check_sent_by(each, [other.link for other in found])
+        right += [] if faults else [declared]
+    for declared in right:
+        yield from _check_sent_by(declared, [other.link for other in declared_links])
     for one, other in combinations(right, 2):
         yield from _check_pair(one, other)
-    senders = {each.link.name: each.link for each in right}
-    for each in right:
-        yield from _check_topics(each, sound)
-        yield from _check_partitions(each, senders.get(each.link.sent_by, each.link), sound)
+    senders = {declared.link.name: declared.link for declared in right}
+    for declared in right:
+        yield from _check_topics(declared, sound)
+        yield from _check_partitions(declared, senders.get(declared.link.sent_by, declared.link), sound)
 
 
-def _hosts(inventory: Inventory, site: str, found: list[DeclaredLink]) -> Iterator[Finding]:
+def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) -> Iterator[Finding]:
     """Check for links without hosts, and hosts without links."""
     receiving, dedup = inventory.members(site, "diode_downstream"), inventory.members(site, "dedup")
-    raw = [each for each in found if each.link.mode != RECORD]
-    for service, hosts, links in (("diode_downstream", receiving, found), ("dedup", dedup, raw)):
+    raw = [declared for declared in declared_links if declared.link.mode != RECORD]
+    for service, hosts, links in (("diode_downstream", receiving, declared_links), ("dedup", dedup, raw)):
         if links and not hosts:
             sentence = f"site {site} has no host for what arrives; put one into the group {service}."
             yield links[0].finding(sentence)
         if hosts and not links:
             # Not an error: this is how the last link of a site is taken away, and its services are stopped.
-            what = "no link arrives" if not found else "no link leaves anything to dedup"
+            lack = "no link arrives" if not declared_links else "no link leaves anything to dedup"
             sentence = (
-                f"{what} at site {site}, so {some(hosts)} will do nothing; declare one if that is not meant."
+                f"{lack} at site {site}, so {some(hosts)} will do nothing; declare one if that is not meant."
             )
             yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
     if len(dedup) > 1:
         sentence = f"{some(dedup)} would keep each other from work at site {site}; leave one."
         yield Finding(inventory.declared(dedup[1]), "dedup", sentence)
-    if found and not inventory.members(site, "kafka"):
+    if declared_links and not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka to bring topics to; put its brokers into the group kafka."
-        yield found[0].finding(sentence)
+        yield declared_links[0].finding(sentence)
 
 
-def _check_source(each: DeclaredLink) -> Iterator[Finding]:
-    inventory, source = each.inventory, each.link.source
+def _check_source(declared: DeclaredLink) -> Iterator[Finding]:
+    inventory, source = declared.inventory, declared.link.source
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
-        yield each.finding(f"there is no site {source}; {remedy}", ("source",))
-    elif source == each.link.target:
-        yield each.finding(f"site {source} would send to itself; name another site.", ("source",))
+        yield declared.finding(f"there is no site {source}; {remedy}", ("source",))
+    elif source == declared.link.target:
+        yield declared.finding(f"site {source} would send to itself; name another site.", ("source",))
     elif not inventory.members(source, "kafka"):
-        yield each.finding(f"site {source} has no Kafka; put its brokers into the group kafka.", ("source",))
+        yield declared.finding(
+            f"site {source} has no Kafka; put its brokers into the group kafka.", ("source",)
+        )
     elif not inventory.members(source, "diode_upstream"):
         sentence = f"site {source} has no host that sends; put one into the group diode_upstream."
-        yield each.finding(sentence, ("source",))
+        yield declared.finding(sentence, ("source",))
 
 
-def _check_ends(each: DeclaredLink) -> Iterator[Finding]:
-    link = each.link
+def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
+    link = declared.link
     ends = (("upstream", "diode_upstream", link.source), ("downstream", "diode_downstream", link.target))
     for key, service, site in ends:
-        hosts, named = each.inventory.members(site, service), each.value.get(key)
+        hosts, named = declared.inventory.members(site, service), declared.value.get(key)
         if named and named not in hosts:
             sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
-            yield each.finding(sentence, (key,))
+            yield declared.finding(sentence, (key,))
         elif not named and len(hosts) > 1:
-            yield each.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
+            yield declared.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
 
 
-def _check_values(each: DeclaredLink) -> Iterator[Finding]:
-    link = each.link
+def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
+    link = declared.link
     if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
         sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
-        yield each.finding(sentence, ("name",))
+        yield declared.finding(sentence, ("name",))
     if link.name in RESERVED:
         sentence = f"{link.name} is a folder of keys beside the links' own; name the link otherwise."
-        yield each.finding(sentence, ("name",) if link.given_name else ("source",))
+        yield declared.finding(sentence, ("name",) if link.given_name else ("source",))
     if not 0 <= link.number <= LARGEST_NUMBER:
-        yield each.finding(f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}.", ("number",))
+        yield declared.finding(f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}.", ("number",))
     if not link.topics:
-        yield each.finding("a link without topics brings nothing; name some, or take it out.", ("topics",))
+        yield declared.finding(
+            "a link without topics brings nothing; name some, or take it out.", ("topics",)
+        )
     for index, pattern in enumerate(link.topics):
         try:
             re.compile(pattern)
         except re.error as error:
-            yield each.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
+            yield declared.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
     if link.mode == RECORD and link.clean_topics:
         sentence = (
             "a link with mode: record writes each topic under its own name; leave this out, or the mode."
         )
-        yield each.finding(sentence, ("clean_topics",))
+        yield declared.finding(sentence, ("clean_topics",))
     for name, clean in link.clean_topics.items():
         if not LEGAL_NAME.fullmatch(str(clean)):
             sentence = f'Kafka takes no topic named "{clean}"; use up to 249 letters, digits, dots, - and _.'
-            yield each.finding(sentence, ("clean_topics", name))
+            yield declared.finding(sentence, ("clean_topics", name))
 
 
-def _check_neighbour(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
-    link = each.link
+def _check_neighbour(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
+    link = declared.link
     if not link.mac:
         return
     if not MAC.fullmatch(link.mac):
         sentence = f"{link.mac} isn't a network card's address; write it as 02:00:00:00:00:01."
-        yield each.finding(sentence, ("mac",))
+        yield declared.finding(sentence, ("mac",))
     if not _is_address(link.address):
         sentence = f"with a mac, address must be an IP address, and is {link.address}; set it."
-        yield each.finding(sentence, ("mac",))
-    if link.upstream in each.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
+        yield declared.finding(sentence, ("mac",))
+    if link.upstream in declared.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
         sentence = f"with a mac, {link.upstream} must have diode_upstream_nic; set it there."
-        yield each.finding(sentence, ("mac",))
+        yield declared.finding(sentence, ("mac",))
 
 
-def _check_sent_by(each: DeclaredLink, arriving: list[Link]) -> Iterator[Finding]:
+def _check_sent_by(declared: DeclaredLink, arriving: list[Link]) -> Iterator[Finding]:
     """Check that a link which another one's service sends leaves all that concerns sending to that one."""
-    link = each.link
+    link = declared.link
     if not link.sent_by:
         return
     others = [other for other in arriving if other.source == link.source and not other.sent_by]
@@ -159,16 +163,16 @@ def _check_sent_by(each: DeclaredLink, arriving: list[Link]) -> Iterator[Finding
     if sender is None:
         sentence = f"no link {link.sent_by} with a sending service of its own comes from {link.source}; "
         remedy = did_you_mean(link.sent_by, [other.name for other in others], "name one, or leave it out.")
-        yield each.finding(sentence + remedy, ("sent_by",))
+        yield declared.finding(sentence + remedy, ("sent_by",))
         return
     if link.upstream_settings:
         sentence = f"the service of link {sender.name} sends this one; set what it needs there."
-        yield each.finding(sentence, ("upstream_settings",))
+        yield declared.finding(sentence, ("upstream_settings",))
     for key in ("upstream", "topics", "mode", "mtu", "largest_record_bytes"):
         one, other = getattr(link, key), getattr(sender, key)
         if set(one) != set(other) if key == "topics" else one != other:
             sentence = f"the service of link {sender.name} sends this one, so both need the same {key}."
-            yield each.finding(sentence, (key,) if key in each.value else ("sent_by",))
+            yield declared.finding(sentence, (key,) if key in declared.value else ("sent_by",))
 
 
 def _is_address(text: str) -> bool:
@@ -223,25 +227,25 @@ def _written(link: Link) -> Language:
         return words([])
 
 
-def _check_topics(each: DeclaredLink, sound: Sound) -> Iterator[Finding]:
+def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     """Check for topics that the source does not have, if it declares any.
 
     A name that nothing there makes is an error: nothing would cross, and nobody would be told. A pattern is
     also meant for topics of tomorrow, so it gets a warning.
     """
-    source = each.link.source
+    source = declared.link.source
     own = _partitions(sound, source)
-    for index, topic in enumerate(each.link.topics if own else ()):
+    for index, topic in enumerate(declared.link.topics if own else ()):
         is_name = LEGAL_NAME.fullmatch(topic) is not None
         has_match = topic in own if is_name else any(re.fullmatch(topic, name) for name in own)
-        if has_match or _meets(topic, _brought(each.inventory, sound, source)):
+        if has_match or _meets(topic, _brought(declared.inventory, sound, source)):
             continue
         if is_name:
             remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or leave {topic} out.")
             sentence = f"site {source} has no topic {topic}; {remedy}"
         else:
             sentence = f"no topic of site {source} matches {topic} yet; mend it if one was meant."
-        yield each.finding(sentence, ("topics", index), is_warning=not is_name)
+        yield declared.finding(sentence, ("topics", index), is_warning=not is_name)
 
 
 def _meets(topic: str, brought: Language) -> bool:
@@ -255,28 +259,28 @@ def _meets(topic: str, brought: Language) -> bool:
 
 def _brought(inventory: Inventory, sound: Sound, site: str) -> Language:
     """Return the topics that flows, links and connectors may write at a site, beside its declared ones."""
-    found = words([])
+    brought = words([])
     for mirror in declared_flows(sound, site):
         with suppress(PatternError):
             is_clear = None not in map(language, (*mirror.flow.topics, *mirror.flow.topics_exclude))
-            found |= mirror.writes if is_clear else EVERYTHING
-    for item in sound.items(site, VARIABLE):
-        found |= _written(Link.of(inventory.groups, site, item.value))
-    for item in sound.items(site, "connect_connectors"):
-        connector = DeclaredConnector.of(item.value)
-        found |= words([connector.dead_letters])
+            brought |= mirror.writes if is_clear else EVERYTHING
+    for declaration in sound.items(site, VARIABLE):
+        brought |= _written(Link.of(inventory.groups, site, declaration.value))
+    for declaration in sound.items(site, "connect_connectors"):
+        connector = DeclaredConnector.of(declaration.value)
+        brought |= words([connector.dead_letters])
         for pattern in connector.writes:
             with suppress(PatternError):
-                found |= language(pattern) or EVERYTHING
-    return found
+                brought |= language(pattern) or EVERYTHING
+    return brought
 
 
-def _check_partitions(each: DeclaredLink, sender: Link, sound: Sound) -> Iterator[Finding]:
+def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Iterator[Finding]:
     """Check topics that both sites declare: each partition that crosses must have its place.
 
     `sender` is the link whose service sends this one.
     """
-    link = each.link
+    link = declared.link
     here = _partitions(sound, link.target)
     given = str(sender.upstream_settings.get("partitionStartValue", 0))
     shift = int(given) if given.isdecimal() else 0
@@ -288,10 +292,11 @@ def _check_partitions(each: DeclaredLink, sender: Link, sound: Sound) -> Iterato
                 f"topic {name} of {link.source} has {count} partitions, and {clean} of {link.target} has "
                 f"place for {max(0, here[clean] - shift)}; give it {count + shift} in kafka_topics."
             )
-            yield each.finding(sentence)
+            yield declared.finding(sentence)
 
 
 def _partitions(sound: Sound, site: str) -> dict[str, int]:
     return {
-        str(item.value["name"]): int(item.value["partitions"]) for item in sound.items(site, "kafka_topics")
+        str(topic.value["name"]): int(topic.value["partitions"])
+        for topic in sound.items(site, "kafka_topics")
     }

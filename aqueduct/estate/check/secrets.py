@@ -57,11 +57,11 @@ def check_certificates(
         if not file:
             missing = f"has no {name} and no <host>/{name} for"
             faults.setdefault((folder, missing, "; put it there"), {})[host] = None
-        elif has_authority and (why := provided_fault(file, f"{folder}/ca.pem", owner)):
-            remedy = f": {why}; put one there that can"
+        elif has_authority and (fault := provided_fault(file, f"{folder}/ca.pem", owner)):
+            remedy = f": {fault}; put one there that can"
             faults.setdefault((file, "can't serve", remedy), {})[host] = None
-    for (path, what, remedy), hosts in faults.items():
-        sentence = f"{path} {what} {some(list(hosts))}{remedy}."
+    for (path, predicate, remedy), hosts in faults.items():
+        sentence = f"{path} {predicate} {some(list(hosts))}{remedy}."
         yield inventory.finding(next(iter(hosts)), "certificates_provided_directory", sentence)
 
 

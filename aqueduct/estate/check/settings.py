@@ -78,8 +78,8 @@ class Setting:
         most = self.most if self.most is not None else limit - 1 if limit else number
         if least <= number <= most:
             return None
-        wanted = f"{least} or more" if number < least and self.most is None else f"from {least} to {most}"
-        return f"it must be {wanted}, not {text}."
+        allowed = f"{least} or more" if number < least and self.most is None else f"from {least} to {most}"
+        return f"it must be {allowed}, not {text}."
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,14 @@ class Definitions:
     @classmethod
     def parse(cls, text: str) -> "Definitions":
         """Read what script/kafka-configs writes."""
-        found = json.loads(text)
-        return cls(found["version"], *(_settings(found[kind]) for kind in ("topic", "broker", "dynamic")))
+        content = json.loads(text)
+        return cls(content["version"], *(_settings(content[kind]) for kind in ("topic", "broker", "dynamic")))
 
 
-def _settings(found: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
+def _settings(facts_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:
     return {
-        name: Setting(**{**facts, "words": tuple(facts.get("words", ()))}) for name, facts in found.items()
+        name: Setting(**{**facts, "words": tuple(facts.get("words", ()))})
+        for name, facts in facts_by_name.items()
     }
 
 
@@ -108,17 +109,17 @@ def check_topics(
     inventory: Inventory, sound: Sound, site: str, definitions: Mapping[str, Definitions]
 ) -> Iterator[Finding]:
     """Check the settings of a site's topics. A null removes an override."""
-    for item in sound.items(site, "kafka_topics"):
-        known = definitions.get(str(sound.set_or_default(item.host, "kafka_version")))
-        if known is None:
+    for topic in sound.items(site, "kafka_topics"):
+        release = definitions.get(str(sound.set_or_default(topic.host, "kafka_version")))
+        if release is None:
             continue
-        for name, value in item.value.get("config", {}).items():
-            if name not in known.topic:
-                remedy = did_you_mean(name.removeprefix("log."), known.topic, "take it out.")
-                sentence = f"Kafka {known.version} has no such setting of a topic; {remedy}"
-            elif value is None or not (sentence := known.topic[name].fault(name, value) or ""):
+        for name, value in topic.value.get("config", {}).items():
+            if name not in release.topic:
+                remedy = did_you_mean(name.removeprefix("log."), release.topic, "take it out.")
+                sentence = f"Kafka {release.version} has no such setting of a topic; {remedy}"
+            elif value is None or not (sentence := release.topic[name].fault(name, value) or ""):
                 continue
-            yield item.finding(sentence, ("config", name))
+            yield topic.finding(sentence, ("config", name))
 
 
 def check_brokers(
@@ -126,42 +127,45 @@ def check_brokers(
 ) -> Iterator[Finding]:
     """Check the settings of brokers and controllers."""
     for host, variable, _ in distinct(inventory):
-        known = definitions.get(str(sound.set_or_default(host, "kafka_version")))
-        if variable != "kafka_settings" or known is None:
+        release = definitions.get(str(sound.set_or_default(host, "kafka_version")))
+        if variable != "kafka_settings" or release is None:
             continue
         settings = sound.value(host, variable) or {}
         is_archive = inventory.hosts[host].get("artifact_kafka_source") == "archive"
         readers = is_archive or any(_names_a_plugin(name, value) for name, value in settings.items())
         for name, value in settings.items():
-            fault = _fault(known, name, value, readers)
+            fault = _fault(release, name, value, readers)
             if fault:
                 yield inventory.finding(host, variable, fault[0], (name,), fault[1])
 
 
-def _fault(known: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
+def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
     """Return what is wrong with a broker's setting, and whether that is only a warning."""
-    own = _own_name(known, name)
-    if own in known.broker:
-        sentence = known.broker[own].fault(own, value)
+    own = _own_name(release, name)
+    if own in release.broker:
+        sentence = release.broker[own].fault(own, value)
         return (sentence, False) if sentence else None
-    if own in known.dynamic:
+    if own in release.dynamic:
         return "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.", False
     if own.startswith(PASSED_ON):
         return None
-    remedy = did_you_mean(own, known.broker, "")
+    remedy = did_you_mean(own, release.broker, "")
     if has_readers:  # it may be theirs
-        return (f"Kafka {known.version} itself does not know it; {remedy}", True) if remedy else None
-    return f"Kafka {known.version} does not know it and would pass it over; {remedy or 'take it out.'}", False
+        return (f"Kafka {release.version} itself does not know it; {remedy}", True) if remedy else None
+    return (
+        f"Kafka {release.version} does not know it and would pass it over; {remedy or 'take it out.'}",
+        False,
+    )
 
 
-def _own_name(known: Definitions, name: str) -> str:
+def _own_name(release: Definitions, name: str) -> str:
     """Return the name without a listener's prefix and, behind that, a SASL mechanism's."""
     listener = LISTENER.match(name)
     if not listener:
         return name
     rest = name[listener.end() :]
     mechanism, _, behind = rest.partition(".")
-    return behind if behind in known.broker and rest not in known.broker and mechanism else rest
+    return behind if behind in release.broker and rest not in release.broker and mechanism else rest
 
 
 def _names_a_plugin(name: str, value: Any) -> bool:
@@ -169,4 +173,4 @@ def _names_a_plugin(name: str, value: Any) -> bool:
     parts = name.split(".")
     is_class = "class" in parts or parts[-1] in ("reporters", "providers")
     classes = [part.strip() for part in str(value).split(",")] if is_class else []
-    return any("." in each and not each.startswith("org.apache.kafka.") for each in classes)
+    return any("." in class_name and not class_name.startswith("org.apache.kafka.") for class_name in classes)

@@ -21,9 +21,9 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
                 "a site's name becomes part of names in Kafka; rename it with letters, digits, - and _ only."
             )
             yield inventory.group_finding(SITE_PREFIX + site, sentence)
-    known = [*roles.services, *(SITE_PREFIX + site for site in inventory.sites)]
-    for group in sorted(set(inventory.groups) - {*known, "all", "ungrouped"}):
-        if guess := did_you_mean(group, known, ""):
+    known_groups = [*roles.services, *(SITE_PREFIX + site for site in inventory.sites)]
+    for group in sorted(set(inventory.groups) - {*known_groups, "all", "ungrouped"}):
+        if guess := did_you_mean(group, known_groups, ""):
             sentence = f"no role has this group, so nothing is deployed for it; {guess}"
             yield inventory.group_finding(group, sentence, is_warning=True)
 

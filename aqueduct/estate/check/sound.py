@@ -65,13 +65,13 @@ class Sound:
 
     def nodes(self, site: str) -> list[Node]:
         """Return a site's Kafka nodes, without those whose own variables are wrong or unknown."""
-        found = []
+        nodes = []
         for host in self._inventory.members(site, "kafka"):
             set_here = [name for name in _NODE if name in self._inventory.hosts[host]]
             values = {name: self.value(host, name) for name in set_here}
             if "kafka_node_id" in values and None not in values.values():
-                found.append(read_node(host, values, self._defaults))
-        return found
+                nodes.append(read_node(host, values, self._defaults))
+        return nodes
 
     def items(self, site: str, variable: str) -> Iterator[Item]:
         """Yield the right items of a site-wide list, as the first host that has it declares them."""
@@ -81,6 +81,6 @@ class Sound:
             return
         value = self._inventory.hosts[host][variable]
         spec = {"type": "dict", "options": self._specs[variable]["options"]}
-        for place, item in enumerate(value if isinstance(value, list | tuple) else ()):
-            if is_sound(item, spec):
-                yield Item(self._inventory, host, variable, place, item)
+        for index, declared in enumerate(value if isinstance(value, list | tuple) else ()):
+            if is_sound(declared, spec):
+                yield Item(self._inventory, host, variable, index, declared)

@@ -28,29 +28,29 @@ LEGAL_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
     for host in inventory.members(site, "object_store"):
         seen = set()
-        for place, bucket in enumerate(sound.value(host, VARIABLE) or ()):
+        for index, bucket in enumerate(sound.value(host, VARIABLE) or ()):
             name = bucket["name"]
             if not LEGAL_BUCKET.fullmatch(name):
                 sentence = (
                     f'S3 takes no bucket named "{name}"; use 3 to 63 small letters, digits, dots and hyphens.'
                 )
-                yield inventory.finding(host, VARIABLE, sentence, (place, "name"))
+                yield inventory.finding(host, VARIABLE, sentence, (index, "name"))
             if not 0 <= (bucket.get("locked_days") or 0) <= MOST_DAYS:
                 sentence = f"locked_days of bucket {name} must be from 0 to {MOST_DAYS}."
-                yield inventory.finding(host, VARIABLE, sentence, (place, "locked_days"))
+                yield inventory.finding(host, VARIABLE, sentence, (index, "locked_days"))
             if name in seen:
                 sentence = f"bucket {name} is declared twice at {host}; leave one of them."
-                yield inventory.finding(host, VARIABLE, sentence, (place, "name"))
+                yield inventory.finding(host, VARIABLE, sentence, (index, "name"))
             seen.add(name)
-            yield from _check_prefixes(inventory, host, place, bucket)
+            yield from _check_prefixes(inventory, host, index, bucket)
 
 
 def _check_prefixes(
-    inventory: Inventory, host: str, place: int, bucket: Mapping[str, Any]
+    inventory: Inventory, host: str, index: int, bucket: Mapping[str, Any]
 ) -> Iterator[Finding]:
     seen = set()
     for number, prefix in enumerate(bucket.get("prefixes") or ()):
-        name, where = prefix["name"], (place, "prefixes", number, "name")
+        name, where = prefix["name"], (index, "prefixes", number, "name")
         if not LEGAL_PREFIX.fullmatch(name) or {".", ".."} & {*name.split("/")}:
             sentence = (
                 f'prefix "{name}" of bucket {bucket["name"]} is not usable; write letters, digits, dots, '
@@ -72,7 +72,7 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 server, wrong = store_of(inventory, sound, host, server_variable)
                 location = _location(inventory, sound, site, host, variable, default)
                 if server and not wrong and location and location.scheme == "s3":
-                    users = tuple(principal(each, site) for each in services)
+                    users = tuple(principal(service, site) for service in services)
                     kept.setdefault((server, location.bucket), {})[site, location.path] = users
     for (server, bucket), sites in kept.items():
         reaching = {
@@ -81,7 +81,7 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
             for other, path in sites
             if other != site
             for user in users
-            if any(user in each for each in users_of(sound, server, bucket, path).values())
+            if any(user in allowed for allowed in users_of(sound, server, bucket, path).values())
         }
         if reaching:
             sentence = (
@@ -113,16 +113,21 @@ def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tu
     """
     stores = inventory.groups.get("object_store", ())
     own = sound.value(host, variable)
-    found = next(iter(stores), "") if own is None else own
-    if not found or found in stores:
-        return found, []
-    sentence = f"{found} is not in the group object_store; name one of its hosts."
-    return found, [inventory.finding(host, variable, sentence)]
+    server = next(iter(stores), "") if own is None else own
+    if not server or server in stores:
+        return server, []
+    sentence = f"{server} is not in the group object_store; name one of its hosts."
+    return server, [inventory.finding(host, variable, sentence)]
 
 
 def users_of(sound: Sound, store: str, bucket: str, path: str) -> Mapping[str, Collection[str]]:
     """Return who may read, write and delete below a path of a bucket; nobody if there is no such bucket."""
     buckets: Iterable[Mapping[str, Any]] = sound.value(store, VARIABLE) or ()
-    found = next((each for each in buckets if each["name"] == bucket), {})
-    around = [each for each in found.get("prefixes") or () if f"{path}/".startswith(f"{each['name']}/")]
-    return {right: [user for each in (found, *around) for user in each.get(right) or ()] for right in RIGHTS}
+    declared = next((candidate for candidate in buckets if candidate["name"] == bucket), {})
+    around = [
+        prefix for prefix in declared.get("prefixes") or () if f"{path}/".startswith(f"{prefix['name']}/")
+    ]
+    return {
+        right: [user for policy in (declared, *around) for user in policy.get(right) or ()]
+        for right in RIGHTS
+    }

@@ -100,8 +100,8 @@ def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[
         yield path, f"it must be {_KINDS[kind]}, not {shown(value, spec)}."
     elif kind == "list":
         element = {**spec, "type": spec.get("elements", "raw")}
-        for index, item in enumerate(value):
-            yield from faults(item, element, (*path, index))
+        for index, member in enumerate(value):
+            yield from faults(member, element, (*path, index))
     elif kind == "dict" and "options" in spec:
         yield from _faults_of_keys(value, spec["options"], path)
     elif kind == "dict":
@@ -117,9 +117,9 @@ def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[
 def _faults_of_keys(
     value: Mapping[str, Any], options: Mapping[str, Spec], path: Path
 ) -> Iterator[tuple[Path, str]]:
-    for key, item in value.items():
+    for key, setting in value.items():
         if key in options:
-            yield from faults(item, options[key], (*path, key), name=key)
+            yield from faults(setting, options[key], (*path, key), name=key)
         else:
             remedy = did_you_mean(str(key), options, f"known are {', '.join(options)}.")
             yield (*path, key), f"there is no such key; {remedy}"
@@ -130,10 +130,10 @@ def _faults_of_keys(
 
 def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
     """Check Kafka's own settings, which are text. A topic's may be null: that removes an override."""
-    for key, item in value.items():
-        if isinstance(item, Mapping | list):
-            yield (*path, key), f"it must be Kafka's own text for it, not {shown(item)}."
-        elif item is None and path[-1:] != ("config",):
+    for key, setting in value.items():
+        if isinstance(setting, Mapping | list):
+            yield (*path, key), f"it must be Kafka's own text for it, not {shown(setting)}."
+        elif setting is None and path[-1:] != ("config",):
             yield (*path, key), "it is empty; give it a value or delete the line."
 
 

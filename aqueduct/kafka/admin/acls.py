@@ -94,7 +94,7 @@ def apply_acls(client: Client, changes: AclChanges) -> None:
     _await_acls(client, changes)
 
 
-def grant_known(client: Client, wanted: Iterable[Acl]) -> dict[Acl, str]:
+def grant_known(client: Client, acls: Iterable[Acl]) -> dict[Acl, str]:
     """Grant what the cluster knows, and return the others, each with the reason why it was refused.
 
     A cluster of another version may not know a kind of resource or an operation, and then refuses all ACLs of
@@ -102,7 +102,7 @@ def grant_known(client: Client, wanted: Iterable[Acl]) -> dict[Acl, str]:
     """
     refused: dict[Acl, str] = {}
     sent = []
-    for acl in wanted:
+    for acl in acls:
         try:
             _codes(acl)
         except ValueError:
@@ -111,19 +111,19 @@ def grant_known(client: Client, wanted: Iterable[Acl]) -> dict[Acl, str]:
             sent.append(acl)
 
     def create(added: list[Acl]) -> dict[Acl, str]:
-        found: dict[Acl, str] = {}
+        reason_by_acl: dict[Acl, str] = {}
 
         def noted(response: Any) -> Iterator[Said]:
             for acl, result in zip(added, response.results, strict=True):
                 if result.error_code and for_code(result.error_code) is not NotControllerError:
                     if for_code(result.error_code) is SecurityDisabledError:
                         raise SecurityDisabledError(result.error_message or "")
-                    found[acl] = result.error_message or for_code(result.error_code).__name__
+                    reason_by_acl[acl] = result.error_message or for_code(result.error_code).__name__
                 yield str(acl), result.error_code, result.error_message
 
         creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
         change(client, CreateAclsRequest(creations=creations), noted)
-        return found
+        return reason_by_acl
 
     for added in in_lists(sent, RESOURCES_PER_REQUEST):
         try:
@@ -142,7 +142,7 @@ def grant_known(client: Client, wanted: Iterable[Acl]) -> dict[Acl, str]:
 
 def _await_acls(client: Client, changes: AclChanges) -> None:
     deadline = time.monotonic() + SETTLE_SECONDS
-    while not (set(changes.add) <= (found := list_acls(client)) and found.isdisjoint(changes.remove)):
+    while not (set(changes.add) <= (visible := list_acls(client)) and visible.isdisjoint(changes.remove)):
         if time.monotonic() > deadline:
             raise Failed(
                 "acl-not-visible",

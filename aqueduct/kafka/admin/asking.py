@@ -32,22 +32,24 @@ def answer(client: Client, request: Any, broker: int | None = None) -> Any:
     return Patience(client, "does not answer").until_done(attempt)
 
 
-def change(client: Client, request: Any, said: Callable[[Any], Iterable[Said]]) -> list[str]:
+def change(client: Client, request: Any, read_results: Callable[[Any], Iterable[Said]]) -> list[str]:
     """Ask the controller for a change; return what it refused, each with the reason.
 
-    `said` takes the response apart. Asked again only if the change surely was not made: most can't be made
-    twice.
+    `read_results` takes the response apart. Asked again only if the change surely was not made: most can't
+    be made twice.
     """
     patience = Patience(client, "has no controller that takes changes")
     while True:
         controller = patience.until_done(client.controller)
         try:
-            results = list(said(client.send(request, controller)))
+            results = list(read_results(client.send(request, controller)))
             if any(for_code(code) is NotControllerError for _, code, _ in results):
                 raise NotControllerError()
         except _NOT_DONE as error:
             patience.pause(error)
         else:
             return [
-                f"{what} ({message or for_code(code).__name__})" for what, code, message in results if code
+                f"{subject} ({message or for_code(code).__name__})"
+                for subject, code, message in results
+                if code
             ]

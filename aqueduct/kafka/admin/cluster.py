@@ -75,14 +75,14 @@ def silence(client: Client, node_id: int) -> list[str]:
                 client.send(MetadataRequest(topics=[]), node_id)
                 return []
             except KafkaError as error:
-                why: Exception = failure.error or error
-            told = failure.error or not isinstance(why, NodeNotReadyError)
-            if told or time.monotonic() > deadline:
+                last_error: Exception = failure.error or error
+            is_final = failure.error or not isinstance(last_error, NodeNotReadyError)
+            if is_final or time.monotonic() > deadline:
                 break
             client.sleep(POLL_SECONDS)  # it was tried a moment ago, and is not tried again at once
     address = client.address(node_id)
-    cause = why.reason if isinstance(why, AddressUnreachableError) else _plain(why)
-    if isinstance(why, NodeNotReadyError):  # which says only that it failed before
+    cause = last_error.reason if isinstance(last_error, AddressUnreachableError) else _plain(last_error)
+    if isinstance(last_error, NodeNotReadyError):  # which says only that it failed before
         cause = "no connection"
     return [
         f"Broker {node_id} does not answer at {address}, which it advertises ({cause}). Correct its "
@@ -96,18 +96,18 @@ def _plain(error: Exception) -> str:
 
 def _describe(client: Client, node_id: int | None = None) -> Cluster:
     topics = client.ask_topics(None, node_id)
-    found = client.send(DescribeClusterRequest(include_fenced_brokers=True))
-    if found.error_code:
-        raise for_code(found.error_code)(found.error_message or "")
-    fenced = {each.broker_id for each in found.brokers if each.is_fenced}
-    partitions = (each for topic in topics.values() for each in topic.partitions)
+    description = client.send(DescribeClusterRequest(include_fenced_brokers=True))
+    if description.error_code:
+        raise for_code(description.error_code)(description.error_message or "")
+    fenced = {broker.broker_id for broker in description.brokers if broker.is_fenced}
+    partitions = (partition for topic in topics.values() for partition in topic.partitions)
     return Cluster(
-        cluster_id=found.cluster_id,
-        brokers=frozenset({each.broker_id for each in found.brokers} - fenced),
+        cluster_id=description.cluster_id,
+        brokers=frozenset({broker.broker_id for broker in description.brokers} - fenced),
         fenced=frozenset(fenced),
-        partitions=tuple(sorted(partitions, key=lambda each: (each.topic, each.number))),
-        quorum=_quorum(client, found.controller_id),
-        addresses={each.broker_id: f"{each.host}:{each.port}" for each in found.brokers},
+        partitions=tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.number))),
+        quorum=_quorum(client, description.controller_id),
+        addresses={broker.broker_id: f"{broker.host}:{broker.port}" for broker in description.brokers},
     )
 
 

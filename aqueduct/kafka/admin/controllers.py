@@ -38,14 +38,14 @@ def look(addresses: Sequence[str], config: ClientConfig) -> Controllers:
     migrating, silent, quorum = {}, {}, NO_QUORUM
     for address in addresses:
         try:
-            said, state = _ask(address, config, versions_request(3), _DESCRIBE)
-            for code in (said.error_code, state.error_code):
+            versions, state = _ask(address, config, versions_request(3), _DESCRIBE)
+            for code in (versions.error_code, state.error_code):
                 if code:
                     raise for_code(code)()
         except (OSError, KafkaError) as error:
             silent[address] = str(error) or type(error).__name__
             continue
-        migrating[address] = said.zk_migration_ready
+        migrating[address] = versions.zk_migration_ready
         [partition] = state.topics[0].partitions
         if not partition.error_code:
             quorum = as_quorum(partition)
@@ -59,30 +59,30 @@ def without_zookeeper(brokers: Sequence[str], config: ClientConfig) -> list[str]
 
     They alone know DescribeQuorum. To follow the quorum's log is no sign: who migrates does, too.
     """
-    found = []
+    addresses = []
     for address in brokers:
         try:
-            [said] = _ask(address, config, versions_request(3))
+            [versions] = _ask(address, config, versions_request(3))
         except (OSError, KafkaError):
             continue
-        if any(each.api_key == DescribeQuorumRequest.API_KEY for each in said.api_keys):
-            found.append(address)
-    return found
+        if any(api.api_key == DescribeQuorumRequest.API_KEY for api in versions.api_keys):
+            addresses.append(address)
+    return addresses
 
 
 def _ask(address: str, config: ClientConfig, *requests: Any) -> list[Any]:
     """Return a server's responses. kafka-python's client asks for Metadata, which controllers refuse."""
     host, _, port = address.rpartition(":")
     protocol = KafkaProtocol(client_id="aqueduct")
-    found: list[Any] = []
+    responses: list[Any] = []
     with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as plain:
         context = tls_context(config) if config.tls else None
-        with context.wrap_socket(plain, server_hostname=host) if context else plain as there:
+        with context.wrap_socket(plain, server_hostname=host) if context else plain as connection:
             for request in requests:
                 protocol.send_request(request)
-            there.sendall(protocol.send_bytes())
-            while len(found) < len(requests):
-                if not (received := there.recv(READ_BYTES)):
+            connection.sendall(protocol.send_bytes())
+            while len(responses) < len(requests):
+                if not (received := connection.recv(READ_BYTES)):
                     raise ConnectionError("it closed the connection")
-                found += [response for _, response in protocol.receive_bytes(received)]
-    return found
+                responses += [response for _, response in protocol.receive_bytes(received)]
+    return responses

@@ -35,17 +35,19 @@ def versions_request(version: int | None = None) -> ApiVersionsRequest:
 def features(client: Client) -> dict[str, Feature]:
     """Return the features that all brokers know, by name."""
     brokers = Patience(client, "does not tell its brokers").until_done(client.brokers)
-    said = [answer(client, versions_request(), broker) for broker in brokers]
-    can = [{each.name: each.max_version for each in one.supported_features} for one in said]
-    newest = max(said, key=lambda one: one.finalized_features_epoch)
-    levels = {each.name: each.max_version_level for each in newest.finalized_features}
+    responses = [answer(client, versions_request(), broker) for broker in brokers]
+    can = [{feature.name: feature.max_version for feature in one.supported_features} for one in responses]
+    newest = max(responses, key=lambda one: one.finalized_features_epoch)
+    levels = {feature.name: feature.max_version_level for feature in newest.finalized_features}
     everywhere = set.intersection(*(set(one) for one in can))
     return {name: Feature(levels.get(name, 0), min(one[name] for one in can)) for name in sorted(everywhere)}
 
 
-def higher(found: Mapping[str, Feature]) -> dict[str, int]:
+def higher(feature_by_name: Mapping[str, Feature]) -> dict[str, int]:
     """Return the levels to which features can be raised, by name."""
-    return {name: each.highest for name, each in found.items() if each.level < each.highest}
+    return {
+        name: feature.highest for name, feature in feature_by_name.items() if feature.level < feature.highest
+    }
 
 
 def raise_to(client: Client, levels: Mapping[str, int]) -> None:
@@ -63,15 +65,15 @@ def raise_to(client: Client, levels: Mapping[str, int]) -> None:
     refused = change(
         client,
         request,
-        lambda found: (
-            ("the whole", found.error_code, found.error_message),
-            *((each.feature, each.error_code, each.error_message) for each in found.results),
+        lambda response: (
+            ("the whole", response.error_code, response.error_message),
+            *((result.feature, result.error_code, result.error_message) for result in response.results),
         ),
     )
     if refused:
         raise Failed(f"The controller refused to raise {some(refused)}.")
     deadline = time.monotonic() + SETTLE_SECONDS
-    while left := [n for n, each in features(client).items() if each.level < levels.get(n, 0)]:
+    while left := [n for n, feature in features(client).items() if feature.level < levels.get(n, 0)]:
         if time.monotonic() > deadline:
             raise Failed(
                 f"Brokers don't know the new level of {some(left)} {SETTLE_SECONDS} s after it was raised."

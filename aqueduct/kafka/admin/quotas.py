@@ -19,8 +19,8 @@ def list_quotas(client: Client) -> tuple[Quota, ...]:
     response = answer(client, DescribeClientQuotasRequest(components=[], strict=False))
     return tuple(
         Quota(
-            entity={each.entity_type: each.entity_name for each in entry.entity},
-            values={each.key: each.value for each in entry.values},
+            entity={component.entity_type: component.entity_name for component in entry.entity},
+            values={limit.key: limit.value for limit in entry.values},
         )
         for entry in response.entries
     )
@@ -29,9 +29,9 @@ def list_quotas(client: Client) -> tuple[Quota, ...]:
 def apply_quotas(client: Client, quotas: Iterable[Quota]) -> None:
     """Set these values; others of the same entities stay."""
     if refused := _set(client, quotas):
-        found = [f"{dict(quota.entity)} ({why})" for quota, why in refused]
+        refusals = [f"{dict(quota.entity)} ({reason})" for quota, reason in refused]
         raise Failed(
-            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(found)}."
+            "quota-rejected", f"The controller refused {count(len(refused), 'quota')}: {some(refusals)}."
         )
 
 
@@ -41,9 +41,9 @@ def set_known_quotas(client: Client, quotas: Iterable[Quota]) -> list[tuple[Quot
     A cluster of another version may not know a key, and then refuses all values of an entity.
     """
     refused = []
-    for quota, why in _set(client, quotas):
+    for quota, reason in _set(client, quotas):
         if len(quota.values) == 1:
-            refused.append((quota, why))
+            refused.append((quota, reason))
             continue
         for key, value in quota.values.items():  # a request takes an entity once
             refused += _set(client, [Quota(quota.entity, {key: value})])
@@ -58,7 +58,9 @@ def _set(client: Client, quotas: Iterable[Quota]) -> list[tuple[Quota, str]]:
         def noted(response: Any, several: list[Quota] = several) -> Iterator[Said]:
             by_entity = {frozenset(quota.entity.items()): quota for quota in several}
             for result in response.entries:  # in another order than they were asked for
-                quota = by_entity[frozenset((each.entity_type, each.entity_name) for each in result.entity)]
+                quota = by_entity[
+                    frozenset((component.entity_type, component.entity_name) for component in result.entity)
+                ]
                 if result.error_code and for_code(result.error_code) is not NotControllerError:
                     refused.append((quota, result.error_message or for_code(result.error_code).__name__))
                 yield f"{dict(quota.entity)}", result.error_code, result.error_message

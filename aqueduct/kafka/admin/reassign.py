@@ -28,28 +28,30 @@ def reassign(client: Client, replicas: Mapping[TopicPartition, Sequence[int] | N
     It answers at once: a broker that is new to a partition is to copy its log from the leader first.
     """
     refused: list[str] = []
-    for each in in_lists(sorted(replicas.items()), PARTITIONS_PER_REQUEST):
+    for chunk in in_lists(sorted(replicas.items()), PARTITIONS_PER_REQUEST):
         kind = AlterPartitionReassignmentsRequest.ReassignableTopic
         topics = [
             kind(
                 name=topic,
                 partitions=[
-                    kind.ReassignablePartition(partition_index=at.partition, replicas=nodes and [*nodes])
-                    for at, nodes in each
-                    if at.topic == topic
+                    kind.ReassignablePartition(
+                        partition_index=partition.partition, replicas=nodes and [*nodes]
+                    )
+                    for partition, nodes in chunk
+                    if partition.topic == topic
                 ],
             )
-            for topic in sorted({at.topic for at, _ in each})
+            for topic in sorted({partition.topic for partition, _ in chunk})
         ]
         request = AlterPartitionReassignmentsRequest(timeout_ms=_MILLISECONDS, topics=topics)
         refused += _change(
             client,
             request,
-            lambda found: (
-                ("the reassignment", found.error_code, found.error_message),
+            lambda response: (
+                ("the reassignment", response.error_code, response.error_message),
                 *(
                     (f"{topic.name}-{part.partition_index}", part.error_code, part.error_message)
-                    for topic in found.responses
+                    for topic in response.responses
                     for part in topic.partitions
                 ),
             ),
@@ -75,13 +77,13 @@ def under_way(client: Client) -> dict[TopicPartition, Reassignment]:
             raise for_code(response.error_code)(response.error_message or "")
         return response
 
-    found = Patience(client, "does not tell its reassignments").until_done(attempt)
+    response = Patience(client, "does not tell its reassignments").until_done(attempt)
     return {
         TopicPartition(topic.name, part.partition_index): Reassignment(
             tuple(node for node in part.replicas if node not in part.removing_replicas),
             not {*part.adding_replicas}.isdisjoint(part.removing_replicas),
         )
-        for topic in found.topics
+        for topic in response.topics
         for part in topic.partitions
     }
 
@@ -92,11 +94,14 @@ def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[
     What only others had is lost. Returns what the controller refused; a partition that has a leader stays.
     """
     refused: list[str] = []
-    for each in in_lists(sorted(partitions), PARTITIONS_PER_REQUEST):
+    for chunk in in_lists(sorted(partitions), PARTITIONS_PER_REQUEST):
         kind = ElectLeadersRequest.TopicPartitions
         topics = [
-            kind(topic=topic, partitions=[at.partition for at in each if at.topic == topic])
-            for topic in sorted({at.topic for at in each})
+            kind(
+                topic=topic,
+                partitions=[partition.partition for partition in chunk if partition.topic == topic],
+            )
+            for topic in sorted({partition.topic for partition in chunk})
         ]
         request = ElectLeadersRequest(
             election_type=ElectionType.UNCLEAN, topic_partitions=topics, timeout_ms=_MILLISECONDS
@@ -104,11 +109,11 @@ def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[
         refused += _change(
             client,
             request,
-            lambda found: (
-                ("the election", found.error_code, None),
+            lambda response: (
+                ("the election", response.error_code, None),
                 *(
                     (f"{result.topic}-{part.partition_id}", part.error_code, part.error_message)
-                    for result in found.replica_election_results
+                    for result in response.replica_election_results
                     for part in result.partition_result
                     if for_code(part.error_code) is not ElectionNotNeededError
                 ),
@@ -117,6 +122,6 @@ def elect_unclean(client: Client, partitions: Iterable[TopicPartition]) -> list[
     return refused
 
 
-def _change(client: Client, request: Any, said: Callable[[Any], Iterable[Said]]) -> list[str]:
+def _change(client: Client, request: Any, read_answers: Callable[[Any], Iterable[Said]]) -> list[str]:
     """Ask for a change that may be made twice, also where the broker that was asked has just gone."""
-    return Patience(client, "takes no changes").until_done(lambda: change(client, request, said))
+    return Patience(client, "takes no changes").until_done(lambda: change(client, request, read_answers))

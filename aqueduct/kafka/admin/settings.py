@@ -25,17 +25,17 @@ def all_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, st
 
 def setting(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
     """Return the value that holds for each topic: its own, else the cluster's. An error if one is missing."""
-    wanted = set(names)
-    found = setting_if_there(client, wanted, key)
-    if gone := sorted(wanted - found.keys()):
+    topics = set(names)
+    value_by_topic = setting_if_there(client, topics, key)
+    if gone := sorted(topics - value_by_topic.keys()):
         raise UnknownTopicOrPartitionError(some(gone))
-    return found
+    return value_by_topic
 
 
 def setting_if_there(client: Client, names: Iterable[str], key: str) -> dict[str, str]:
     """Return the value that holds for each of the topics that are there."""
-    found = settings_of(client, {name: [key] for name in names}, "all")
-    return {name: config[key] for name, config in found.items() if key in config}
+    config_by_topic = settings_of(client, {name: [key] for name in names}, "all")
+    return {name: config[key] for name, config in config_by_topic.items() if key in config}
 
 
 def min_in_sync(client: Client, names: Iterable[str]) -> dict[str, int]:
@@ -60,18 +60,18 @@ def settings_of(
 
     Nothing for a topic that is not there.
     """
-    found: dict[str, dict[str, str]] = {}
+    config_by_topic: dict[str, dict[str, str]] = {}
     for names in in_lists(keys, RESOURCES_PER_REQUEST):
         for result in _described(client, ConfigResourceType.TOPIC, {name: keys[name] for name in names}):
             error = for_code(result.error_code)
             if error not in (NoError, UnknownTopicOrPartitionError):
                 raise error(f"settings of topic {result.resource_name}")
-            found[result.resource_name] = {
+            config_by_topic[result.resource_name] = {
                 entry.name: entry.value
                 for entry in result.configs
                 if which == "all" or entry.config_source == ConfigSourceType.DYNAMIC_TOPIC_CONFIG
             }
-    return found
+    return config_by_topic
 
 
 def _described(
@@ -82,8 +82,8 @@ def _described(
 ) -> list[Any]:
     resource = DescribeConfigsRequest.DescribeConfigsResource
     resources = [
-        resource(resource_type=kind, resource_name=name, configuration_keys=wanted)
-        for name, wanted in keys.items()
+        resource(resource_type=kind, resource_name=name, configuration_keys=setting_keys)
+        for name, setting_keys in keys.items()
     ]
     results: list[Any] = answer(
         client, DescribeConfigsRequest(resources=resources, min_version=1), broker

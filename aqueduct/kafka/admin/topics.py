@@ -25,16 +25,16 @@ _MILLISECONDS = REQUEST_SECONDS * 1000
 def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, ActualTopic]:
     """Return the declared topics that exist, with the overrides whose keys are declared."""
     keys = {topic.name: list(topic.config) for topic in declared}
-    found = client.topics(keys)
-    configs = settings_of(client, {name: keys[name] for name in found if keys[name]}, "modified")
+    existing = client.topics(keys)
+    configs = settings_of(client, {name: keys[name] for name in existing if keys[name]}, "modified")
     return {
         name: ActualTopic(
             partitions=len(topic.partitions),
-            replication_factors=frozenset(len(each.replicas) for each in topic.partitions),
+            replication_factors=frozenset(len(partition.replicas) for partition in topic.partitions),
             config=configs.get(name, {}),
-            without_leader=sum(each.leader is None for each in topic.partitions),
+            without_leader=sum(partition.leader is None for partition in topic.partitions),
         )
-        for name, topic in found.items()
+        for name, topic in existing.items()
     }
 
 
@@ -47,21 +47,23 @@ def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = Fa
 
 
 def refused_settings(
-    client: Client, wanted: Mapping[str, Overrides], there: Collection[str]
+    client: Client, overrides: Mapping[str, Overrides], existing_names: Collection[str]
 ) -> dict[str, str]:
     """Return the topics whose settings the controller refuses, each with its reason; nothing is changed.
 
-    `there`: those that exist. What else it refuses of a topic is not told.
+    `existing_names`: those that exist. What else it refuses of a topic is not told.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
 
     def noted(results: Iterable[Said]) -> Iterator[Said]:
         for name, code, message in results:
             if for_code(code) is InvalidConfigurationError:
-                found[name] = message or "the setting is not valid"
+                reasons[name] = message or "the setting is not valid"
             yield name, code, message
 
-    missing = [DeclaredTopic(name, 1, 1, config) for name, config in wanted.items() if name not in there]
+    missing = [
+        DeclaredTopic(name, 1, 1, config) for name, config in overrides.items() if name not in existing_names
+    ]
     for creating in in_lists(missing, RECORDS_PER_REQUEST, lambda topic: 1 + len(topic.config)):
         change(
             client,
@@ -71,18 +73,20 @@ def refused_settings(
                 validate_only=True,
                 min_version=4,
             ),
-            lambda found: noted((t.name, t.error_code, t.error_message) for t in found.topics),
+            lambda response: noted((t.name, t.error_code, t.error_message) for t in response.topics),
         )
-    existing = [(name, config) for name, config in wanted.items() if name in there]
-    for altering in in_lists(existing, RECORDS_PER_REQUEST, lambda item: len(item[1])):
+    existing = [(name, config) for name, config in overrides.items() if name in existing_names]
+    for altering in in_lists(existing, RECORDS_PER_REQUEST, lambda alteration: len(alteration[1])):
         change(
             client,
             IncrementalAlterConfigsRequest(
                 resources=[_alteration(name, config) for name, config in altering], validate_only=True
             ),
-            lambda found: noted((r.resource_name, r.error_code, r.error_message) for r in found.responses),
+            lambda response: noted(
+                (r.resource_name, r.error_code, r.error_message) for r in response.responses
+            ),
         )
-    return found
+    return reasons
 
 
 def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
@@ -115,9 +119,9 @@ def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> lis
                 validate_only=validate_only,
                 min_version=4,  # takes -1 for the default replication factor
             ),
-            lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.topics),
+            lambda response: ((f"topic {t.name}", t.error_code, t.error_message) for t in response.topics),
         )
-    for growing in in_lists(changes.grow.items(), RECORDS_PER_REQUEST, lambda item: item[1]):
+    for growing in in_lists(changes.grow.items(), RECORDS_PER_REQUEST, lambda growth: growth[1]):
         kind = CreatePartitionsRequest.CreatePartitionsTopic
         refused += change(
             client,
@@ -126,18 +130,20 @@ def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> lis
                 timeout_ms=_MILLISECONDS,
                 validate_only=validate_only,
             ),
-            lambda found: ((f"topic {t.name}", t.error_code, t.error_message) for t in found.results),
+            lambda response: ((f"topic {t.name}", t.error_code, t.error_message) for t in response.results),
         )
-    for altering in in_lists(changes.alter.items(), RECORDS_PER_REQUEST, lambda item: len(item[1])):
+    for altering in in_lists(
+        changes.alter.items(), RECORDS_PER_REQUEST, lambda alteration: len(alteration[1])
+    ):
         refused += change(
             client,
             IncrementalAlterConfigsRequest(
                 resources=[_alteration(name, config) for name, config in altering],
                 validate_only=validate_only,
             ),
-            lambda found: (
-                (f"topic {each.resource_name}", each.error_code, each.error_message)
-                for each in found.responses
+            lambda response: (
+                (f"topic {result.resource_name}", result.error_code, result.error_message)
+                for result in response.responses
             ),
         )
     return refused

@@ -67,36 +67,48 @@ def find(
     `silent` are brokers that do not answer. `id_prefix`: transactional ids of other names are of no interest,
     so the client need not have the right to see them.
     """
-    every = {each.topic_partition: each.leader for each in partitions}
-    served = [each for each, leader in every.items() if leader is not None and leader not in silent]
+    every = {partition.topic_partition: partition.leader for partition in partitions}
+    served = [partition for partition, leader in every.items() if leader is not None and leader not in silent]
     unled = transactions.unread(every.keys() - set(served), "their leaders do not answer")
-    found = _find(client, sorted(served), silent, id_prefix)
-    return replace(found, unknown=unled + found.unknown)
+    search = _find(client, sorted(served), silent, id_prefix)
+    return replace(search, unknown=unled + search.unknown)
 
 
-def _find(client: Client, wanted: list[TopicPartition], silent: Collection[int], id_prefix: str) -> Search:
-    stable = offsets.ends(client, wanted)
-    ends = offsets.ends(client, wanted, "read_uncommitted")
-    open_, forbidden = _open_transactions(client, [each for each in wanted if stable[each] < ends[each]])
+def _find(
+    client: Client, partitions: list[TopicPartition], silent: Collection[int], id_prefix: str
+) -> Search:
+    stable = offsets.ends(client, partitions)
+    ends = offsets.ends(client, partitions, "read_uncommitted")
+    open_, forbidden = _open_transactions(
+        client, [partition for partition in partitions if stable[partition] < ends[partition]]
+    )
     unknown = transactions.unread(forbidden, "the client may not read the topics (ACL Read)")
     if not open_:
         return Search((), (), unknown)
-    states = _states(client, {each.producer_id for each in open_}, silent, id_prefix)
+    states = _states(client, {transaction.producer_id for transaction in open_}, silent, id_prefix)
     # A transaction that ended meanwhile was not known to its coordinator any more, for this good reason.
-    still, _ = _open_transactions(client, {each.partition for each in open_})
-    kept = {each.key for each in still}
-    found = {
-        each: known
-        for each, known in transactions.tracked_by(open_, states.known).items()
-        if each.key in kept
+    still, _ = _open_transactions(client, {transaction.partition for transaction in open_})
+    kept = {transaction.key for transaction in still}
+    id_by_transaction = {
+        transaction: transactional_id
+        for transaction, transactional_id in transactions.tracked_by(open_, states.known).items()
+        if transaction.key in kept
     }
-    tracked = tuple((each, known) for each, known in found.items() if known and known.covers(each))
-    lost = [each for each, known in found.items() if not (known and known.covers(each))]
+    tracked = tuple(
+        (transaction, transactional_id)
+        for transaction, transactional_id in id_by_transaction.items()
+        if transactional_id and transactional_id.covers(transaction)
+    )
+    lost = [
+        transaction
+        for transaction, transactional_id in id_by_transaction.items()
+        if not (transactional_id and transactional_id.covers(transaction))
+    ]
     if states.blind:
-        unseen = {each.partition for each in lost if found[each] is None}
+        unseen = {transaction.partition for transaction in lost if id_by_transaction[transaction] is None}
         unknown += transactions.unread(unseen, states.blind)
-        lost = [each for each in lost if found[each]]
-    hanging = _described(client, {each: found[each] for each in lost}, ends)
+        lost = [transaction for transaction in lost if id_by_transaction[transaction]]
+    hanging = _described(client, {transaction: id_by_transaction[transaction] for transaction in lost}, ends)
     return Search(hanging, tracked, unknown)
 
 
@@ -118,44 +130,44 @@ def _open_transactions(
         response: Any,
     ) -> Iterator[tuple[TopicPartition, list[PartitionTransaction] | KafkaError | None]]:
         for topic in response.topics:
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.partition_index)
-                error = for_code(each.error_code)
+            for described in topic.partitions:
+                partition = TopicPartition(topic.name, described.partition_index)
+                error = for_code(described.error_code)
                 if error in _FORBIDDEN:
                     yield partition, None
-                elif each.error_code:
-                    yield partition, error(f"{partition}: {each.error_message}")
+                elif described.error_code:
+                    yield partition, error(f"{partition}: {described.error_message}")
                 else:
-                    yield partition, [*_open_of(partition, each.active_producers)]
+                    yield partition, [*_open_of(partition, described.active_producers)]
 
-    found = offsets.of_leaders(client, partitions, request, answers)
-    open_ = [each for producers in found.values() for each in producers or ()]
-    forbidden = [each for each, producers in found.items() if producers is None]
-    return sorted(open_, key=lambda each: (each.partition, each.start_offset)), forbidden
+    producers_by_partition = offsets.of_leaders(client, partitions, request, answers)
+    open_ = [transaction for producers in producers_by_partition.values() for transaction in producers or ()]
+    forbidden = [partition for partition, producers in producers_by_partition.items() if producers is None]
+    return sorted(open_, key=lambda transaction: (transaction.partition, transaction.start_offset)), forbidden
 
 
 def _open_of(partition: TopicPartition, producers: Iterable[Any]) -> Iterator[PartitionTransaction]:
-    for each in producers:
-        if each.current_txn_start_offset >= 0:
+    for producer in producers:
+        if producer.current_txn_start_offset >= 0:
             yield PartitionTransaction(
                 partition=partition,
-                start_offset=each.current_txn_start_offset,
-                producer_id=each.producer_id,
-                producer_epoch=each.producer_epoch,
-                coordinator_epoch=each.coordinator_epoch,
-                last_time=each.last_timestamp,
+                start_offset=producer.current_txn_start_offset,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.producer_epoch,
+                coordinator_epoch=producer.coordinator_epoch,
+                last_time=producer.last_timestamp,
             )
 
 
 def _states(client: Client, producers: Collection[int], silent: Collection[int], id_prefix: str) -> _States:
     """Ask all coordinators for the transactional ids of these producers."""
     brokers = Patience(client, "does not list its brokers").until_done(client.brokers)
-    known = [
+    states = [
         state
         for broker in sorted(set(brokers).difference(silent))
         for state in _described_ids(client, broker, _listed(client, broker, producers))
     ]
-    return _States(tuple(known), _blindness(client, silent, id_prefix))
+    return _States(tuple(states), _blindness(client, silent, id_prefix))
 
 
 def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str | None:
@@ -166,7 +178,9 @@ def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str |
         return f"the client may not see which brokers coordinate transactions (ACL Describe on {STATE_TOPIC})"
     if topic is None:  # so there is no coordinator, and none will end anything
         return None
-    if missing := [each for each in topic.partitions if each.leader is None or each.leader in silent]:
+    if missing := [
+        partition for partition in topic.partitions if partition.leader is None or partition.leader in silent
+    ]:
         return f"the coordinators of {some(missing)} do not answer"
     # A list of transactional ids leaves those out that the client may not describe.
     [asked] = answer(client, _describe_ids([f"{id_prefix}{uuid4().hex}"])).transaction_states
@@ -177,7 +191,9 @@ def _blindness(client: Client, silent: Collection[int], id_prefix: str) -> str |
 
 def _listed(client: Client, broker: int, producers: Collection[int]) -> list[str]:
     request = ListTransactionsRequest(state_filters=[], producer_id_filters=sorted(producers))
-    return [each.transactional_id for each in answer(client, request, broker).transaction_states]
+    return [
+        transaction.transactional_id for transaction in answer(client, request, broker).transaction_states
+    ]
 
 
 def _describe_ids(names: Sequence[str]) -> DescribeTransactionsRequest:
@@ -186,32 +202,32 @@ def _describe_ids(names: Sequence[str]) -> DescribeTransactionsRequest:
 
 def _described_ids(client: Client, broker: int, names: Sequence[str]) -> list[TransactionalId]:
     def attempt() -> list[TransactionalId]:
-        found = []
-        for each in client.send(_describe_ids(names), broker).transaction_states:
-            error = for_code(each.error_code)
+        described = []
+        for state in client.send(_describe_ids(names), broker).transaction_states:
+            error = for_code(state.error_code)
             if error is TransactionalIdNotFoundError:  # it has expired meanwhile
                 continue
-            if each.error_code:
-                raise error(f"transactional id {each.transactional_id}")
-            found.append(_transactional_id(each, broker))
-        return found
+            if state.error_code:
+                raise error(f"transactional id {state.transactional_id}")
+            described.append(_transactional_id(state, broker))
+        return described
 
     if not names:
         return []
     return Patience(client, "does not describe its transactions").until_done(attempt)
 
 
-def _transactional_id(said: Any, broker: int) -> TransactionalId:
+def _transactional_id(state: Any, broker: int) -> TransactionalId:
     return TransactionalId(
-        name=said.transactional_id,
+        name=state.transactional_id,
         coordinator=broker,
-        state=said.transaction_state,
-        producer_id=said.producer_id,
-        producer_epoch=said.producer_epoch,
-        start_time=said.transaction_start_time_ms,
-        timeout=said.transaction_timeout_ms,
+        state=state.transaction_state,
+        producer_id=state.producer_id,
+        producer_epoch=state.producer_epoch,
+        start_time=state.transaction_start_time_ms,
+        timeout=state.transaction_timeout_ms,
         partitions=frozenset(
-            TopicPartition(topic.topic, number) for topic in said.topics for number in topic.partitions
+            TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions
         ),
     )
 
@@ -224,32 +240,34 @@ def _described(
     """Return what is known of open transactions that hang."""
     if not lost:
         return ()
-    stable = offsets.ends(client, {each.partition for each in lost})
+    stable = offsets.ends(client, {transaction.partition for transaction in lost})
     committed = _committed(client)
     decisions: Mapping[str, Sequence[Decision]] | None
     try:
-        decisions = _decisions(client, {known.name for known in lost.values() if known})
+        decisions = _decisions(
+            client, {transactional_id.name for transactional_id in lost.values() if transactional_id}
+        )
     except TopicAuthorizationFailedError:
         decisions = None
-    found = []
-    for each, known in lost.items():
-        first = next(_batches(client, each.partition, each.start_offset), None)
+    hanging = []
+    for transaction, transactional_id in lost.items():
+        first = next(_batches(client, transaction.partition, transaction.start_offset), None)
         decision = None
-        if known and decisions and decisions[known.name]:
-            marker = _last_marker(client, each)
-            decision = transactions.decision_about(each, decisions[known.name], marker)
-        found.append(
+        if transactional_id and decisions and decisions[transactional_id.name]:
+            marker = _last_marker(client, transaction)
+            decision = transactions.decision_about(transaction, decisions[transactional_id.name], marker)
+        hanging.append(
             HangingTransaction(
-                found=each,
-                transactional_id=known,
-                start_time=first.max_time if first else each.last_time,
-                end=ends[each.partition],
+                found=transaction,
+                transactional_id=transactional_id,
+                start_time=first.max_time if first else transaction.last_time,
+                end=ends[transaction.partition],
                 decision=decision,
                 decisions_read=decisions is not None,
-                readers=transactions.readers(each.partition, stable[each.partition], committed),
+                readers=transactions.readers(transaction.partition, stable[transaction.partition], committed),
             )
         )
-    return tuple(found)
+    return tuple(hanging)
 
 
 def _committed(client: Client) -> dict[str, dict[TopicPartition, int]]:
@@ -260,25 +278,30 @@ def _committed(client: Client) -> dict[str, dict[TopicPartition, int]]:
     except TopicAuthorizationFailedError:  # it tells nothing of its groups then, either
         return {}
     every = groups.committed(client, groups.list_groups(client))
-    return {name: {at: offset for at, (offset, _) in each.items()} for name, each in every.items()}
+    return {
+        name: {partition: offset for partition, (offset, _) in positions.items()}
+        for name, positions in every.items()
+    }
 
 
 def _decisions(client: Client, names: Collection[str]) -> dict[str, list[Decision]]:
     """Read the decisions about these transactional ids from the log of their coordinators, oldest first."""
-    found: dict[str, list[Decision]] = {name: [] for name in names}
+    decisions: dict[str, list[Decision]] = {name: [] for name in names}
     topic = client.topics([STATE_TOPIC]).get(STATE_TOPIC)
     if topic is None or not names:
-        return found
+        return decisions
     by_key = {_state_key(name): name for name in names}
     numbers = {group_partition(name, len(topic.partitions)) for name in names}
     asked = [TopicPartition(STATE_TOPIC, number) for number in sorted(numbers)]
     starts, ends = offsets.log_starts(client, asked), offsets.ends(client, asked)
-    for _, records in keys_and_values(client, [Range(*each, starts[each], ends[each]) for each in asked]):
+    for _, records in keys_and_values(
+        client, [Range(*partition, starts[partition], ends[partition]) for partition in asked]
+    ):
         for key, value in records:
             name = by_key.get(key or b"")
             if name is not None and value is not None and (made := _decision(name, value)):
-                found[name].append(made)
-    return found
+                decisions[name].append(made)
+    return decisions
 
 
 def _state_key(name: str) -> bytes:
@@ -297,14 +320,16 @@ def _decision(name: str, value: bytes) -> Decision | None:
         ) from None
 
 
-def _last_marker(client: Client, found: PartitionTransaction) -> int | None:
+def _last_marker(client: Client, transaction: PartitionTransaction) -> int | None:
     """Return the time of the producer's last marker before a transaction, in milliseconds."""
-    [first] = offsets.log_starts(client, [found.partition]).values()
+    [first] = offsets.log_starts(client, [transaction.partition]).values()
     last = None
-    for batch in _batches(client, found.partition, max(first, found.start_offset - BEFORE_OFFSETS)):
-        if batch.base_offset >= found.start_offset:
+    for batch in _batches(
+        client, transaction.partition, max(first, transaction.start_offset - BEFORE_OFFSETS)
+    ):
+        if batch.base_offset >= transaction.start_offset:
             break
-        if batch.control and batch.producer_id == found.producer_id:
+        if batch.control and batch.producer_id == transaction.producer_id:
             last = batch.max_time
     return last
 
@@ -313,14 +338,14 @@ def _batches(client: Client, partition: TopicPartition, start: int) -> Iterator[
     """Yield the batches of a partition from an offset on, also those of open transactions."""
     position = start
     while True:
-        data = Patience(client, f"gave nothing of {partition}").until_done(
+        records = Patience(client, f"gave nothing of {partition}").until_done(
             lambda: _fetched(client, partition, position)  # noqa: B023
         )
-        found = [each for each in walk(data) if each.last_offset >= position]
-        if not found:
+        batches = [batch for batch in walk(records) if batch.last_offset >= position]
+        if not batches:
             return
-        yield from found
-        position = found[-1].last_offset + 1
+        yield from batches
+        position = batches[-1].last_offset + 1
 
 
 def _fetched(client: Client, partition: TopicPartition, position: int) -> bytes:
@@ -339,51 +364,49 @@ def _fetched(client: Client, partition: TopicPartition, position: int) -> bytes:
         max_version=TOPIC_IDS_SINCE - 1,
     )
     [response] = client.send(request, client.leader(*partition)).responses
-    [said] = response.partitions
-    if said.error_code:
+    [fetched] = response.partitions
+    if fetched.error_code:
         client.forget(partition.topic)
-        raise for_code(said.error_code)(str(partition))
-    return said.records or b""
+        raise for_code(fetched.error_code)(str(partition))
+    return fetched.records or b""
 
 
-def end(client: Client, each: HangingTransaction, outcome: Outcome, level: int) -> None:
+def end(client: Client, hanging: HangingTransaction, outcome: Outcome, level: int) -> None:
     """Write the marker of a hanging transaction, and return when it is not open any more.
 
     `level` is that of the feature transaction.version.
     """
-    found = each.found
-    epoch, version = each.marker_epochs(level)
+    txn = hanging.found
+    epoch, version = hanging.marker_epochs(level)
     kind = WriteTxnMarkersRequest.WritableTxnMarker
-    topic = kind.WritableTxnMarkerTopic(
-        name=found.partition.topic, partition_indexes=[found.partition.partition]
-    )
+    topic = kind.WritableTxnMarkerTopic(name=txn.partition.topic, partition_indexes=[txn.partition.partition])
     marker = kind(
-        producer_id=found.producer_id,
+        producer_id=txn.producer_id,
         producer_epoch=epoch,
         transaction_result=outcome is Outcome.COMMIT,
         topics=[topic],
-        coordinator_epoch=max(0, found.coordinator_epoch),  # 0: no coordinator has an earlier one
+        coordinator_epoch=max(0, txn.coordinator_epoch),  # 0: no coordinator has an earlier one
         transaction_version=version,
     )
 
     def attempt() -> None:
-        client.forget(found.partition.topic)
+        client.forget(txn.partition.topic)
         request = WriteTxnMarkersRequest(markers=[marker])
-        [said] = client.send(request, client.leader(*found.partition)).markers
-        [[partition]] = [topic.partitions for topic in said.topics]
+        [marker_response] = client.send(request, client.leader(*txn.partition)).markers
+        [[partition]] = [topic.partitions for topic in marker_response.topics]
         if partition.error_code:
-            raise for_code(partition.error_code)(f"{found.partition}")
+            raise for_code(partition.error_code)(f"{txn.partition}")
 
-    Patience(client, f"takes no marker of {found.partition}").until_done(attempt)
+    Patience(client, f"takes no marker of {txn.partition}").until_done(attempt)
     deadline = time.monotonic() + SETTLE_SECONDS
     while True:
-        open_, _ = _open_transactions(client, [found.partition])
-        if found.key not in {other.key for other in open_}:
+        open_, _ = _open_transactions(client, [txn.partition])
+        if txn.key not in {other.key for other in open_}:
             return
         if time.monotonic() > deadline:
             raise Failed(
                 "transaction-still-open",
-                f"The transaction on {found.partition} is still open {count(SETTLE_SECONDS, 'second')} after "
+                f"The transaction on {txn.partition} is still open {count(SETTLE_SECONDS, 'second')} after "
                 "its marker was written. See the journal of the partition's leader.",
             )
         client.sleep(POLL_SECONDS)

@@ -100,13 +100,13 @@ class Batch(NamedTuple):
         return self.last_offset - self.base_offset + 1 == self.count
 
 
-def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
-    """Yield the whole batches of what a Fetch returned or a segment holds, as views of `data`.
+def walk(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
+    """Yield the whole batches of what a Fetch returned or a segment holds, as views of `buffer`.
 
     A last batch that is cut off does not come: where there should be none, compare the batches' lengths with
-    that of `data`. Damaged at wrong bytes.
+    that of `buffer`. Damaged at wrong bytes.
     """
-    view = memoryview(data)
+    view = memoryview(buffer)
     stop = 0
     while (start := stop) + HEADER.size <= len(view):
         header = _WALKED.unpack_from(view, start)
@@ -126,14 +126,14 @@ def walk(data: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
         yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
 
 
-def stated_size(data: Buffer) -> int:
+def stated_size(buffer: Buffer) -> int:
     """Return the size in bytes that the header of a cut batch states; 0 if that is cut, too."""
-    return LENGTH_FROM + _SIGNED.unpack_from(data, LENGTH_AT)[0] if len(data) >= LENGTH_FROM else 0
+    return LENGTH_FROM + _SIGNED.unpack_from(buffer, LENGTH_AT)[0] if len(buffer) >= LENGTH_FROM else 0
 
 
-def seal(data: bytearray) -> None:
+def seal(encoded: bytearray) -> None:
     """Set a whole batch's CRC."""
-    _CRC.pack_into(data, CRC_AT, crc32c(memoryview(data)[CRC_FROM:]))
+    _CRC.pack_into(encoded, CRC_AT, crc32c(memoryview(encoded)[CRC_FROM:]))
 
 
 def unpack(batch: Batch, limit: int = MOST_UNPACKED) -> bytes:
@@ -143,20 +143,20 @@ def unpack(batch: Batch, limit: int = MOST_UNPACKED) -> bytes:
     """
     if batch.count > MOST_RECORDS:
         raise _unopened(batch, f"tells {batch.count:,} records, over {MOST_RECORDS:,}")
-    data = batch.data[HEADER.size :].tobytes()
+    content = batch.data[HEADER.size :].tobytes()
     if not batch.attributes & CODEC:
-        return data
+        return content
     try:
-        return decompress(batch.codec, data, limit)
+        return decompress(batch.codec, content, limit)
     except OverLimit as error:
         raise _unopened(batch, str(error)) from None
     except ValueError as error:
         raise damaged(batch, str(error)) from error
 
 
-def _unopened(batch: Batch, why: str) -> Unopened:
-    return Unopened(f"The batch at offset {batch.base_offset} is not opened: it {why}.")
+def _unopened(batch: Batch, reason: str) -> Unopened:
+    return Unopened(f"The batch at offset {batch.base_offset} is not opened: it {reason}.")
 
 
-def damaged(batch: Batch, why: str) -> Damaged:
-    return Damaged(f"The batch at offset {batch.base_offset} is damaged: {why}.")
+def damaged(batch: Batch, reason: str) -> Damaged:
+    return Damaged(f"The batch at offset {batch.base_offset} is damaged: {reason}.")

@@ -10,40 +10,40 @@ def body(key: bytes | None, value: bytes | None, headers: Sequence[Header] = ())
     return b"".join(parts + [_field(content) for header in headers for content in header])
 
 
-def key_and_value(data: bytes) -> tuple[bytes | None, bytes | None]:
+def key_and_value(encoded: bytes) -> tuple[bytes | None, bytes | None]:
     """Return a body's key and value; IndexError or ValueError if it isn't a body."""
-    key, at = _read(data, 0)
-    value, _ = _read(data, at)
+    key, position = _read(encoded, 0)
+    value, _ = _read(encoded, position)
     return key, value
 
 
-def headers(data: bytes) -> list[Header]:
+def headers(encoded: bytes) -> list[Header]:
     """Read a record's headers in their order; IndexError or ValueError if this isn't a record's body."""
-    at = 0
+    position = 0
     for _ in ("key", "value"):
-        _, at = _read(data, at)
-    number, at = get_one(data, at)
-    found: list[Header] = []
+        _, position = _read(encoded, position)
+    number, position = get_one(encoded, position)
+    pairs: list[Header] = []
     for _ in range(number):
-        name, at = _read(data, at)
+        name, position = _read(encoded, position)
         if name is None:
             raise ValueError("a header has no name")
-        value, at = _read(data, at)
-        found.append((name, value))
-    return found
+        value, position = _read(encoded, position)
+        pairs.append((name, value))
+    return pairs
 
 
 def _field(content: bytes | None) -> bytes:
     return put_one(-1) if content is None else put_one(len(content)) + content
 
 
-def _read(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = get_one(data, at)
+def _read(encoded: bytes, position: int) -> tuple[bytes | None, int]:
+    length, position = get_one(encoded, position)
     if length < 0:
-        return None, at
-    if at + length > len(data):
+        return None, position
+    if position + length > len(encoded):
         raise ValueError("a record ends before its value")
-    return data[at : at + length], at + length
+    return encoded[position : position + length], position + length
 
 
 def put_one(number: int) -> bytes:
@@ -56,16 +56,16 @@ def put_one(number: int) -> bytes:
     return bytes(out)
 
 
-def get_one(data: bytes, at: int) -> tuple[int, int]:
+def get_one(encoded: bytes, position: int) -> tuple[int, int]:
     """Return the number at a position, and the position after it.
 
     IndexError beyond the data; ValueError at a number of more than 64 bits.
     """
     left = 0
     for shift in range(0, 70, 7):
-        byte = data[at]
-        at += 1
+        byte = encoded[position]
+        position += 1
         left |= (byte & 0x7F) << shift
         if byte < 0x80:
-            return (left >> 1) ^ -(left & 1), at
+            return (left >> 1) ^ -(left & 1), position
     raise ValueError("a number has more than 64 bits")

@@ -56,40 +56,40 @@ class _Zstandard(threading.local):
 _zstandard = _Zstandard()
 
 
-def compress(codec: str, data: bytes) -> bytes:
+def compress(codec: str, plain: bytes) -> bytes:
     """Compress so that every version of Kafka's clients can read it."""
-    return _COMPRESS[codec](data)
+    return _COMPRESS[codec](plain)
 
 
-def decompress(codec: str, data: bytes, limit: int = sys.maxsize) -> bytes:
-    """Decompress; OverLimit if it is more than `limit` bytes, another ValueError if `data` is damaged.
+def decompress(codec: str, packed: bytes, limit: int = sys.maxsize) -> bytes:
+    """Decompress; OverLimit if it is more than `limit` bytes, another ValueError if `packed` is damaged.
 
     This takes memory for little more than `limit`, whatever the data say.
     """
     try:
-        found = _DECOMPRESS[codec](data, limit)
-        if len(found) > limit:
+        plain = _DECOMPRESS[codec](packed, limit)
+        if len(plain) > limit:
             raise OverLimit
     except OverLimit:
         raise OverLimit(f"unpacks to more than {limit:,} bytes") from None
     except _ERRORS as error:
         raise ValueError(f"{codec} can't decompress it") from error
-    return found
+    return plain
 
 
-def compress_frame(data: bytes | bytearray, limit: Callable[[bytes], int], *, checksum: bool) -> bytes:
+def compress_frame(plain: bytes | bytearray, limit: Callable[[bytes], int], *, checksum: bool) -> bytes:
     """Compress as one Zstandard frame, at the best level at which `limit` of the frame allows for the data.
 
     ValueError if no level does: a reader would take such data for a decompression bomb.
     """
     for level in _FRAME_LEVELS:
-        packed = zstandard.ZstdCompressor(level=level, write_checksum=checksum).compress(data)
-        if len(data) <= limit(packed):
+        packed = zstandard.ZstdCompressor(level=level, write_checksum=checksum).compress(plain)
+        if len(plain) <= limit(packed):
             return packed
-    raise ValueError(f"{len(data):,} bytes could not be read again")
+    raise ValueError(f"{len(plain):,} bytes could not be read again")
 
 
-def decompress_frame(data: bytes | memoryview, limit: int) -> bytes:
+def decompress_frame(packed: bytes | memoryview, limit: int) -> bytes:
     """Decompress one Zstandard frame whose header states its size.
 
     OverLimit if the size is more than `limit` bytes, another ValueError if the frame is damaged, larger than
@@ -97,74 +97,74 @@ def decompress_frame(data: bytes | memoryview, limit: int) -> bytes:
     hold: the output buffer never grows.
     """
     try:
-        size = zstandard.frame_content_size(data)
+        size = zstandard.frame_content_size(packed)
         if size < 0:
             raise ValueError("its header does not state its size")
         if size > limit:
             raise OverLimit(f"it unpacks to {size:,} bytes, and {limit:,} at most can be right")
-        found: bytes = _zstandard.decompressor.decompress(data, allow_extra_data=False)
+        plain: bytes = _zstandard.decompressor.decompress(packed, allow_extra_data=False)
     except zstandard.ZstdError as error:
         raise ValueError(str(error)) from None
-    return found
+    return plain
 
 
-def _gzip(data: bytes) -> bytes:
+def _gzip(plain: bytes) -> bytes:
     compressor = zlib.compressobj(wbits=_GZIP)
-    return compressor.compress(data) + compressor.flush()
+    return compressor.compress(plain) + compressor.flush()
 
 
-def _snap(data: bytes) -> bytes:
+def _snap(plain: bytes) -> bytes:
     parts = [_XERIAL]
-    for start in range(0, len(data), _XERIAL_BLOCK):
-        block = snappy.compress(data[start : start + _XERIAL_BLOCK])
+    for start in range(0, len(plain), _XERIAL_BLOCK):
+        block = snappy.compress(plain[start : start + _XERIAL_BLOCK])
         parts += _SIZE.pack(len(block)), block
     return b"".join(parts)
 
 
-def _lz4(data: bytes) -> bytes:
+def _lz4(plain: bytes) -> bytes:
     """Compress with LZ4; Java's reader refuses blocks that refer to earlier ones."""
-    frame: bytes = lz4.frame.compress(data, block_linked=False, store_size=False)
+    frame: bytes = lz4.frame.compress(plain, block_linked=False, store_size=False)
     return frame
 
 
-def _zstd(data: bytes) -> bytes:
-    return _zstandard.compressor.compress(data)
+def _zstd(plain: bytes) -> bytes:
+    return _zstandard.compressor.compress(plain)
 
 
-def _none(data: bytes, _: int) -> bytes:
-    return data
+def _none(plain: bytes, _: int) -> bytes:
+    return plain
 
 
-def _gunzip(data: bytes, limit: int) -> bytes:
+def _gunzip(packed: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
     # What follows a member and is none is ignored.
-    while data and not (parts and not data.startswith(_GZIP_MAGIC)):
+    while packed and not (parts and not packed.startswith(_GZIP_MAGIC)):
         member = zlib.decompressobj(wbits=_GZIP)
-        parts.append(part := member.decompress(data, min(limit + 1, sys.maxsize)))
+        parts.append(part := member.decompress(packed, min(limit + 1, sys.maxsize)))
         limit -= len(part)
         if limit < 0:
             break
         if not member.eof:
             raise EOFError
-        data = member.unused_data
+        packed = member.unused_data
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _unsnap(data: bytes, limit: int) -> bytes:
-    if not data.startswith(_XERIAL[:8]):
-        return _unsnap_block(data, limit)
+def _unsnap(packed: bytes, limit: int) -> bytes:
+    if not packed.startswith(_XERIAL[:8]):
+        return _unsnap_block(packed, limit)
     parts = []
     position = 0
-    while position < len(data):
-        if data.startswith(_XERIAL[:8], position):  # at the start, and again where streams were joined
+    while position < len(packed):
+        if packed.startswith(_XERIAL[:8], position):  # at the start, and again where streams were joined
             position += len(_XERIAL)
             continue
-        (size,) = _SIZE.unpack_from(data, position)
+        (size,) = _SIZE.unpack_from(packed, position)
         position += _SIZE.size
-        parts.append(part := _unsnap_block(data[position : position + size], limit))
+        parts.append(part := _unsnap_block(packed[position : position + size], limit))
         limit -= len(part)
         position += size
-    if position > len(data):
+    if position > len(packed):
         raise EOFError
     return b"".join(parts)
 
@@ -179,87 +179,87 @@ def _unsnap_block(block: bytes, limit: int) -> bytes:
         shift += 7
     if length > limit:
         raise OverLimit
-    found: bytes = snappy.decompress(block)
-    return found
+    plain: bytes = snappy.decompress(block)
+    return plain
 
 
-def _unlz4(data: bytes, limit: int) -> bytes:
-    if len(data) <= limit // _LZ4_RATIO and not _lz4_size(data):  # which would take memory at once
-        found, used = lz4.frame.decompress(data, return_bytes_read=True)
-        return bytes(found) if used == len(data) else _unlz4_frames(data, limit)
-    return _unlz4_frames(data, limit)
+def _unlz4(packed: bytes, limit: int) -> bytes:
+    if len(packed) <= limit // _LZ4_RATIO and not _lz4_size(packed):  # which would take memory at once
+        plain, used = lz4.frame.decompress(packed, return_bytes_read=True)
+        return bytes(plain) if used == len(packed) else _unlz4_frames(packed, limit)
+    return _unlz4_frames(packed, limit)
 
 
-def _unlz4_frames(data: bytes, limit: int) -> bytes:
+def _unlz4_frames(packed: bytes, limit: int) -> bytes:
     """Unpack frames, also several or those of others that are to be skipped, step by step."""
     parts: list[bytes] = []
-    step = max(_STEP, 4 * len(data))
-    while data:
+    step = max(_STEP, 4 * len(packed))
+    while packed:
         frame = lz4.frame.LZ4FrameDecompressor()
         while not frame.eof:
-            if data:
-                parts.append(frame.decompress(data, step))
+            if packed:
+                parts.append(frame.decompress(packed, step))
             elif frame.needs_input:
                 raise EOFError
             else:
                 parts.append(frame.decompress(b"", step))
-            data = b""
+            packed = b""
             limit -= len(parts[-1])
             if limit < 0:
                 raise OverLimit
-        data = frame.unused_data or b""
+        packed = frame.unused_data or b""
     return b"".join(parts)
 
 
-def _lz4_size(data: bytes) -> bool:
+def _lz4_size(packed: bytes) -> bool:
     """Return whether a frame tells its content's size: a bit of its fifth byte."""
-    return len(data) > 4 and bool(data[4] & 0x08)
+    return len(packed) > 4 and bool(packed[4] & 0x08)
 
 
-def _unzstd(data: bytes, limit: int) -> bytes:
-    if len(data) <= limit // _ZSTD_BLOCK * _ZSTD_LEAST_BLOCK:  # it can't be too much
-        return _unzstd_by(len(data), data, limit)
-    told = zstandard.frame_content_size(data)
-    if told > limit:
+def _unzstd(packed: bytes, limit: int) -> bytes:
+    if len(packed) <= limit // _ZSTD_BLOCK * _ZSTD_LEAST_BLOCK:  # it can't be too much
+        return _unzstd_by(len(packed), packed, limit)
+    stated_size = zstandard.frame_content_size(packed)
+    if stated_size > limit:
         raise OverLimit
-    if not _one_frame(data):  # of several, the decompressor would return the first alone, without an error
-        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, data, limit)
+    if not _one_frame(packed):  # of several, the decompressor would return the first alone, without an error
+        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, packed, limit)
     try:  # at once, what is one frame of data as they usually are
-        found: bytes = _zstandard.decompressor.decompress(
-            data, max_output_size=min(limit, max(_STEP, len(data) * _USUAL_RATIO)), allow_extra_data=False
+        plain: bytes = _zstandard.decompressor.decompress(
+            packed, max_output_size=min(limit, max(_STEP, len(packed) * _USUAL_RATIO)), allow_extra_data=False
         )
     except zstandard.ZstdError:
-        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, data, limit)
-    return found
+        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, packed, limit)
+    return plain
 
 
-def _one_frame(data: bytes) -> bool:
+def _one_frame(packed: bytes) -> bool:
     """Return whether the data are one Zstandard frame of records (RFC 8878), by its blocks' headers."""
-    if not data.startswith(zstandard.FRAME_HEADER):
+    if not packed.startswith(zstandard.FRAME_HEADER):
         return False
-    position, last = zstandard.frame_header_size(data), 0
+    position, last = zstandard.frame_header_size(packed), 0
     while not last:
-        if position + _ZSTD_BLOCK_HEADER > len(data):
+        if position + _ZSTD_BLOCK_HEADER > len(packed):
             return False
-        header = int.from_bytes(data[position : position + _ZSTD_BLOCK_HEADER], "little")
+        header = int.from_bytes(packed[position : position + _ZSTD_BLOCK_HEADER], "little")
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         position += _ZSTD_BLOCK_HEADER + (1 if kind == _ZSTD_RLE else size)
-    checksum = zstandard.get_frame_parameters(data).has_checksum
-    return position + (_ZSTD_CHECKSUM if checksum else 0) == len(data)
+    checksum = zstandard.get_frame_parameters(packed).has_checksum
+    return position + (_ZSTD_CHECKSUM if checksum else 0) == len(packed)
 
 
-def _unzstd_by(step: int, data: bytes, limit: int) -> bytes:
+def _unzstd_by(step: int, packed: bytes, limit: int) -> bytes:
     """Unpack frames in steps of so many packed bytes."""
     parts = []
-    while data:
+    while packed:
         frame = _zstandard.decompressor.decompressobj()
-        for at in range(0, len(data), step):
-            parts.append(part := frame.decompress(data[at : at + step]))
+        for start in range(0, len(packed), step):
+            parts.append(part := frame.decompress(packed[start : start + step]))
             limit -= len(part)
             if limit < 0:
                 raise OverLimit
             if frame.eof:
-                data = frame.unused_data + data[at + step :]
+                packed = frame.unused_data + packed[start + step :]
                 break
         else:
             raise EOFError

@@ -46,12 +46,12 @@ def cut(batch: Batch, window: Window) -> Batch | None:
     within = window.start <= batch.base_offset and batch.last_offset < window.stop
     if within and window.first_time <= least and batch.max_time <= window.last_time:
         return batch
-    found = Records.of([batch])
-    keep = (window.start <= found.offsets) & (found.offsets < window.stop)
-    keep &= (window.first_time <= found.times) & (found.times <= window.last_time)
+    records = Records.of([batch])
+    keep = (window.start <= records.offsets) & (records.offsets < window.stop)
+    keep &= (window.first_time <= records.times) & (records.times <= window.last_time)
     if within and keep.all():
         return batch
-    return _rebuilt(batch, found.where(keep)) if keep.any() else None
+    return _rebuilt(batch, records.where(keep)) if keep.any() else None
 
 
 def split(batch: Batch, max_bytes: int) -> Iterator[Batch]:
@@ -77,11 +77,11 @@ def _halves(batch: Batch, records: Records, max_bytes: int) -> Iterator[Batch]:
 
 def _rebuilt(batch: Batch, records: Records) -> Batch:
     """Rebuild a batch as the log cleaner would, but for offsets at the edges (MemoryRecords.filterTo)."""
-    data = build(
+    encoded = build(
         records,
         codec=batch.codec,
         attributes=batch.attributes,
         base_time=batch.base_time,  # it may be a delete horizon
         producer=HEADER.unpack_from(batch.data)[9:12],
     )
-    return next(walk(data, check_crc=False))
+    return next(walk(encoded, check_crc=False))

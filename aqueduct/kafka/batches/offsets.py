@@ -53,9 +53,11 @@ class Index:
     @classmethod
     def of(cls, batches: Sequence[Batch]) -> "Index":
         columns = zip(*batches, strict=True) if batches else [()] * len(Batch._fields)
-        data, base_offset, last_offset, _, _, max_time, _, count = columns
-        sizes = list(map(len, data))
-        return cls(*(np.array(each, np.int64) for each in (base_offset, last_offset, count, max_time, sizes)))
+        encoded, base_offset, last_offset, _, _, max_time, _, count = columns
+        sizes = list(map(len, encoded))
+        return cls(
+            *(np.array(column, np.int64) for column in (base_offset, last_offset, count, max_time, sizes))
+        )
 
     @classmethod
     def joined(cls, parts: Iterable["Index"]) -> "Index":
@@ -64,24 +66,24 @@ class Index:
         return cls(*map(np.concatenate, columns))
 
     @classmethod
-    def from_bytes(cls, data: bytes, unpacked_bytes: int | None = None) -> "Index":
+    def from_bytes(cls, stored: bytes, unpacked_bytes: int | None = None) -> "Index":
         """Parse an index; Damaged if it is not one, or of more batches than it can describe.
 
         The limits are the size of the segment that the index describes, as its manifest states it, and the
         size of the stored index itself, which does not depend on what the index or the manifest states.
         """
         try:
-            if not data.startswith(_FORMAT):
+            if not stored.startswith(_FORMAT):
                 raise ValueError("it is none, or of a newer version")
-            most = max(LEAST_BYTES, UNPACKED_FACTOR * len(data))
+            most = max(LEAST_BYTES, UNPACKED_FACTOR * len(stored))
             if unpacked_bytes is not None:
                 most = min(most, max(1 << 16, unpacked_bytes // HEADER.size * len(fields(cls)) * 8))
-            raw = decompress_frame(_without_padding(data[len(_FORMAT) :]), most)
+            raw = decompress_frame(_without_padding(stored[len(_FORMAT) :]), most)
             planes = np.frombuffer(raw, np.uint8).reshape(len(fields(cls)), 8, -1)
         except ValueError as error:
             raise Damaged(f"An index can't be read: {error}.") from error
         # One column at a time, for two more copies of a large index are as large.
-        return cls(*(np.ascontiguousarray(each.T).view("<i8")[..., 0].cumsum() for each in planes))
+        return cls(*(np.ascontiguousarray(plane.T).view("<i8")[..., 0].cumsum() for plane in planes))
 
     def to_bytes(self) -> bytes:
         """Return a mark, then, compressed, the steps from each number of a column to the next.
@@ -110,28 +112,28 @@ class Index:
 
     def rank(self, offset: int) -> int | Inside:
         """Count the records before an offset."""
-        place = int(np.searchsorted(self.last_offset, offset))
-        before = int(self._before[place])
-        if place == len(self) or offset <= self.base_offset[place] or not self.count[place]:
+        row = int(np.searchsorted(self.last_offset, offset))
+        before = int(self._before[row])
+        if row == len(self) or offset <= self.base_offset[row] or not self.count[row]:
             return before
-        return before + offset - int(self.base_offset[place]) if self._dense(place) else Inside(place, before)
+        return before + offset - int(self.base_offset[row]) if self._dense(row) else Inside(row, before)
 
     def offset(self, rank: int) -> int | Inside:
         """Return the offset of the record that has this many before it; IndexError if there is none."""
-        place = int(np.searchsorted(self._before, rank, side="right")) - 1
+        row = int(np.searchsorted(self._before, rank, side="right")) - 1
         if not 0 <= rank < self.records:
             raise IndexError(f"there is no record {rank} among {self.records}")
-        before = int(self._before[place])
-        return int(self.base_offset[place]) + rank - before if self._dense(place) else Inside(place, before)
+        before = int(self._before[row])
+        return int(self.base_offset[row]) + rank - before if self._dense(row) else Inside(row, before)
 
     @cached_property
     def _before(self) -> Numbers:
         """Records before each batch, and of all."""
         return np.concatenate([[0], self.count.cumsum()])
 
-    def _dense(self, place: int) -> bool:
+    def _dense(self, row: int) -> bool:
         # In Python's numbers: those of a hostile index may be over numpy's.
-        return int(self.last_offset[place]) - int(self.base_offset[place]) + 1 == int(self.count[place])
+        return int(self.last_offset[row]) - int(self.base_offset[row]) + 1 == int(self.count[row])
 
     def _columns(self) -> tuple[Numbers, ...]:
         return tuple(getattr(self, field.name) for field in fields(self))
@@ -142,12 +144,12 @@ def _padding(size: int) -> bytes:
     return _SKIPPABLE.pack(_SKIPPABLE_MAGIC, size + _LENGTH.size) + bytes(size) + _LENGTH.pack(size)
 
 
-def _without_padding(data: bytes) -> bytes:
+def _without_padding(stored: bytes) -> bytes:
     """Return an index without the frame that `_padding` made, if it has one."""
-    if len(data) < _LENGTH.size:
-        return data
-    (size,) = _LENGTH.unpack_from(data, len(data) - _LENGTH.size)
-    at = len(data) - size - _LENGTH.size - _SKIPPABLE.size
-    if at > 0 and _SKIPPABLE.unpack_from(data, at) == (_SKIPPABLE_MAGIC, size + _LENGTH.size):
-        return data[:at]
-    return data
+    if len(stored) < _LENGTH.size:
+        return stored
+    (size,) = _LENGTH.unpack_from(stored, len(stored) - _LENGTH.size)
+    start = len(stored) - size - _LENGTH.size - _SKIPPABLE.size
+    if start > 0 and _SKIPPABLE.unpack_from(stored, start) == (_SKIPPABLE_MAGIC, size + _LENGTH.size):
+        return stored[:start]
+    return stored

@@ -8,18 +8,18 @@ from aqueduct.kafka.batches.bodies import get_one
 
 def bodies(batch: Batch) -> Iterator[tuple[int, bytes]]:
     """Yield each record's offset, and its key, value and headers as they stand. Damaged at wrong bytes."""
-    data = unpack(batch)
-    at = 0
+    payload = unpack(batch)
+    position = 0
     try:
         for _ in range(batch.count):
-            length, start = get_one(data, at)
-            _, after = get_one(data, start + 1)  # less the attributes; the time
-            delta, after = get_one(data, after)
-            at = start + length
-            if not after <= at <= len(data):
+            length, start = get_one(payload, position)
+            _, after = get_one(payload, start + 1)  # less the attributes; the time
+            delta, after = get_one(payload, after)
+            position = start + length
+            if not after <= position <= len(payload):
                 raise ValueError("a record ends before its body")
-            yield batch.base_offset + delta, data[after:at]
+            yield batch.base_offset + delta, payload[after:position]
     except (IndexError, ValueError):
         raise damaged(batch, "its records do not fill it") from None
-    if at != len(data):
+    if position != len(payload):
         raise damaged(batch, "its records do not fill it")

@@ -71,12 +71,12 @@ def ready(
                 yield from _rebuilt(records, first.codec, stop, max_bytes)
 
 
-def stamp(data: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
+def stamp(encoded: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
     """Make a ready batch the producer's, in place; `sequence` is the number of its first record."""
-    (attributes,) = _ATTRIBUTES.unpack_from(data, CRC_FROM)
-    _ATTRIBUTES.pack_into(data, CRC_FROM, attributes & CODEC | (TRANSACTIONAL if transactional else 0))
-    _PRODUCER.pack_into(data, _PRODUCER_AT, producer_id, epoch, sequence)
-    seal(data)
+    (attributes,) = _ATTRIBUTES.unpack_from(encoded, CRC_FROM)
+    _ATTRIBUTES.pack_into(encoded, CRC_FROM, attributes & CODEC | (TRANSACTIONAL if transactional else 0))
+    _PRODUCER.pack_into(encoded, _PRODUCER_AT, producer_id, epoch, sequence)
+    seal(encoded)
 
 
 def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch], list[bytes] | None]]:
@@ -113,24 +113,24 @@ def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch],
 
 
 def _renumbered(batch: Batch) -> bytearray:
-    data = bytearray(batch.data)
-    _OFFSET.pack_into(data, 0, 0)
-    _LEADER_EPOCH.pack_into(data, _LEADER_EPOCH_AT, -1)
-    return data
+    encoded = bytearray(batch.data)
+    _OFFSET.pack_into(encoded, 0, 0)
+    _LEADER_EPOCH.pack_into(encoded, _LEADER_EPOCH_AT, -1)
+    return encoded
 
 
 def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterator[Ready]:
     """Rebuild a batch, in halves, and halves of these, where it is too large."""
     count = len(records)
-    data = build(Records(records.times, np.arange(count), records.bodies), codec=codec)
-    if len(data) <= max_bytes:
-        yield Ready(data, count, stop)
+    batch = build(Records(records.times, np.arange(count), records.bodies), codec=codec)
+    if len(batch) <= max_bytes:
+        yield Ready(batch, count, stop)
     elif count > 1:
         middle = count // 2
         yield from _rebuilt(records[:middle], codec, int(records.offsets[middle - 1]) + 1, max_bytes)
         yield from _rebuilt(records[middle:], codec, stop, max_bytes)
     else:
         raise RecordTooLarge(
-            f"The record at offset {stop - 1} makes a batch of {len(data)} bytes, and only {max_bytes} are "
+            f"The record at offset {stop - 1} makes a batch of {len(batch)} bytes, and only {max_bytes} are "
             "allowed; raise max.message.bytes.",
         )

@@ -50,15 +50,15 @@ class RecordPlaces(NamedTuple):
             return cls._parsed(batches, payloads)
         except (IndexError, ValueError):
             if len(batches) > 1:
-                for each in zip(batches, payloads, strict=True):  # which one?
-                    cls.of(each[:1], each[1:])
+                for pair in zip(batches, payloads, strict=True):  # which one?
+                    cls.of(pair[:1], pair[1:])
             raise damaged(batches[0], "its records do not fill it") from None
 
     @classmethod
     def _parsed(cls, batches: Sequence[Batch], payloads: Sequence[bytes]) -> "RecordPlaces":
         starts, edges = _edges(batches, payloads)
-        data, ends = b"".join(payloads), np.array(edges, np.int64)
-        array = np.frombuffer(data, np.uint8)
+        joined, ends = b"".join(payloads), np.array(edges, np.int64)
+        array = np.frombuffer(joined, np.uint8)
         # A record is its attributes (one byte, without a meaning so far), two deltas and the body.
         times, after = varints.get(array, np.array(starts, np.int64) + 1)
         offsets, after = varints.get(array, after)
@@ -69,7 +69,7 @@ class RecordPlaces(NamedTuple):
         offsets += np.array(base_offsets)[of_batch]
         by_broker = (np.array(attributes) & LOG_APPEND_TIME > 0)[of_batch]
         times = np.where(by_broker, np.array(max_times)[of_batch], times + np.array(base_times)[of_batch])
-        return cls(times, offsets, data, after, ends)
+        return cls(times, offsets, joined, after, ends)
 
     def where(self, keep: NDArray[np.bool_]) -> "RecordPlaces":
         return self._replace(
@@ -122,11 +122,11 @@ def readable(batches: Iterable[Batch], set_aside: Callable[[Batch, Exception], N
     """Yield the records of batches; `set_aside` gets each that can't be read, or unpacks to too much."""
     for batch in batches:
         try:
-            found = list(records(batch))
+            batch_records = list(records(batch))
         except (Damaged, IndexError, ValueError) as error:
             set_aside(batch, error)
         else:
-            yield from found
+            yield from batch_records
 
 
 def build(
@@ -146,13 +146,13 @@ def build(
     parts = _parts(records, start)
     if codec != "none":
         parts = iter([codecs.compress(codec, b"".join(parts))])
-    data = bytearray().join(chain([bytes(HEADER.size)], parts))
+    encoded = bytearray().join(chain([bytes(HEADER.size)], parts))
     first, last = records.offsets[[0, -1]].tolist()
     HEADER.pack_into(
-        data,
+        encoded,
         0,
         first,
-        len(data) - LENGTH_FROM,
+        len(encoded) - LENGTH_FROM,
         -1,  # leader epoch
         MAGIC,
         0,  # the CRC comes last
@@ -163,8 +163,8 @@ def build(
         *producer,
         len(records),
     )
-    seal(data)
-    return data
+    seal(encoded)
+    return encoded
 
 
 def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[int], list[int]]:
@@ -176,24 +176,24 @@ def _edges(batches: Sequence[Batch], payloads: Sequence[bytes]) -> tuple[list[in
     ends: list[int] = []
     base = 0
     for batch, payload in zip(batches, payloads, strict=True):
-        at = 0
+        position = 0
         for _ in range(batch.count):
-            byte = size = payload[at]
-            at += 1
+            byte = size = payload[position]
+            position += 1
             shift = 0
             while byte >= 0x80:
                 shift += 7
                 if shift > MOST_SHIFT:
                     raise ValueError("a length has more than 32 bits")
-                byte = payload[at]
+                byte = payload[position]
                 size += (byte - 1) << shift  # less the bit that said that this byte follows
-                at += 1
-            starts.append(base + at)
-            at += size >> 1
-            ends.append(base + at)
-        if at != len(payload):
+                position += 1
+            starts.append(base + position)
+            position += size >> 1
+            ends.append(base + position)
+        if position != len(payload):
             raise ValueError("the records do not fill the batch")
-        base += at
+        base += position
     return starts, ends
 
 

@@ -21,25 +21,25 @@ def sizes(zigzags: Zigzags) -> Numbers:
     return np.searchsorted(_LIMITS, zigzags, side="right") + 1
 
 
-def put(out: Bytes, at: Numbers, zigzags: Zigzags) -> None:
+def put(out: Bytes, positions: Numbers, zigzags: Zigzags) -> None:
     """Write one number at each position."""
-    while len(at):
+    while len(positions):
         more = zigzags >= 0x80
-        out[at] = (zigzags & 0x7F) | (more.astype(np.uint64) << 7)
-        at = at[more] + 1
+        out[positions] = (zigzags & 0x7F) | (more.astype(np.uint64) << 7)
+        positions = positions[more] + 1
         zigzags = zigzags[more] >> np.uint64(7)
 
 
-def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
+def get(encoded: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
     """Return the number at each position, and the positions after them.
 
     IndexError beyond the data; ValueError at a number of more than 64 bits.
     """
-    zigzags = np.zeros(len(at), np.uint64)
-    after = at.copy()
-    unended = np.arange(len(at))
+    zigzags = np.zeros(len(positions), np.uint64)
+    after = positions.copy()
+    unended = np.arange(len(positions))
     for shift in range(0, 70, 7):
-        byte = data[after[unended]]
+        byte = encoded[after[unended]]
         zigzags[unended] |= (byte & 0x7F).astype(np.uint64) << shift
         after[unended] += 1
         unended = unended[byte >= 0x80]
@@ -48,12 +48,12 @@ def get(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers]:
     raise ValueError("a number has more than 64 bits")
 
 
-def fields(data: Bytes, at: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+def fields(encoded: Bytes, positions: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
     """Return where fields begin and end that have their lengths at these places, and which are null.
 
     IndexError or ValueError where there is none.
     """
-    lengths, begins = get(data, at)
-    if (lengths > len(data)).any():
+    lengths, begins = get(encoded, positions)
+    if (lengths > len(encoded)).any():
         raise ValueError("a field is longer than all records")
     return begins, begins + np.maximum(lengths, 0), lengths < 0

@@ -19,9 +19,9 @@ class DedupFigures:
     last: DedupCounts | None = None
     round_time: float = 0.0  # when the last one ended, seconds since 1970
 
-    def add(self, done: DedupCounts, now: float) -> None:
-        self.total.add(done)
-        self.last, self.round_time = done, now
+    def add(self, counts: DedupCounts, now: float) -> None:
+        self.total.add(counts)
+        self.last, self.round_time = counts, now
 
     def all(self) -> Iterator[Metric]:
         """Yield every metric; those of the ledger are unknown before the first round."""

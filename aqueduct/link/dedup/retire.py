@@ -42,14 +42,18 @@ def retire(
     of it wait for dedup, and if offsets are missing, unless `with_gaps`.
     """
     with connect(end, f"{group}-retire") as client:
-        found = client.topics([*raw_topics, ledger])
-        dedup.check_there(end, found, raw_topics, ledger)
-        partitions = len(found[ledger].partitions)
+        topics = client.topics([*raw_topics, ledger])
+        dedup.check_there(end, topics, raw_topics, ledger)
+        partitions = len(topics[ledger].partitions)
         producers = {number: dedup.producer_of(client, group, number) for number in range(partitions)}
         for producer in producers.values():
             producer.begin()  # what was committed is there to be read, and nobody else commits from here on
         whole = gap_topic.whole(client, ledger)
-        gone = {key: each for key, each in whole.items() if key.topic == topic and not each.closed}
+        gone = {
+            key: ledger_partition
+            for key, ledger_partition in whole.items()
+            if key.topic == topic and not ledger_partition.closed
+        }
         if not gone:
             raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
         raw = [TopicPartition(name, number) for name in raw_topics for number in producers]
@@ -75,9 +79,11 @@ def retire(
         for number, producer in producers.items():
             now = int(time.time() * 1000)
             changes: entry.LedgerRecords = {}
-            for topic_partition, each in gone.items():
+            for topic_partition, ledger_partition in gone.items():
                 if bucket(*topic_partition, partitions) == number:
-                    changes |= entry.records(each.close(), now, before=entry.records(each, now))
+                    changes |= entry.records(
+                        ledger_partition.close(), now, before=entry.records(ledger_partition, now)
+                    )
             for batch in dedup.entries(changes, now):
                 producer.send(ledger, number, batch)
             producer.commit()
@@ -86,10 +92,12 @@ def retire(
 
 def _outcome(gone: Iterable[LedgerPartition]) -> Retired:
     listed = list(gone)
-    lineages = [each.current for each in listed if each.current]
-    lineages += [old for each in listed for old in each.retired.values()]
+    lineages = [ledger_partition.current for ledger_partition in listed if ledger_partition.current]
+    lineages += [old for ledger_partition in listed for old in ledger_partition.retired.values()]
     return Retired(
-        len(listed), sum(size(each.gaps) for each in lineages), sum(size(each.lost) for each in lineages)
+        len(listed),
+        sum(size(lineage.gaps) for lineage in lineages),
+        sum(size(lineage.lost) for lineage in lineages),
     )
 
 
@@ -103,7 +111,9 @@ def _unread(client: Client, group: str, partitions: list[TopicPartition]) -> dic
     """Return the offsets at which what dedup hasn't read begins."""
     starts = offsets.log_starts(client, partitions)
     committed = groups.progress(client, group, partitions)
-    return {each: max(starts[each], committed.get(each, (0, ""))[0]) for each in partitions}
+    return {
+        partition: max(starts[partition], committed.get(partition, (0, ""))[0]) for partition in partitions
+    }
 
 
 def _keys(client: Client, starts: Mapping[TopicPartition, int]) -> Iterator[frame.FrameKey]:

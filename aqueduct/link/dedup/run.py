@@ -77,15 +77,17 @@ def run(order: DedupOrder, workers: Workers, tell: Callable[[DedupCounts, float]
         buckets = share.buckets
         shares = [replace(share, buckets=some) for n in range(tasks) if (some := buckets[n::tasks])]
         began = time.monotonic()
-        done = DedupCounts(silent=silent)
-        for each in workers.runner(work)(dedup, shares, BUCKETS if order.every_seconds is None else None):
-            done.add(each)
-        absent = report_absent(order, done, absent)
-        gone = report_gone(share, done, gone)
-        tell(done, time.monotonic() - began)
+        counts = DedupCounts(silent=silent)
+        for share_counts in workers.runner(work)(
+            dedup, shares, BUCKETS if order.every_seconds is None else None
+        ):
+            counts.add(share_counts)
+        absent = report_absent(order, counts, absent)
+        gone = report_gone(share, counts, gone)
+        tell(counts, time.monotonic() - began)
         if order.every_seconds is None:
             _wait_for_the_ledger(order)
-            return done
+            return counts
 
 
 def _wait_for_the_ledger(order: DedupOrder) -> None:
@@ -94,46 +96,48 @@ def _wait_for_the_ledger(order: DedupOrder) -> None:
         offsets.settled(client, client.topics([order.gap_topic])[order.gap_topic].topic_partitions)
 
 
-def report_gone(share: DedupShare, done: DedupCounts, reported: Collection[str]) -> Collection[str]:
+def report_gone(share: DedupShare, counts: DedupCounts, reported: Collection[str]) -> Collection[str]:
     """Return the clean topics that were deleted, and report them if some are new."""
     gone = frozenset(share.gone.values())
     if gone.difference(reported):
-        said = (
+        warning = (
             f"The {share.end} has no topic {some(sorted(gone))} any more. Records that arrive for it are "
             "missing in the ledger. Create the topic again, and send them again."
         )
-        done.silent += (labelled("topic-unknown", said),)
+        counts.silent += (labelled("topic-unknown", warning),)
     return gone
 
 
-def report_absent(order: DedupOrder, done: DedupCounts, reported: Collection[str]) -> Collection[str]:
+def report_absent(order: DedupOrder, counts: DedupCounts, reported: Collection[str]) -> Collection[str]:
     """Return the topics of `--topics` of which nothing has crossed, and report them if some are new.
 
     `reported`: those of the round before.
     """
-    absent = frozenset(order.topics or ()).difference(done.crossed)
+    absent = frozenset(order.topics or ()).difference(counts.crossed)
     if absent.difference(reported):
-        said = (
+        warning = (
             f"Nothing of {some(sorted(absent))} has crossed the link: the ledger in {order.gap_topic} has no "
             "entry of it. Check the names in --topics, and the topics of the sending end. A topic that never "
             "had a record does not cross."
         )
-        done.silent += (labelled("link-topic-not-received", said),)
+        counts.silent += (labelled("link-topic-not-received", warning),)
     return absent
 
 
-def sentence(done: DedupCounts, seconds: float) -> str:
-    said = f"{count(done.records, 'record')} in {count(done.frames, 'frame')} within {seconds:.1f} s"
-    said += f"; {count(done.repeated, 'offset')} had arrived before" if done.repeated else ""
-    said += f"; {count(done.malformed, 'raw record')} can't be read" if done.malformed else ""
-    said += f"; {count(done.quarantined, 'frame')} not written" if done.quarantined else ""
-    said += f"; {count(done.unlisted, 'raw record')} neither written nor listed" if done.unlisted else ""
-    said += f"; {count(done.contradicted, 'announcement')} against the ledger" if done.contradicted else ""
-    said += f"; {count(done.missing, 'offset')} missing" if done.missing else ""
-    said += f"; {count(done.lost, 'offset')} lost for good" if done.lost else ""
-    left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(done.left_out.items()))
-    said += f"; left out as asked: {left_out}" if left_out else ""
-    return " ".join([f"{said}.", *done.told, *done.silent])
+def sentence(counts: DedupCounts, seconds: float) -> str:
+    text = f"{count(counts.records, 'record')} in {count(counts.frames, 'frame')} within {seconds:.1f} s"
+    text += f"; {count(counts.repeated, 'offset')} had arrived before" if counts.repeated else ""
+    text += f"; {count(counts.malformed, 'raw record')} can't be read" if counts.malformed else ""
+    text += f"; {count(counts.quarantined, 'frame')} not written" if counts.quarantined else ""
+    text += f"; {count(counts.unlisted, 'raw record')} neither written nor listed" if counts.unlisted else ""
+    text += (
+        f"; {count(counts.contradicted, 'announcement')} against the ledger" if counts.contradicted else ""
+    )
+    text += f"; {count(counts.missing, 'offset')} missing" if counts.missing else ""
+    text += f"; {count(counts.lost, 'offset')} lost for good" if counts.lost else ""
+    left_out = ", ".join(f"{topic} ({count(n, 'frame')})" for topic, n in sorted(counts.left_out.items()))
+    text += f"; left out as asked: {left_out}" if left_out else ""
+    return " ".join([f"{text}.", *counts.told, *counts.silent])
 
 
 def _plan(order: DedupOrder, *, again: bool) -> tuple[DedupShare, list[Range], tuple[str, ...]]:
@@ -143,43 +147,47 @@ def _plan(order: DedupOrder, *, again: bool) -> tuple[DedupShare, list[Range], t
     """
     with connect(order.end, CLIENT) as client:
         named = [*order.raw_topics, order.gap_topic, *(order.topics or {}).values()]
-        found = client.topics(named if order.topics else None)
-        check_there(order.end, found, order.raw_topics, order.gap_topic, () if again else named)
-        raw = [each for name in order.raw_topics for each in found[name].topic_partitions]
+        topics = client.topics(named if order.topics else None)
+        check_there(order.end, topics, order.raw_topics, order.gap_topic, () if again else named)
+        raw = [partition for name in order.raw_topics for partition in topics[name].topic_partitions]
         starts, ends = offsets.log_starts(client, raw), offsets.ends(client, raw)
         read = groups.committed(client, [order.group])[order.group]
         silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
         own = {*order.raw_topics, order.gap_topic}
         if mixed := own & set((order.topics or {}).values()):
             raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
-        wanted = order.topics or {name: name for name in found if name not in own | OWN_TOPICS}
-        gone = {source: name for source, name in wanted.items() if name not in found}
-        there = {source: name for source, name in wanted.items() if name in found}
-        clean = _clean(client, order, there, found)
+        clean_by_source = order.topics or {name: name for name in topics if name not in own | OWN_TOPICS}
+        gone = {source: name for source, name in clean_by_source.items() if name not in topics}
+        existing = {source: name for source, name in clean_by_source.items() if name in topics}
+        clean = _clean(client, order, existing, topics)
     share = DedupShare(
         end=order.end,
         group=order.group,
         run=secrets.token_hex(4),
-        raw_topics={name: found[name].id for name in order.raw_topics},
+        raw_topics={name: topics[name].id for name in order.raw_topics},
         gap_topic=order.gap_topic,
-        buckets=tuple(range(len(found[order.gap_topic].partitions))),
-        partitions=len(found[order.gap_topic].partitions),
+        buckets=tuple(range(len(topics[order.gap_topic].partitions))),
+        partitions=len(topics[order.gap_topic].partitions),
         clean=clean,
         every_topic=order.topics is None,
         grace_seconds=order.grace_seconds,
         seconds=order.every_seconds,
         gone=gone,
     )
-    begins = {each: max(starts[each], read.get(each, (0, ""))[0]) for each in raw}
-    waiting = [Range(*each, begins[each], ends[each]) for each in raw if begins[each] < ends[each]]
+    begins = {partition: max(starts[partition], read.get(partition, (0, ""))[0]) for partition in raw}
+    waiting = [
+        Range(*partition, begins[partition], ends[partition])
+        for partition in raw
+        if begins[partition] < ends[partition]
+    ]
     return share, waiting, silent
 
 
 def _clean(
-    client: Client, order: DedupOrder, wanted: Mapping[str, str], found: Mapping[str, Topic]
+    client: Client, order: DedupOrder, clean_by_source: Mapping[str, str], topics: Mapping[str, Topic]
 ) -> dict[str, Clean]:
     gap_topic.check_kept(client, order.gap_topic)
-    clean = sorted(set(wanted.values()))
+    clean = sorted(set(clean_by_source.values()))
     sizes = setting(client, clean, "max.message.bytes")
     times = setting(client, clean, "message.timestamp.type")
     for name in clean:
@@ -189,5 +197,6 @@ def _clean(
                 "CreateTime."
             )
     return {
-        source: Clean(name, len(found[name].partitions), int(sizes[name])) for source, name in wanted.items()
+        source: Clean(name, len(topics[name].partitions), int(sizes[name]))
+        for source, name in clean_by_source.items()
     }

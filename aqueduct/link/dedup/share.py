@@ -128,7 +128,7 @@ class Counted:
 def loads(metadata: str, topic_id: UUID | None) -> Counted | None:
     """Parse what was committed with a position; None if it is not of this topic."""
     try:
-        found = strict_json.loads(Counted, metadata.encode())
+        counted = strict_json.loads(Counted, metadata.encode())
     except strict_json.Unreadable:
         return None
-    return found if found.topic_id == str(topic_id) else None
+    return counted if counted.topic_id == str(topic_id) else None

@@ -61,11 +61,11 @@ class BucketState:
         """The source topics of which something has crossed."""
         return self.ledger.topics | {topic for topic, _ in self.announced}
 
-    def hear(self, told: Told) -> None:
-        about = TopicPartition(told.announcement.topic, told.announcement.partition)
+    def hear(self, pending: Told) -> None:
+        about = TopicPartition(pending.announcement.topic, pending.announcement.partition)
         waiting = self.announced.setdefault(about, [])
-        if not waiting or waiting[-1].announcement != told.announcement:
-            waiting[1:] = [told]
+        if not waiting or waiting[-1].announcement != pending.announcement:
+            waiting[1:] = [pending]
 
     def matured(self, before: int) -> Iterator[Announcement]:
         """Yield the announcements that came before this time, each once."""
@@ -83,7 +83,7 @@ class _KnownIds:
         """`is_expected`: whether a source partition has a clean one."""
         self._is_expected = is_expected
         self._ids = ledger.topic_ids()
-        self._extra = sum(len(ids) - is_expected(each) for each, ids in self._ids.items())
+        self._extra = sum(len(ids) - is_expected(partition) for partition, ids in self._ids.items())
 
     def refusal(self, partition: TopicPartition, topic_id: UUID) -> str:
         """Return why the ledger gets no entry of an id; empty: it has one, or may get it."""
@@ -117,7 +117,7 @@ class Sorter:
         self._buckets = buckets
         self._unsound = unsound
         self._ids = {
-            number: _KnownIds(bucket.ledger, lambda each: not share.why_not_writable(*each))
+            number: _KnownIds(bucket.ledger, lambda partition: not share.why_not_writable(*partition))
             for number, bucket in buckets.items()
         }
 
@@ -128,58 +128,60 @@ class Sorter:
             self._sort(bucket, raw, record)
 
     def _sort(self, bucket: BucketState, raw: TopicPartition, record: Record) -> None:
-        place, new = (raw, record.offset), record.offset >= bucket.counted.get(raw, 0)
+        raw_position, new = (raw, record.offset), record.offset >= bucket.counted.get(raw, 0)
         try:
             _, value = key_and_value(record.body)
-            found = frame.unpack(value or b"")
+            sent = frame.unpack(value or b"")
         except (frame.Malformed, Damaged, IndexError, ValueError):
             bucket.done.malformed += new
-            self._count(bucket, place, new=new)
+            self._count(bucket, raw_position, new=new)
             return
-        if aside := self._aside(place, found):
+        if aside := self._aside(raw_position, sent):
             if new:
                 bucket.done.unlisted += 1
                 _tell(bucket.done, f"{aside}.")
-        elif why := self._unsound.get(place) or self._share.why_not_writable(found.topic, found.partition):
-            self._quarantine(bucket, place, found, why, new=new)
-        elif found.topic not in self._share.clean:
-            if new and isinstance(found, Frame):
-                _leave_out(bucket.done, found.topic)
-        elif isinstance(found, Announcement):
-            bucket.hear(Told(record.timestamp, raw, record.offset, found))
+        elif reason := self._unsound.get(raw_position) or self._share.why_not_writable(
+            sent.topic, sent.partition
+        ):
+            self._quarantine(bucket, raw_position, sent, reason, new=new)
+        elif sent.topic not in self._share.clean:
+            if new and isinstance(sent, Frame):
+                _leave_out(bucket.done, sent.topic)
+        elif isinstance(sent, Announcement):
+            bucket.hear(Told(record.timestamp, raw, record.offset, sent))
             if new:
-                self._compare(bucket, found, record.timestamp)
+                self._compare(bucket, sent, record.timestamp)
             return
         else:
-            (bucket.frames if new else bucket.again).append(found)
-            bucket.places[id(found)] = place
-        self._count(bucket, place, new=new)
+            (bucket.frames if new else bucket.again).append(sent)
+            bucket.places[id(sent)] = raw_position
+        self._count(bucket, raw_position, new=new)
 
-    def _count(self, bucket: BucketState, place: Place, *, new: bool) -> None:
+    def _count(self, bucket: BucketState, raw_position: Place, *, new: bool) -> None:
         if new:
-            bucket.counted[place[0]] = place[1] + 1
+            bucket.counted[raw_position[0]] = raw_position[1] + 1
             bucket.uncommitted = True
 
-    def _aside(self, place: Place, found: Frame | Announcement) -> Skipped | None:
+    def _aside(self, raw_position: Place, sent: Frame | Announcement) -> Skipped | None:
         """Return why a record is neither written nor entered into the ledger; None if it may be."""
-        (raw_topic, number), _ = place
-        should = bucket_of(found.topic, found.partition, self._share.partitions)
+        (raw_topic, number), _ = raw_position
+        should = bucket_of(sent.topic, sent.partition, self._share.partitions)
         if should != number:  # in the ledger, too, it would be in two partitions
             return Skipped(
-                _which(place, found),
+                _which(raw_position, sent),
                 f"it belongs to partition {should} of {self._share.partitions} and is not written. The "
                 "ledger lists its offsets as missing when the sender has announced them. Find out who wrote "
                 f"it into {raw_topic}",
                 "raw-record-misplaced",
             )
         share = self._share
-        if not (share.every_topic or found.topic in share.clean or found.topic in share.gone):
+        if not (share.every_topic or sent.topic in share.clean or sent.topic in share.gone):
             return None  # it is left out, and gets no entry
-        partition = TopicPartition(found.topic, found.partition)
-        if why := self._ids[number].refusal(partition, found.topic_id):
+        partition = TopicPartition(sent.topic, sent.partition)
+        if fault := self._ids[number].refusal(partition, sent.topic_id):
             return Skipped(
-                _which(place, found),
-                f"it has topic id {found.topic_id}, {why}, and it is neither written nor listed as missing. "
+                _which(raw_position, sent),
+                f"it has topic id {sent.topic_id}, {fault}, and it is neither written nor listed as missing. "
                 "If the topic was not re-created so often, another host has, or had, the sender's key. Give "
                 "the sender a new key, and let the topic cross by another name",
                 "ledger-ids-exceeded",
@@ -204,34 +206,34 @@ class Sorter:
     def _quarantine(
         self,
         bucket: BucketState,
-        place: Place,
-        found: Frame | Announcement,
-        why: str,
+        raw_position: Place,
+        sent: Frame | Announcement,
+        reason: str,
         *,
         new: bool,
     ) -> None:
         """Enter a frame as missing, tell of it, and go on; it may be sent again."""
-        if isinstance(found, Frame):
-            bucket.ledger.miss(found)
-        if new and isinstance(found, Frame):
+        if isinstance(sent, Frame):
+            bucket.ledger.miss(sent)
+        if new and isinstance(sent, Frame):
             bucket.done.quarantined += 1
-            _tell(bucket.done, f"{_which(place, found)}, which are not written: {why}.")
+            _tell(bucket.done, f"{_which(raw_position, sent)}, which are not written: {reason}.")
 
-    def _compare(self, bucket: BucketState, told: Announcement, came: int) -> None:
+    def _compare(self, bucket: BucketState, sent: Announcement, came: int) -> None:
         """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
         late = int(max(OVERTAKEN_SECONDS, self._share.grace_seconds) * 1000)
-        known = bucket.ledger.contradicted(told, came - late)
-        if known is None:
+        bound = bucket.ledger.contradicted(sent, came - late)
+        if bound is None:
             return
         bucket.done.contradicted += 1
-        said = (
-            f"{told.topic}-{told.partition}: its sender announces a log that ends before offset {known}, and "
+        sentence = (
+            f"{sent.topic}-{sent.partition}: its sender announces a log that ends before offset {bound}, and "
             f"the ledger in {self._share.gap_topic} knows of all up to there: so what comes below it is not "
             "taken for new. Its log was cut, or somebody else has, or had, the sender's key: see who, "
             "and let the topic cross by another name."
         )
-        if said not in bucket.done.told:
-            _tell(bucket.done, said)
+        if sentence not in bucket.done.told:
+            _tell(bucket.done, sentence)
 
 
 def check_number(share: DedupShare, topic: str, partition: int, number: int, where: str) -> None:
@@ -248,24 +250,24 @@ def check_number(share: DedupShare, topic: str, partition: int, number: int, whe
         )
 
 
-def _which(place: Place, found: Frame | Announcement) -> str:
-    (raw_topic, number), offset = place
-    of = f"{found.topic}-{found.partition}"
-    what = (
-        f"offsets {found.first} to {found.last} of {of}"
-        if isinstance(found, Frame)
+def _which(raw_position: Place, sent: Frame | Announcement) -> str:
+    (raw_topic, number), offset = raw_position
+    of = f"{sent.topic}-{sent.partition}"
+    subject = (
+        f"offsets {sent.first} to {sent.last} of {of}"
+        if isinstance(sent, Frame)
         else f"an announcement of {of}"
     )
-    return f"{raw_topic}-{number} has {what} at offset {offset}"
+    return f"{raw_topic}-{number} has {subject} at offset {offset}"
 
 
-def _leave_out(done: DedupCounts, topic: str) -> None:
-    counted = topic if topic in done.left_out or len(done.left_out) < MOST_LEFT_OUT else OTHERS
-    done.left_out[counted] = done.left_out.get(counted, 0) + 1
+def _leave_out(counts: DedupCounts, topic: str) -> None:
+    counted = topic if topic in counts.left_out or len(counts.left_out) < MOST_LEFT_OUT else OTHERS
+    counts.left_out[counted] = counts.left_out.get(counted, 0) + 1
 
 
-def _tell(done: DedupCounts, said: str) -> None:
+def _tell(counts: DedupCounts, sentence: str) -> None:
     """Keep a sentence, and log it; of many alike only the first ones, for the counts have all."""
-    if len(done.told) < MOST_TOLD:
-        log.error(said)
-        done.told = (*done.told, said)
+    if len(counts.told) < MOST_TOLD:
+        log.error(sentence)
+        counts.told = (*counts.told, sentence)

@@ -57,16 +57,20 @@ def dedup(share: DedupShare) -> DedupCounts:
 
 
 def check_there(
-    end: End, found: Mapping[str, Topic], raw_topics: Iterable[str], gap_topic: str, named: Iterable[str] = ()
+    end: End,
+    topics: Mapping[str, Topic],
+    raw_topics: Iterable[str],
+    gap_topic: str,
+    named: Iterable[str] = (),
 ) -> None:
     """Check the topics; Refused if one is missing, or raw topics and gap topic differ in partitions."""
     raw_topics = list(raw_topics)
     for name in [*raw_topics, gap_topic, *named]:
-        if name not in found:
+        if name not in topics:
             raise Refused("topic-unknown", f"The {end} has no topic {name}.")
-    buckets = len(found[gap_topic].partitions)
+    buckets = len(topics[gap_topic].partitions)
     for name in raw_topics:
-        if (partitions := len(found[name].partitions)) != buckets:
+        if (partitions := len(topics[name].partitions)) != buckets:
             raise Refused(
                 f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
                 f"{buckets}: they must have the same number, which must not change."
@@ -81,12 +85,12 @@ def producer_of(client: Client, group: str, bucket: int) -> TransactionalProduce
 class _Quarantine(Exception):
     """A frame that can't be written, found when others had been."""
 
-    def __init__(self, place: tuple[TopicPartition, int], why: str) -> None:
-        super().__init__(why)
-        self.place = place
+    def __init__(self, raw_position: tuple[TopicPartition, int], reason: str) -> None:
+        super().__init__(reason)
+        self.place = raw_position
 
 
-def send_new(share: DedupShare, producer: TransactionalProducer, new: New, done: DedupCounts) -> None:
+def send_new(share: DedupShare, producer: TransactionalProducer, new: New, counts: DedupCounts) -> None:
     """Write what is new of a frame; Unsound if it can't be read, or the clean topic allows no such record."""
     clean = share.clean[new.topic_partition.topic]
     batches = ready(new.batches, max_bytes=clean.max_bytes)
@@ -98,8 +102,8 @@ def send_new(share: DedupShare, producer: TransactionalProducer, new: New, done:
         if batch is None:
             return
         producer.send(clean.topic, new.topic_partition.partition, batch)
-        done.records += batch.count
-        done.bytes += len(batch.data)
+        counts.records += batch.count
+        counts.bytes += len(batch.data)
 
 
 class _Run:
@@ -124,7 +128,8 @@ class _Run:
         committed = {partition: offset for partition, (offset, _) in progress.items()}
         # Where retention outran us, the ledger will tell what is missing.
         self._follower = Follower(
-            following, {each: max(starts[each], committed.get(each, 0)) for each in partitions}
+            following,
+            {partition: max(starts[partition], committed.get(partition, 0)) for partition in partitions},
         )
         self._buckets = {number: self._bucket(number, progress) for number in share.buckets}
         self._sorter = Sorter(share, self._buckets, unsound)
@@ -132,16 +137,16 @@ class _Run:
 
     def _bucket(self, number: int, progress: groups.CommittedOffsets) -> BucketState:
         """Return a bucket as it was committed."""
-        found = BucketState(Bucket(self._ledger(number)), {}, {})
-        for each, (offset, metadata) in progress.items():
-            if each.partition != number:
+        bucket = BucketState(Bucket(self._ledger(number)), {}, {})
+        for partition, (offset, metadata) in progress.items():
+            if partition.partition != number:
                 continue
-            found.committed[each] = offset
-            if counted := loads(metadata, self._share.raw_topics[each.topic]):
-                found.counted[each] = counted.stop
+            bucket.committed[partition] = offset
+            if counted := loads(metadata, self._share.raw_topics[partition.topic]):
+                bucket.counted[partition] = counted.stop
                 if counted.run == self._share.run:
-                    found.done = counted.done
-        return found
+                    bucket.done = counted.done
+        return bucket
 
     def _ledger(self, number: int) -> dict[TopicPartition, LedgerPartition]:
         ledger = gap_topic.part(self._client, self._share.gap_topic, [number])
@@ -173,39 +178,43 @@ class _Run:
         """Return what was done, and what is left to do."""
         positions = self._follower.positions
         ends = offsets.ends(self._client, positions)
-        found = DedupCounts(lag=sum(max(0, ends[partition] - at) for partition, at in positions.items()))
+        counts = DedupCounts(
+            lag=sum(max(0, ends[partition] - position) for partition, position in positions.items())
+        )
         for bucket in self._buckets.values():
             missing, lost = bucket.ledger.missing()
-            found.add(replace(bucket.done, missing=missing, lost=lost, crossed=tuple(bucket.topics)))
-        return found
+            counts.add(replace(bucket.done, missing=missing, lost=lost, crossed=tuple(bucket.topics)))
+        return counts
 
     def _write(self, number: int, bucket: BucketState) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
-        producer, done = self._producers[number], bucket.done
-        done.frames += len(bucket.frames)
+        producer, counts = self._producers[number], bucket.done
+        counts.frames += len(bucket.frames)
         for frames in (bucket.again, bucket.frames):
             repeated = bucket.ledger.repeated
             try:
                 for new in bucket.ledger.arrive(frames):
-                    send_new(self._share, producer, new, done)
+                    send_new(self._share, producer, new, counts)
             except Unsound as error:
                 raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
             frames.clear()
         bucket.places.clear()
-        done.repeated += bucket.ledger.repeated - repeated  # of the new ones
+        counts.repeated += bucket.ledger.repeated - repeated  # of the new ones
         now = int(time.time() * 1000)
-        for told in bucket.matured(now - int(self._share.grace_seconds * 1000)):
-            bucket.ledger.announce(told)
+        for announcement in bucket.matured(now - int(self._share.grace_seconds * 1000)):
+            bucket.ledger.announce(announcement)
         changes = bucket.ledger.changes(now)
-        for each in entries(changes, now):
-            producer.send(self._share.gap_topic, number, each)
+        for batch in entries(changes, now):
+            producer.send(self._share.gap_topic, number, batch)
         reached = self._reached(number, bucket)
 
         def commit() -> None:
             if not (changes or bucket.uncommitted or reached != bucket.committed):
                 return
-            done.committed_time = time.time()
-            positions = {each: (offset, self._counted(each, bucket)) for each, offset in reached.items()}
+            counts.committed_time = time.time()
+            positions = {
+                partition: (offset, self._counted(partition, bucket)) for partition, offset in reached.items()
+            }
             producer.commit_offsets(self._share.group, positions)
             producer.commit()
             producer.begin()
@@ -219,15 +228,22 @@ class _Run:
 
     def _reached(self, number: int, bucket: BucketState) -> dict[TopicPartition, int]:
         """Return a position that leaves out no announcement that still has its time to wait."""
-        reached = {each: at for each, at in self._follower.positions.items() if each.partition == number}
-        for told in chain.from_iterable(bucket.announced.values()):
-            reached[told.raw] = min(reached[told.raw], told.offset)
-        return {partition: max(at, bucket.committed.get(partition, 0)) for partition, at in reached.items()}
+        reached = {
+            partition: position
+            for partition, position in self._follower.positions.items()
+            if partition.partition == number
+        }
+        for pending in chain.from_iterable(bucket.announced.values()):
+            reached[pending.raw] = min(reached[pending.raw], pending.offset)
+        return {
+            partition: max(position, bucket.committed.get(partition, 0))
+            for partition, position in reached.items()
+        }
 
 
 def entries(changes: Mapping[str, str | None], now: int) -> Iterator[Ready]:
     """Yield the ledger's records as batches that a broker takes."""
     bodies = (body(key.encode(), None if value is None else value.encode()) for key, value in changes.items())
     for some in in_lists(bodies, LEDGER_BATCH_BYTES, len):
-        rows = [Record(now, number, each) for number, each in enumerate(some)]
+        rows = [Record(now, number, entry_body) for number, entry_body in enumerate(some)]
         yield Ready(build(Records.listed(rows), codec="zstd"), len(rows), 0)

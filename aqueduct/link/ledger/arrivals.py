@@ -32,8 +32,8 @@ class New:
 class Unsound(Exception):
     """A frame whose batches can't be read."""
 
-    def __init__(self, frame: Frame, why: str) -> None:
-        super().__init__(why)
+    def __init__(self, frame: Frame, reason: str) -> None:
+        super().__init__(reason)
         self.frame = frame
 
 
@@ -42,7 +42,7 @@ class Bucket:
 
     def __init__(self, ledger: Mapping[TopicPartition, LedgerPartition]) -> None:
         self._ledger = dict(ledger)
-        self._keys = {partition: list(records(each, 0)) for partition, each in ledger.items()}
+        self._keys = {partition: list(records(lineages, 0)) for partition, lineages in ledger.items()}
         self._changed: set[TopicPartition] = set()
         self.repeated = 0  # offsets that had arrived before
 
@@ -70,38 +70,38 @@ class Bucket:
         self._lineage(partition, frame.topic_id, frame.first).miss(frame.first, frame.last)
         self._changed.add(partition)
 
-    def announce(self, told: Announcement) -> None:
+    def announce(self, announcement: Announcement) -> None:
         """Enter an announcement, once what it announced had its time to arrive."""
-        partition = TopicPartition(told.topic, told.partition)
-        lineage = self._lineage(partition, told.topic_id, told.first)
+        partition = TopicPartition(announcement.topic, announcement.partition)
+        lineage = self._lineage(partition, announcement.topic_id, announcement.first)
         before = deepcopy(lineage)
-        lineage.announce(told.first, told.end, compacted=told.compacted)
+        lineage.announce(announcement.first, announcement.end, compacted=announcement.compacted)
         if lineage != before:
             self._changed.add(partition)
 
-    def contradicted(self, told: Announcement, before: int) -> int | None:
+    def contradicted(self, announcement: Announcement, before: int) -> int | None:
         """Return up to which offset a partition is known, if its log is announced to end before it.
 
         None, too, if that was entered later than `before` (milliseconds since 1970): what was sent after an
         announcement may overtake it.
         """
-        partition = self._ledger.get(TopicPartition(told.topic, told.partition))
+        partition = self._ledger.get(TopicPartition(announcement.topic, announcement.partition))
         if partition is None or partition.updated > before:
             return None
         current = partition.current
-        known = current.next if current and current.topic_id == str(told.topic_id) else 0
-        return known if told.end < known else None
+        next_offset = current.next if current and current.topic_id == str(announcement.topic_id) else 0
+        return next_offset if announcement.end < next_offset else None
 
     def changes(self, updated: int) -> LedgerRecords:
         """Return the gap topic's new records; `updated` in milliseconds since 1970."""
-        told: LedgerRecords = {}
+        new_records: LedgerRecords = {}
         for partition in self._changed:
             self._ledger[partition].updated = updated
             of_partition = records(self._ledger[partition], updated, self._keys.get(partition, ()))
             self._keys[partition] = [key for key, value in of_partition.items() if value is not None]
-            told |= of_partition
+            new_records |= of_partition
         self._changed.clear()
-        return told
+        return new_records
 
     @property
     def topics(self) -> frozenset[str]:
@@ -111,8 +111,8 @@ class Bucket:
     def topic_ids(self) -> dict[TopicPartition, set[str]]:
         """Return the topic ids that each source partition had."""
         return {
-            partition: {*each.retired, *([each.current.topic_id] if each.current else [])}
-            for partition, each in self._ledger.items()
+            partition: {*lineages.retired, *([lineages.current.topic_id] if lineages.current else [])}
+            for partition, lineages in self._ledger.items()
         }
 
     def missing(self) -> tuple[int, int]:
@@ -120,7 +120,7 @@ class Bucket:
         missing = lost = 0
         for partition in self._ledger.values():
             missing += size(partition.missing)
-            lost += sum(size(each) for each in partition.lost.values())
+            lost += sum(size(spans) for spans in partition.lost.values())
         return missing, lost
 
     def _lineage(self, topic_partition: TopicPartition, topic_id: UUID, first: int) -> Lineage:

@@ -33,26 +33,26 @@ class Bundle:
 
 def bundle(ledger: Iterable[LedgerPartition], kind: BundleKind) -> Bundle:
     """Bundle the gaps of current topics; what a recreated topic left open can't be sent any more."""
-    found = [
+    results = [
         MissingOffsets(
-            each.topic,
-            each.partition,
-            each.current.gaps[: 1 if kind == "first" else None],
-            each.current.topic_id,
+            partition.topic,
+            partition.partition,
+            partition.current.gaps[: 1 if kind == "first" else None],
+            partition.current.topic_id,
         )
-        for each in ledger
-        if each.current and each.current.gaps
+        for partition in ledger
+        if partition.current and partition.current.gaps
     ]
-    return Bundle(kind, sorted(found, key=lambda each: (each.topic, each.partition)))
+    return Bundle(kind, sorted(results, key=lambda missing: (missing.topic, missing.partition)))
 
 
 def dumps(content: Bundle) -> str:
-    return json.dumps({"type": content.kind, "results": [_result(each) for each in content.results]})
+    return json.dumps({"type": content.kind, "results": [_result(missing) for missing in content.results]})
 
 
 def _result(of: MissingOffsets) -> dict[str, Any]:
-    found = {"topic": of.topic, "partition": of.partition, "gaps": of.gaps}
-    return found | ({"topic_id": of.topic_id} if of.topic_id else {})
+    content = {"topic": of.topic, "partition": of.partition, "gaps": of.gaps}
+    return content | ({"topic_id": of.topic_id} if of.topic_id else {})
 
 
 def loads(text: str, where: str) -> Bundle:
@@ -66,9 +66,9 @@ def loads(text: str, where: str) -> Bundle:
     if type(content.get("results")) is not list:
         raise Refused(f'{where} isn\'t a bundle: "results" must be a list.')
     results = [
-        _missing(each, f"{where}: result {number}") for number, each in enumerate(content["results"], 1)
+        _missing(result, f"{where}: result {number}") for number, result in enumerate(content["results"], 1)
     ]
-    if len({(each.topic, each.partition) for each in results}) < len(results):
+    if len({(missing.topic, missing.partition) for missing in results}) < len(results):
         raise Refused(f"{where} lists a partition twice: make the bundle again with `aqueduct diode create`.")
     return Bundle(content["type"], results)
 
@@ -99,6 +99,6 @@ def _is_span(content: Any) -> bool:
     return (
         type(content) is list
         and len(content) == 2
-        and all(type(each) is int for each in content)
+        and all(type(offset) is int for offset in content)
         and 0 <= content[0] <= content[1]
     )

@@ -58,16 +58,18 @@ class LedgerPartition:
 
     def close(self) -> "LedgerPartition":
         """Return the entry with nothing missing or lost: nothing that came, or was asked for, is new."""
-        known = [*([self.current] if self.current else []), *self.retired.values()]
-        closed = {each.topic_id: Lineage(each.topic_id, each.first, each.next) for each in known}
+        lineages = [*([self.current] if self.current else []), *self.retired.values()]
+        closed = {
+            lineage.topic_id: Lineage(lineage.topic_id, lineage.first, lineage.next) for lineage in lineages
+        }
         return LedgerPartition(self.topic, self.partition, None, closed)
 
     def lineage(self, topic_id: str, first: int) -> Lineage:
         """Return the lineage of an id; one never seen is a recreated topic's, and becomes the current one."""
         if self.current and self.current.topic_id == topic_id:
             return self.current
-        if known := self.retired.get(topic_id):
-            return known
+        if retired := self.retired.get(topic_id):
+            return retired
         if self.current:
             self.retired[self.current.topic_id] = self.current
         self.current = begin(topic_id, first)
@@ -79,19 +81,19 @@ def records(partition: LedgerPartition, updated: int, before: Iterable[str] = ()
 
     `before`: the keys that it had, so that those without use become tombstones.
     """
-    found: LedgerRecords = dict.fromkeys(before)
+    ledger_records: LedgerRecords = dict.fromkeys(before)
     stem = f"{partition.topic}/{partition.partition}"
     if partition.current:
-        found |= _records(partition, stem, partition.current, updated, retired=False)
+        ledger_records |= _records(partition, stem, partition.current, updated, retired=False)
     for topic_id, lineage in partition.retired.items():
-        found |= _records(partition, f"{stem}/{topic_id}", lineage, updated, retired=True)
-    return found
+        ledger_records |= _records(partition, f"{stem}/{topic_id}", lineage, updated, retired=True)
+    return ledger_records
 
 
 def _records(
     partition: LedgerPartition, key: str, lineage: Lineage, updated: int, *, retired: bool
 ) -> Iterator[tuple[str, str]]:
-    spans = iter([*(("gaps", each) for each in lineage.gaps), *(("lost", each) for each in lineage.lost)])
+    spans = iter([*(("gaps", span) for span in lineage.gaps), *(("lost", span) for span in lineage.lost)])
     parts = max(0, -(-(len(lineage.gaps) + len(lineage.lost)) // PER_RECORD) - 1)
     head = {
         "topic": partition.topic,
@@ -115,18 +117,18 @@ def _part(spans: Iterator[tuple[str, Span]]) -> dict[str, Spans]:
     return part
 
 
-def partitions(found: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition]:
+def partitions(value_by_key: Mapping[str, str]) -> dict[TopicPartition, LedgerPartition]:
     """Return the ledger: the newest value of every key in the gap topic, tombstones left out.
 
     Failed at what isn't an entry: then the topic is used for something else, or was damaged.
     """
     ledger: dict[TopicPartition, LedgerPartition] = {}
-    for key, value in found.items():
+    for key, value in value_by_key.items():
         if "part" in (head := _parsed(key, value)):
             continue
         try:
             topic_partition = TopicPartition(str(head["topic"]), int(head["partition"]))
-            bodies = [head, *(_parsed(part, found[part]) for part in _parts(key, int(head["parts"])))]
+            bodies = [head, *(_parsed(part, value_by_key[part]) for part in _parts(key, int(head["parts"])))]
             lineage = Lineage(
                 str(head["topic_id"]),
                 int(head["first"]),

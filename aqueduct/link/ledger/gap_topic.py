@@ -12,10 +12,10 @@ from aqueduct.names import TopicPartition
 
 def numbers(client: Client, topic: str) -> range:
     """Return the numbers of the gap topic's partitions; Refused if there is no such topic."""
-    found = client.topics([topic])
-    if topic not in found:
+    topics = client.topics([topic])
+    if topic not in topics:
         raise Refused("topic-unknown", f"The {client.end} has no gap topic {topic}.")
-    return range(len(found[topic].partitions))
+    return range(len(topics[topic].partitions))
 
 
 def whole(client: Client, topic: str) -> dict[TopicPartition, LedgerPartition]:

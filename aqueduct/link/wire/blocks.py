@@ -38,16 +38,16 @@ class Packer:
             raise ValueError(f"a value of {length} bytes can't cross")
         full: list[bytes] = []
         view = memoryview(value)
-        at = 0
-        while at < length:
+        offset = 0
+        while offset < length:
             room = self._capacity - self._used - CHUNK.size
             if room <= 0:
                 full.append(self.close())
                 continue
-            part = view[at : at + room]
-            self._parts += CHUNK.pack(self._number, length, at, len(part)), part
+            part = view[offset : offset + room]
+            self._parts += CHUNK.pack(self._number, length, offset, len(part)), part
             self._used += CHUNK.size + len(part)
-            at += len(part)
+            offset += len(part)
         self._number += 1
         return full
 
@@ -84,23 +84,23 @@ class Assembler:
     def add(self, block: bytes, now: float) -> list[bytes]:
         """Add a block; return the values that are complete now."""
         whole: list[bytes] = []
-        at = 0
-        while len(block) - at >= CHUNK.size:
-            number, length, start, size = CHUNK.unpack_from(block, at)
+        offset = 0
+        while len(block) - offset >= CHUNK.size:
+            number, length, start, size = CHUNK.unpack_from(block, offset)
             if not length:  # padding
                 break
-            at += CHUNK.size
-            stop = at + size
+            offset += CHUNK.size
+            stop = offset + size
             if not size or start + size > length or stop > len(block):
                 self._counters.blocks_malformed += 1
                 break
             if length > self._largest:
                 self._counters.values_oversized += not start
             elif size == length:
-                whole.append(block[at:stop])
-            elif value := self._put(number, length, start, block[at:stop], now):
+                whole.append(block[offset:stop])
+            elif value := self._put(number, length, start, block[offset:stop], now):
                 whole.append(value)
-            at = stop
+            offset = stop
         return whole
 
     def expire(self, before: float) -> None:

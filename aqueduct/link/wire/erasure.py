@@ -67,11 +67,11 @@ class Code:
     def _driver(self) -> ECDriver:
         return ECDriver(k=self.k, m=self.m, ec_type="isa_l_rs_cauchy")
 
-    def parity(self, data: bytes) -> list[bytes]:
+    def parity(self, data_shards: bytes) -> list[bytes]:
         """Return the m parity shards of k shards' bytes, whose length must be a multiple of ALIGNMENT."""
         if self.k == 1 or not self.m:
-            return [data] * self.m
-        fragments: list[bytes] = self._driver.encode(data)
+            return [data_shards] * self.m
+        fragments: list[bytes] = self._driver.encode(data_shards)
         return [fragment[_FRAGMENT_HEADER:] for fragment in fragments[self.k :]]
 
     def data(self, shards: Mapping[int, bytes]) -> bytes:
@@ -89,13 +89,13 @@ class Code:
         partial = b"".join([shards.get(number, zeros) for number in range(self.k)])
         encoded = self.parity(partial)
         inverse = _inverted(parity, lost)
-        found = np.zeros((len(lost), length), np.uint8)
+        repaired = np.zeros((len(lost), length), np.uint8)
         for column, number in enumerate(parity):
             difference = _bytes(shards[number]) ^ _bytes(encoded[number - self.k])
-            found ^= _PRODUCT[inverse[:, column]].take(difference, axis=1)
+            repaired ^= _PRODUCT[inverse[:, column]].take(difference, axis=1)
         whole = bytearray(partial)
         for row, number in enumerate(lost):
-            whole[number * length : (number + 1) * length] = found[row].tobytes()
+            whole[number * length : (number + 1) * length] = repaired[row].tobytes()
         return bytes(whole)
 
 
@@ -105,8 +105,8 @@ def code(k: int, m: int) -> Code:
     return Code(k, m)
 
 
-def _bytes(data: bytes) -> Matrix:
-    return np.frombuffer(data, np.uint8)
+def _bytes(shard: bytes) -> Matrix:
+    return np.frombuffer(shard, np.uint8)
 
 
 def _inverted(parity: list[int], lost: list[int]) -> Matrix:
@@ -118,10 +118,10 @@ def _inverted(parity: list[int], lost: list[int]) -> Matrix:
     matrix = np.zeros((size, 2 * size), np.uint8)
     matrix[:, :size] = [[_INVERSE[row ^ column] for column in lost] for row in parity]
     matrix[range(size), range(size, 2 * size)] = 1
-    for at in range(size):
+    for pivot in range(size):
         # No pivot is 0: the leading parts of a Cauchy matrix have inverses, too.
-        matrix[at] = _PRODUCT[_INVERSE[matrix[at, at]]][matrix[at]]
-        factors = matrix[:, at].copy()
-        factors[at] = 0
-        matrix ^= _PRODUCT[factors[:, None], matrix[at]]
+        matrix[pivot] = _PRODUCT[_INVERSE[matrix[pivot, pivot]]][matrix[pivot]]
+        factors = matrix[:, pivot].copy()
+        factors[pivot] = 0
+        matrix ^= _PRODUCT[factors[:, None], matrix[pivot]]
     return matrix[:, size:]

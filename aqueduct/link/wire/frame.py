@@ -80,11 +80,11 @@ def key(of: Frame | Announcement) -> bytes:
     return _announcement_key(of.topic, of.partition, of.first, of.end, of.compacted)
 
 
-def read_key(data: bytes) -> FrameKey:
+def read_key(raw_key: bytes) -> FrameKey:
     """Parse a raw record's key; Malformed if it isn't one."""
-    match = _KEY.fullmatch(data)
+    match = _KEY.fullmatch(raw_key)
     if not match:
-        raise Malformed(f"{data[:300]!r} isn't the key of a raw topic's record.")
+        raise Malformed(f"{raw_key[:300]!r} isn't the key of a raw topic's record.")
     topic, partition, first, second, policy = match.groups()
     announced = policy is not None
     last = int(second) - announced  # an announcement's is the end
@@ -115,8 +115,8 @@ def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
 
 def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
     """Unpack a value. Malformed: it is not of this format, or has more than `largest` bytes of batches."""
-    kind, flags, topic, partition, topic_id, first, second, length, at = _header(value)
-    body = memoryview(value)[at:]
+    kind, flags, topic, partition, topic_id, first, second, length, start = _header(value)
+    body = memoryview(value)[start:]
     if kind == ANNOUNCEMENT:
         return Announcement(topic, UUID(bytes=topic_id), partition, first, second, flags == COMPACTED)
     if length > largest:
@@ -172,14 +172,14 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
         raise Malformed(f"{len(value)} bytes are too few for a frame.") from None
     if version != VERSION:
         raise Malformed(f"The frame has version {version}; this release reads version {VERSION}.")
-    at = HEADER.size + name
+    start = HEADER.size + name
     try:
-        topic = bytes(value[HEADER.size : at]).decode("ascii")
+        topic = bytes(value[HEADER.size : start]).decode("ascii")
     except UnicodeDecodeError:
         topic = ""
     if len(topic) != name or not LEGAL_NAME.fullmatch(topic):
         raise Malformed("The frame's topic has no legal name.")
-    body = len(value) - at
+    body = len(value) - start
     if kind == FRAME:
         # A range is never empty; an announced log may be.
         right = first <= second and (body == length if not flags else flags == COMPRESSED and body < length)
@@ -189,7 +189,7 @@ def _header(value: Buffer) -> tuple[int, int, str, int, bytes, int, int, int, in
         )
     if not right or first < 0 or partition < 0:
         raise Malformed(f"The header of a frame of {topic}-{partition} contradicts itself.")
-    return kind, flags, topic, partition, topic_id, first, second, length, at
+    return kind, flags, topic, partition, topic_id, first, second, length, start
 
 
 def _decompressed(body: memoryview, length: int) -> bytes:

@@ -22,13 +22,13 @@ def interleaved(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace,
     sends: list[tuple[ShardPlace, ...]] = []
     send: list[ShardPlace] = []
     taken = [0] * len(shapes)
-    for place in _order(shapes):
-        block = place[0]
+    for shard_place in _order(shapes):
+        block = shard_place[0]
         if len(send) == most or taken[block] == allowed[block]:
             sends.append(tuple(send))
             send = []
             taken = [0] * len(shapes)
-        send.append(place)
+        send.append(shard_place)
         taken[block] += 1
     return (*sends, tuple(send)) if send else tuple(sends)
 
@@ -36,8 +36,8 @@ def interleaved(shapes: tuple[Shape, ...], size: int) -> tuple[tuple[ShardPlace,
 def _order(shapes: tuple[Shape, ...]) -> Iterator[ShardPlace]:
     """Spread each block evenly over the whole group; blocks without parity follow one after the other."""
 
-    def when(place: ShardPlace) -> tuple[float, int]:
-        block, shard = place
+    def when(shard_place: ShardPlace) -> tuple[float, int]:
+        block, shard = shard_place
         k, m = shapes[block]
         return ((shard + 0.5) / (k + m) if m else 0, block)
 

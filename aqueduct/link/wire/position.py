@@ -27,7 +27,7 @@ def loads(metadata: str) -> SenderPosition | None:
     """Parse a position; None: somebody else's metadata."""
     try:
         content = json.loads(metadata)
-        known = str(content["topic_id"]), int(content["from"]), int(content["session"])
-        return SenderPosition(*known, int(content.get("epoch", NO_EPOCH)))  # former versions had no epoch
+        required = str(content["topic_id"]), int(content["from"]), int(content["session"])
+        return SenderPosition(*required, int(content.get("epoch", NO_EPOCH)))  # former versions had no epoch
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

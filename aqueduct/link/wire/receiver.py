@@ -144,31 +144,33 @@ class Receiver:
         # Apart, so that who does not see the link's datagrams can't hold up the next key of a session.
         self._of_known, self._of_others = _Tokens(limits.key_frames), _Tokens(limits.key_frames)
         self.counters = Counters()
-        for each in state.sessions if state else ():
-            session = self._open(bytes.fromhex(each.session), each.line, each.start)
-            session.newest, session.beats = each.key, each.beat
-            if each.floor is not None:
-                session.window = BlockWindow(limits.window, each.floor, each.done)
-            for datagram in map(b64decode, each.frames):
+        for saved in state.sessions if state else ():
+            session = self._open(bytes.fromhex(saved.session), saved.line, saved.start)
+            session.newest, session.beats = saved.key, saved.beat
+            if saved.floor is not None:
+                session.window = BlockWindow(limits.window, saved.floor, saved.done)
+            for datagram in map(b64decode, saved.frames):
                 opened = self._ring.open(datagram)  # not for ever: a sender may have lost its trust since
                 if isinstance(opened, KeyFrame):
                     self._know(session, opened, datagram)
 
-    def receive(self, data: bytes | bytearray | memoryview, now: float, size: int = 0) -> list[RawRecord]:
+    def receive(
+        self, datagrams: bytes | bytearray | memoryview, now: float, size: int = 0
+    ) -> list[RawRecord]:
         """Return the values that are complete by this datagram.
 
-        With a `size`, `data` are several datagrams of that size, of which the last may be smaller (UDP_GRO).
-        Nothing of `data` is kept, so a buffer may be used again.
+        With a `size`, `datagrams` are several of that size, of which the last may be smaller (UDP_GRO).
+        Nothing of `datagrams` is kept, so a buffer may be used again.
         """
         records: list[RawRecord] = []
-        view = memoryview(data)
+        view = memoryview(datagrams)
         length = len(view)
         self.counters.bytes += length
         if 0 < size < length:
             starts = range(0, length, size)
             self.counters.datagrams += len(starts)
-            for at in starts:
-                self._datagram(view[at : at + size], now, records)
+            for start in starts:
+                self._datagram(view[start : start + size], now, records)
         else:
             self.counters.datagrams += 1
             self._datagram(view, now, records)
@@ -203,7 +205,7 @@ class Receiver:
                     session.beats,
                     session.window.floor if session.window else None,
                     tuple(session.window.done()) if session.window else (),
-                    tuple(b64encode(each).decode() for each in session.frames.values()),
+                    tuple(b64encode(frame).decode() for frame in session.frames.values()),
                 )
                 for session in self._sessions.values()
             ),
@@ -219,11 +221,11 @@ class Receiver:
     def resume(self, unfinished: Iterable[Unfinished], now: float) -> list[RawRecord]:
         """Take what a receiver with this one's state had not finished; return what is complete by it."""
         records: list[RawRecord] = []
-        for each in unfinished:
-            for datagram in each.datagrams:
+        for remainder in unfinished:
+            for datagram in remainder.datagrams:
                 records += self.receive(datagram, now)
-            if session := self._sessions.get(each.session):
-                self._take_values(session, each.chunks, now, records)
+            if session := self._sessions.get(remainder.session):
+                self._take_values(session, remainder.chunks, now, records)
         return records
 
     def sessions(self) -> list[Sight]:
@@ -246,14 +248,14 @@ class Receiver:
 
     def _datagram(self, view: memoryview, now: float, records: list[RawRecord]) -> None:
         header = view[: HEADER.size].tobytes()
-        known = self._keys.get(header[_NAMES_KEY])
-        if known is None:
+        keyed = self._keys.get(header[_NAMES_KEY])
+        if keyed is None:
             self._without_key(view, header, now)
             return
         if len(header) < HEADER.size:
             self.counters.not_of_the_link += 1
             return
-        cipher, session = known
+        cipher, session = keyed
         nonce = header[NONCE]
         kind, shard, k, m, counter = FIELDS.unpack_from(nonce)
         if kind == Type.DATA:
@@ -333,11 +335,11 @@ class Receiver:
         if lost:
             self.counters.blocks_repaired += 1
             self.counters.shards_repaired += lost
-            data = erasure.code(block.k, block.m).data(shards)
+            chunks = erasure.code(block.k, block.m).data(shards)
         else:
-            data = b"".join([shards[shard] for shard in range(block.k)])
+            chunks = b"".join([shards[shard] for shard in range(block.k)])
         self.counters.blocks += 1
-        self._take_values(session, data, now, records)
+        self._take_values(session, chunks, now, records)
 
     def _take_values(
         self, session: _ReceivedSession, block: bytes, now: float, records: list[RawRecord]
@@ -422,8 +424,8 @@ class Receiver:
         if session and datagram in session.frames.values():
             self.counters.keys_repeated += 1
             return
-        found = self._ring.glance(datagram)
-        if found is None:
+        refusal = self._ring.glance(datagram)
+        if refusal is None:
             tokens = self._of_known if datagram[_SESSION] in self._sessions else self._of_others
             if not tokens.take(now):
                 self.counters.keys_over_rate += 1
@@ -432,8 +434,8 @@ class Receiver:
             if isinstance(opened, KeyFrame):
                 self._take_on(opened, datagram, now)
                 return
-            found = opened
-        match found:
+            refusal = opened
+        match refusal:
             case Refusal.DAMAGED:
                 self.counters.keys_damaged += 1
             case Refusal.STRANGER:
@@ -452,9 +454,9 @@ class Receiver:
                 return
             session = self._open(frame.session, line, frame.start)
             self._started[line] = frame.start
-            others = [each for each in self._sessions.values() if each.line == line]
-            for each in others[:-_SESSIONS_KEPT]:
-                self._close(each)
+            others = [other for other in self._sessions.values() if other.line == line]
+            for other in others[:-_SESSIONS_KEPT]:
+                self._close(other)
         elif (session.line, session.start) != (line, frame.start) or frame.number in session.frames:
             self.counters.malformed += 1
             return

@@ -223,11 +223,11 @@ class Session:
         for block in self._group:
             k = -(-len(block) // length)
             m = self._settings.parity_of(k)
-            data = block.ljust(k * length, b"\0")
-            view = memoryview(data)
+            padded = block.ljust(k * length, b"\0")
+            view = memoryview(padded)
             shapes.append((k, m))
-            shards.append([view[at : at + length] for at in range(0, len(data), length)])
-            shards[-1] += map(memoryview, code(k, m).parity(data))
+            shards.append([view[start : start + length] for start in range(0, len(padded), length)])
+            shards[-1] += map(memoryview, code(k, m).parity(padded))
         first = self.sent.blocks
         self.sent.blocks += len(self._group)
         self._group = []

@@ -53,9 +53,9 @@ class Unfinished(NamedTuple):
 
     def dumps(self) -> Iterator[bytes]:
         yield _UNFINISHED.pack(self.session, len(self.datagrams), len(self.chunks))
-        for each in self.datagrams:
-            yield _LENGTH.pack(len(each))
-            yield each
+        for datagram in self.datagrams:
+            yield _LENGTH.pack(len(datagram))
+            yield datagram
         yield self.chunks
 
 
@@ -69,17 +69,17 @@ def parted(line: str) -> tuple[str, Kind]:
     return sender, Kind[kind.upper()]
 
 
-def loads(data: bytes, name: str, link: int) -> ReceiverState:
+def loads(content: bytes, name: str, link: int) -> ReceiverState:
     """Parse the state file called `name`. Failed: it is damaged; Refused: it is another link's."""
     try:
-        state = strict_json.loads(ReceiverState, data)
+        state = strict_json.loads(ReceiverState, content)
         if state.version != VERSION:
             raise ValueError
-        for each in state.sessions:
-            parted(each.line)
-            if len(bytes.fromhex(each.session)) != 8 or each.line not in state.started:
+        for session in state.sessions:
+            parted(session.line)
+            if len(bytes.fromhex(session.session)) != 8 or session.line not in state.started:
                 raise ValueError
-            for frame in each.frames:
+            for frame in session.frames:
                 b64decode(frame, validate=True)
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
@@ -93,18 +93,18 @@ def loads(data: bytes, name: str, link: int) -> ReceiverState:
     return state
 
 
-def loads_unfinished(data: memoryview) -> Iterable[Unfinished]:
+def loads_unfinished(content: memoryview) -> Iterable[Unfinished]:
     """Read what `Unfinished.dumps` wrote; ValueError or struct.error if it is anything else."""
     at = 0
 
     def take(size: int) -> memoryview:
         nonlocal at
         at += size
-        if at > len(data):
+        if at > len(content):
             raise ValueError("it is cut off")
-        return data[at - size : at]
+        return content[at - size : at]
 
-    while at < len(data):
+    while at < len(content):
         session, datagrams, chunks = _UNFINISHED.unpack(take(_UNFINISHED.size))
         came = tuple(bytes(take(*_LENGTH.unpack(take(_LENGTH.size)))) for _ in range(datagrams))
         yield Unfinished(session, came, bytes(take(chunks)))

@@ -14,12 +14,12 @@ class BlockSpan(NamedTuple):
 class BlockWindow:
     """The window of blocks: those below `floor` are done, complete or lost; above it, `size` are tracked."""
 
-    def __init__(self, size: int, floor: int, done: Iterable[BlockSpan] = ()) -> None:
+    def __init__(self, size: int, floor: int, finished: Iterable[BlockSpan] = ()) -> None:
         self._size = size
         self._done: set[int] = set()
         self.floor = floor
         self.top = floor  # the number after the highest that is known of
-        for first, last in done:
+        for first, last in finished:
             self.reach(last)
             for number in range(max(first, self.floor), last + 1):
                 self.finish(number)
