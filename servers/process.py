@@ -44,9 +44,11 @@ class Process:
             self._process = subprocess.Popen(self._command, stdout=out, stderr=out, env=self._environment)
         deadline = time.monotonic() + START_SECONDS
         while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            code = self._process.poll()
+            if code is not None or time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"{self._command[0]} did not start:\n{self._log.read_text()[-3000:]}")
+                state = f"is not ready after {START_SECONDS} s" if code is None else f"ended with {code}"
+                raise RuntimeError(f"{self._command[0]} {state}:\n{self._log.read_text()[-3000:]}")
             time.sleep(0.05)
 
     def kill(self) -> None:

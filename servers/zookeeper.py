@@ -46,6 +46,7 @@ BROKER = """
 broker.id={node_id}
 zookeeper.connect={connect}
 zookeeper.session.timeout.ms=4000
+zookeeper.connection.timeout.ms=120000
 zookeeper.set.acl=false
 listeners=PLAINTEXT://{servers}
 log.dirs={directory}/data
