@@ -45,7 +45,7 @@ def unanswered(declared: DeclaredObject, host: str, reason: str, fix: str) -> St
     """Return the finding that a host answered, but not about this object."""
     return StatusFinding(
         id="object-not-answered",
-        sentence=f"The state of {declared} is unknown: {reason or 'no answer'}.",
+        sentence=f"The state of {declared} is unknown: {reason.rstrip('.') or 'no answer'}.",
         fix=f"on {host}: {fix}",
         is_unknown=True,
     )
