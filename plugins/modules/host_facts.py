@@ -158,7 +158,9 @@ def disks(folders: Iterable[str]) -> list[dict[str, Any]]:
     for folder in folders:
         with contextlib.suppress(OSError):
             device, of = Path(folder).stat().st_dev, os.statvfs(folder)
-            sizes = {"size": of.f_blocks * of.f_frsize, "free": of.f_bavail * of.f_frsize}
+            # As df: what is kept for root, or is not to be had at all, is no part of the size.
+            usable = of.f_blocks - of.f_bfree + of.f_bavail
+            sizes = {"size": usable * of.f_frsize, "free": of.f_bavail * of.f_frsize}
             disk_by_device.setdefault(device, {"path": folder, **sizes})
     return list(disk_by_device.values())
 

@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -61,7 +62,10 @@ def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
     assert facts["answers"]["bad"]["error"].endswith("why\n")
     assert facts["answers"]["absent"]["code"] is None
     assert facts["answers"]["slow"]["code"] is None
-    assert facts["disks"][0]["path"] == "/"
+    [disk] = [disk for disk in facts["disks"] if disk["path"] == "/"]
+    shown = subprocess.run(["df", "--output=pcent", "/"], capture_output=True, text=True, check=True).stdout
+    used_percent = 100 * (1 - disk["free"] / disk["size"])
+    assert abs(used_percent - int(shown.split()[-1].rstrip("%"))) <= 2
     assert began <= facts["time"] <= time.time()
 
 
