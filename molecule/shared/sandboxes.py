@@ -82,7 +82,8 @@ def check(lab: Any) -> None:
 def look_here() -> dict[str, list[str]]:
     """Return services that run, those that should and don't, and what is wrong with the first."""
     installed = {path.stem for path in UNITS.glob("*.service") if path.is_file() and not path.is_symlink()}
-    with running_a_sleep(name for name in installed - {*WITHOUT_PROCESS} if _is_off(name)):
+    instances = {name for name in units() if "@" in name}  # of templates
+    with running_a_sleep(name for name in (installed | instances) - {*WITHOUT_PROCESS} if _is_off(name)):
         shown = units()
         running = {name: unit for name, unit in shown.items() if unit["MainPID"] != "0"}
         idle = [
@@ -109,8 +110,10 @@ def _is_off(name: str) -> bool:
     """Return whether a service is there for those who want it, and nobody here does, or for a timer."""
     if name.endswith("@"):
         return False
-    asked = ("systemctl", "show", "--property=UnitFileState,ActiveState", f"{name}.service")
+    asked = ("systemctl", "show", "--property=UnitFileState,ActiveState,TriggeredBy", f"{name}.service")
     found = dict(line.split("=", 1) for line in _said(*asked).splitlines())
+    if "@" in name and not found["TriggeredBy"]:
+        return False
     # One that has failed ran by its timer before.
     return found["UnitFileState"] in ("disabled", "static") and found["ActiveState"] in ("inactive", "failed")
 
@@ -126,7 +129,8 @@ def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
             started.append((name, added))
             # The start of such a type ends when the process has its sandbox.
             service = "Type=exec\nExecStartPre=\nExecStart=\nExecStart=/usr/bin/sleep infinity\n"
-            added.write_text(f"[Service]\n{service}")
+            # Without its conditions: a classic mirror, say, has no positions to look at.
+            added.write_text(f"[Unit]\nConditionPathExists=\n[Service]\n{service}")
         if started:
             _said("systemctl", "daemon-reload")
             _said("systemctl", "start", *(name for name, _ in started))
