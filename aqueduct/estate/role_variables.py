@@ -1,6 +1,6 @@
 """The variables of roles, for what is evaluated for a host outside of the role itself."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,19 @@ class RoleVariables:
     roles: Path
     load: Callable[[Path], Mapping[str, Any]]
 
-    def internal(self, role: str) -> dict[str, Any]:
-        """Return a role's own internal variables (vars/main.yml)."""
-        return self._read(role, "vars")
+    def declarations(
+        self, subject: str, variables: Mapping[str, Any], evaluate: Callable[[Any, dict[str, Any]], Any]
+    ) -> Iterator[tuple[str, Any]]:
+        """Yield what the roles of a host with these variables say in `_<role>_<subject>` (vars/main.yml).
 
-    def known(self, role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
+        Each comes with the name of that variable. `evaluate` is given its text, and the role's variables.
+        """
+        for role in sorted(folder.name for folder in self.roles.iterdir()):
+            name = f"_{role}_{subject}"
+            if role in variables["group_names"] and name in (own := self._read(role, "vars")):
+                yield name, evaluate(own[name], self._known(role, variables))
+
+    def _known(self, role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
         """Return all variables that the role has on a host with these variables."""
         defaults, internal = self._of_dependencies(role)
         return {

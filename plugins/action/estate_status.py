@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,11 @@ from aqueduct.errors import AqueductError, ExitCode
 from aqueduct.estate.model import site_names
 from aqueduct.status import report
 from aqueduct.status.evaluation import evaluate
+from aqueduct.status.model import StatusLimits
 from aqueduct.status.objects import declared_objects
 from aqueduct.status.page import page
 
-NUMBERS = ("disk_percent", "certificate_days", "clock_seconds", "backup_hours", "drill_days", "round_minutes")
+NUMBERS = tuple(limit.name for limit in fields(StatusLimits))
 
 
 class ActionModule(ActionBase):

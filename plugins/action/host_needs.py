@@ -79,17 +79,10 @@ class ActionModule(ActionBase):
             name: []
             for name in ("users", "folders", "packages", "kafka", "hadoop", "environments", "versitygw")
         } | {"files": [], "keys": []}
-        for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
-            own = role_variables.internal(role)
-            if f"_{role}_needs" not in own:
-                continue
-            templar = self._templar.copy_with_new_env(
-                available_variables=role_variables.known(role, variables)
-            )
-            role_needs = templar.template(own[f"_{role}_needs"])
+        for declaration, role_needs in role_variables.declarations("needs", variables, self._evaluate):
             checked = ArgumentSpecValidator(NEEDS).validate(role_needs)
             if checked.error_messages:
-                raise AnsibleActionFail(f"_{role}_needs: {'; '.join(checked.error_messages)}")
+                raise AnsibleActionFail(f"{declaration}: {'; '.join(checked.error_messages)}")
             self._add(needs, checked.validated_parameters)
         # Passwords of Java's stores are among them: callbacks show nothing of it, the next tasks have all.
         return {
@@ -97,6 +90,9 @@ class ActionModule(ActionBase):
             "needs": {name: _once(listed) for name, listed in needs.items()},
             "_ansible_no_log": True,
         }
+
+    def _evaluate(self, text: Any, variables: dict[str, Any]) -> Any:
+        return self._templar.copy_with_new_env(available_variables=variables).template(text)
 
     def _load(self, file: Path) -> dict[str, Any]:
         return self._loader.load_from_file(str(file), trusted_as_template=True) or {}

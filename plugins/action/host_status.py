@@ -57,22 +57,19 @@ class ActionModule(ActionBase):
     def _questions(self, roles: Path, variables: dict[str, Any]) -> dict[str, Any]:
         role_variables = RoleVariables(roles, self._load)
         asked: dict[str, Any] = {name: [] if spec is TEXTS else {} for name, spec in STATUS.items()}
-        for role in sorted(path.name for path in roles.iterdir() if path.name in variables["group_names"]):
-            own = role_variables.internal(role)
-            if f"_{role}_status" not in own:
-                continue
-            templar = self._templar.copy_with_new_env(
-                available_variables=role_variables.known(role, variables)
-            )
-            checked = ArgumentSpecValidator(STATUS).validate(templar.template(own[f"_{role}_status"]))
+        for declaration, role_status in role_variables.declarations("status", variables, self._evaluate):
+            checked = ArgumentSpecValidator(STATUS).validate(role_status)
             if checked.error_messages:
-                raise AnsibleActionFail(f"_{role}_status: {'; '.join(checked.error_messages)}")
+                raise AnsibleActionFail(f"{declaration}: {'; '.join(checked.error_messages)}")
             for name, value in checked.validated_parameters.items():
                 if isinstance(value, dict):
                     asked[name].update(value)
                 else:
                     asked[name] += [question for question in value if question not in asked[name]]
         return asked
+
+    def _evaluate(self, text: Any, variables: dict[str, Any]) -> Any:
+        return self._templar.copy_with_new_env(available_variables=variables).template(text)
 
     def _load(self, file: Path) -> dict[str, Any]:
         return self._loader.load_from_file(str(file), trusted_as_template=True) or {}
