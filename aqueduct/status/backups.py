@@ -8,6 +8,7 @@ from aqueduct.status.judging import (
     answers,
     failed_run,
     inactive,
+    journal,
     moment,
     reason,
     silences,
@@ -21,43 +22,55 @@ DRILL, DRILL_NOW = "drill", "ansible-playbook playbooks/drill.yml"
 
 
 def judge_backup(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
+    """Judge a backup of topics by its snapshots, and any other one by the last run of its unit."""
     [host] = declared.hosts
-    findings = silences(facts, [host])
-    if findings:
+    if findings := silences(facts, [host]):
         return ObjectStatus(declared=declared, findings=tuple(findings))
     unit = declared.details["unit"]
+    return _by_snapshots(declared, host, facts) if unit == UNIT else _by_last_run(declared, host, unit, facts)
+
+
+def _by_snapshots(declared: DeclaredObject, host: str, facts: EstateFacts) -> ObjectStatus:
+    # Without a period it has no unit.
+    findings = inactive(facts, host, UNIT) if UNIT in facts.of(host).units else []
+    figures: dict[str, Figure] = {}
+    newest = _newest(declared, host, facts, findings, figures)
+    if newest:
+        findings += _aged(declared, facts, newest, BACK_UP, figures)
+    elif newest is not None:
+        findings.append(
+            StatusFinding(id="no-snapshot-yet", sentence=f"{declared} has no snapshot.", fix=BACK_UP)
+        )
+    return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+
+
+def _by_last_run(declared: DeclaredObject, host: str, unit: str, facts: EstateFacts) -> ObjectStatus:
     state = facts.of(host).units.get(unit)
-    if state is None and unit != UNIT:
+    if state is None:
         cause = f"the state of the unit {unit} is unknown"
         return ObjectStatus(
             declared=declared, findings=(unanswered(declared, host, cause, f"systemctl status {unit}"),)
         )
-    if unit == UNIT:  # without a period it has no unit
-        findings = inactive(facts, host, unit) if state else []
-    else:
-        findings = failed_run(host, unit, state) if state else []
+    findings, fix = failed_run(host, unit, state), f"on {host}: systemctl start {unit}"
     figures: dict[str, Figure] = {}
-    if unit == UNIT:
-        newest = _newest(declared, host, facts, findings, figures)
-        if newest is None:
-            return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+    if state.ended:
+        findings += _aged(declared, facts, state.ended, fix, figures)
     else:
-        newest = state.ended if state else 0.0
-    fix = BACK_UP if unit == UNIT else f"on {host}: systemctl start {unit}"
-    if not newest:
-        sentence = (
-            f"{declared} has no snapshot." if unit == UNIT else f"{unit} has not run since {host} started."
-        )
-        findings.append(
-            StatusFinding(id="no-snapshot-yet", sentence=sentence, fix=fix, is_unknown=unit != UNIT)
-        )
-    else:
-        age = facts.seconds - newest
-        figures["age_seconds"] = round(age)
-        if age > facts.limits.backup_hours * 3600:
-            sentence = f"The newest snapshot of {declared} is {age_text(age)} old."
-            findings.append(StatusFinding(id="backup-old", sentence=sentence, fix=fix, since=moment(newest)))
+        sentence = f"{unit} has not run since {host} started."
+        findings.append(StatusFinding(id="no-snapshot-yet", sentence=sentence, fix=fix, is_unknown=True))
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+
+
+def _aged(
+    declared: DeclaredObject, facts: EstateFacts, newest: float, fix: str, figures: dict[str, Figure]
+) -> list[StatusFinding]:
+    """Note the age of the newest snapshot; return the finding that it is too old."""
+    age = facts.seconds - newest
+    figures["age_seconds"] = round(age)
+    if age <= facts.limits.backup_hours * 3600:
+        return []
+    sentence = f"The newest snapshot of {declared} is {age_text(age)} old."
+    return [StatusFinding(id="backup-old", sentence=sentence, fix=fix, since=moment(newest))]
 
 
 def _newest(
@@ -83,12 +96,12 @@ def _newest(
                 StatusFinding(
                     id="snapshots-damaged",
                     sentence=f"{declared}: {answer.error or 'a snapshot cannot be used'}",
-                    fix=f"on {host}: journalctl --unit {UNIT} --lines 50",
+                    fix=f"on {host}: {journal(UNIT)}",
                 )
             )
         return max(times, default=0.0)
     _, cause = reason(facts, [host], SNAPSHOTS)
-    findings.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
+    findings.append(unanswered(declared, host, cause, journal(UNIT)))
     return None
 
 
@@ -99,7 +112,7 @@ def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     if findings:
         return ObjectStatus(declared=declared, findings=tuple(findings))
     page = host_facts.metrics.get(DRILL)
-    journal = f"on {host}: journalctl --unit drill --unit drill_broker --lines 50"
+    logs = journal(DRILL, "drill_broker")
     if page is None:
         missing = StatusFinding(
             id="drill-missing", sentence=f"{declared}: no drill has ended there.", fix=DRILL_NOW
@@ -113,13 +126,13 @@ def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     }
     code, succeeded = values["exit_code"], values["succeeded_time"]
     if code is None:
-        findings.append(unanswered(declared, host, "its metrics have no exit code", journal))
+        findings.append(unanswered(declared, host, "its metrics have no exit code", logs))
     elif code != 0:
         findings.append(
             StatusFinding(
                 id="drill-failed",
                 sentence=f"The last drill of {declared.name} ended with exit code {code:.0f}.",
-                fix=journal,
+                fix=f"on {host}: {logs}",
                 since=moment(values["time"] or 0),
             )
         )

@@ -9,6 +9,7 @@ from aqueduct.status.judging import (
     EstateFacts,
     answers,
     inactive,
+    journal,
     listed,
     number,
     reason,
@@ -51,7 +52,7 @@ def judge_node(declared: DeclaredObject, cluster_hosts: Collection[str], facts: 
             StatusFinding(
                 id="node-not-in-cluster",
                 sentence=f"The cluster of {declared.site} does not count on node {declared.node_id}.",
-                fix=f"on {host}: journalctl --unit {UNIT} --lines 50; systemctl start {UNIT}",
+                fix=f"on {host}: {journal(UNIT)}; systemctl start {UNIT}",
             )
         )
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)

@@ -4,7 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from aqueduct.status.facts import told
-from aqueduct.status.judging import EstateFacts, answers, inactive, listed, reason, silences, unanswered
+from aqueduct.status.judging import (
+    EstateFacts,
+    answers,
+    inactive,
+    journal,
+    listed,
+    reason,
+    silences,
+    unanswered,
+)
 from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
 
 ANSWER, UNIT, CODES = "connect", "connect", (0, 1, 3)
@@ -31,7 +40,7 @@ def judge_connector(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatu
         return ObjectStatus(declared=declared, findings=tuple(workers + findings), figures=figures)
     host, cause = reason(facts, declared.hosts, ANSWER)
     if host or not declared.hosts:
-        workers.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
+        workers.append(unanswered(declared, host, cause, journal(UNIT)))
     return ObjectStatus(declared=declared, findings=tuple(workers))
 
 

@@ -8,6 +8,7 @@ from aqueduct.status.judging import (
     EstateFacts,
     answers,
     inactive,
+    journal,
     listed,
     number,
     reason,
@@ -49,7 +50,7 @@ def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     findings = units + silences(facts, declared.hosts)
     host, cause = reason(facts, declared.hosts, question)
     if host or not declared.hosts:
-        findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
+        findings.append(unanswered(declared, host, cause, journal(unit)))
     return ObjectStatus(declared=declared, findings=tuple(findings))
 
 
@@ -58,5 +59,5 @@ def _finding(label: str, host: str, unit: str) -> StatusFinding:
     return StatusFinding(
         id=id_ if id_ in MESSAGES else "mirror-not-well",
         sentence=sentence,
-        fix=f"on {host}: journalctl --unit {unit} --lines 50",
+        fix=f"on {host}: {journal(unit)}",
     )

@@ -1,6 +1,6 @@
 """Hosts: failed units, disks and clocks."""
 
-from aqueduct.status.judging import EstateFacts, inactive, moment, silences, unanswered
+from aqueduct.status.judging import EstateFacts, inactive, journal, moment, silences, unanswered
 from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
 
 
@@ -18,7 +18,7 @@ def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             StatusFinding(
                 id="unit-failed",
                 sentence=f"{unit} of {host} failed.",
-                fix=f"on {host}: journalctl --unit {unit} --lines 50",
+                fix=f"on {host}: {journal(unit)}",
                 since=moment(state.changed) if state else "",
             )
         )

@@ -97,10 +97,15 @@ def inactive(facts: EstateFacts, host: str, unit: str) -> list[StatusFinding]:
         StatusFinding(
             id="unit-not-active",
             sentence=f"{unit} on {host} is {state.state} ({state.result}).",
-            fix=f"on {host}: journalctl --unit {unit} --lines 50; systemctl start {unit}",
+            fix=f"on {host}: {journal(unit)}; systemctl start {unit}",
             since=moment(state.changed),
         )
     ]
+
+
+def journal(*units: str) -> str:
+    """Return the command that shows the last lines of units' journals."""
+    return f"journalctl {' '.join(f'--unit {unit}' for unit in units)} --lines 50"
 
 
 def failed_run(host: str, unit: str, state: UnitFacts) -> list[StatusFinding]:
@@ -111,7 +116,7 @@ def failed_run(host: str, unit: str, state: UnitFacts) -> list[StatusFinding]:
         StatusFinding(
             id="unit-run-failed",
             sentence=f"The last run of {unit} on {host} failed ({state.result}).",
-            fix=f"on {host}: journalctl --unit {unit} --lines 50",
+            fix=f"on {host}: {journal(unit)}",
             since=moment(state.changed),
         )
     ]
@@ -128,7 +133,7 @@ def standing_still(
         StatusFinding(
             id="rounds-standing-still",
             sentence=f"{unit} on {host} has ended no round for {age_text(facts.seconds - ended)}.",
-            fix=f"on {host}: journalctl --unit {unit} --lines 50",
+            fix=f"on {host}: {journal(unit)}",
             since=moment(ended),
         )
     ]

@@ -8,6 +8,7 @@ from aqueduct.status.judging import (
     EstateFacts,
     answers,
     inactive,
+    journal,
     listed,
     number,
     reason,
@@ -41,14 +42,14 @@ def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         return ObjectStatus(declared=declared, findings=tuple(findings + table_findings), figures=figures)
     if facts.of(host).has_answered:
         _, cause = reason(facts, [host], ANSWER)
-        findings.append(unanswered(declared, host, cause, f"journalctl --unit {UNIT} --lines 50"))
+        findings.append(unanswered(declared, host, cause, journal(UNIT)))
     return ObjectStatus(declared=declared, findings=tuple(findings))
 
 
 def _judge(
     declared: DeclaredObject, host: str, table: Mapping[str, Any]
 ) -> tuple[list[StatusFinding], dict[str, Figure]]:
-    fix = f"on {host}: journalctl --unit {UNIT} --lines 50"
+    fix = f"on {host}: {journal(UNIT)}"
     lags = []
     for partition in listed(table, "partitions"):
         landed, end = (

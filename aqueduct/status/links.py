@@ -7,6 +7,7 @@ from aqueduct.status.judging import (
     EstateFacts,
     answers,
     inactive,
+    journal,
     reason,
     silences,
     standing_still,
@@ -40,7 +41,7 @@ def judge_link(declared: DeclaredObject, facts: EstateFacts, unreachable: frozen
         figures["beat_age"] = metric(page, "aqueduct_diode_downstream_beat_age")
         if figures["beat_age"] is None and facts.of(downstream).has_answered:
             cause = f"{unit} reports no keepalive"
-            findings.append(unanswered(declared, downstream, cause, f"journalctl --unit {unit} --lines 50"))
+            findings.append(unanswered(declared, downstream, cause, journal(unit)))
     if declared.details["mode"] == RAW:
         for host in [other for other in declared.hosts if other != downstream] or list(declared.hosts):
             findings += _judge_dedup(declared, host, facts, figures)
@@ -64,7 +65,7 @@ def _judge_dedup(
     )
     if figures["dedup_lag"] is None:
         cause = f"{unit} has ended no round since it started, or gives no metrics"
-        findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
+        findings.append(unanswered(declared, host, cause, journal(unit)))
     for _, answer in answers(facts, [host], question, CODES):
         results = answer.document.get("results") if isinstance(answer.document, Mapping) else None
         if not isinstance(results, list):
@@ -81,7 +82,7 @@ def _judge_dedup(
             findings += _incomplete(declared, host, unit, answer.error)
         return findings
     _, cause = reason(facts, [host], question)
-    findings.append(unanswered(declared, host, cause, f"journalctl --unit {unit} --lines 50"))
+    findings.append(unanswered(declared, host, cause, journal(unit)))
     return findings
 
 
@@ -91,7 +92,7 @@ def _incomplete(declared: DeclaredObject, host: str, unit: str, error: str) -> l
         StatusFinding(
             id="link-not-current",
             sentence=f"The ledger of {declared} does not know all.{cause}",
-            fix=f"on {host}: journalctl --unit {unit} --lines 50",
+            fix=f"on {host}: {journal(unit)}",
             is_unknown=True,
         )
     ]
