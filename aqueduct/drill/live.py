@@ -68,7 +68,7 @@ def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[
     ids = {name: snapshot.topics[name].topic_id for name in names if name in live_topics}
     others = [name for name, topic_id in ids.items() if str(live_topics[name].id) != topic_id]
     left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
-    if names and not ids:  # one that was deleted is no fault; of none, the rights may be
+    if names and not ids:  # a deleted topic is no fault; if none is visible, rights may be missing
         reason = "the live cluster has none of the topics that its client may describe"
         left_out.append(Skipped(f"everything {IN_LIVE}", reason))
     same = ids.keys() - set(others)

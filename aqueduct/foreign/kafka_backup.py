@@ -162,7 +162,7 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
             or not 0 <= segment.start_offset <= segment.end_offset
             or segment.record_count < 1
         ):
-            raise Refused(f"{url} tells of {segment.key[:80]} what can't be: see its offsets and its count.")
+            raise Refused(f"{url} has impossible offsets or a wrong count of {segment.key[:80]}.")
         files.append(
             ForeignFile(
                 segment.key.removeprefix(folder),

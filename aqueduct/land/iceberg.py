@@ -245,7 +245,8 @@ class IcebergTables:
             metadata = FromInputFile.table_metadata(self._io.new_input(location))
         except MissingObject:
             raise Failed(
-                f"{target.full_name}: its metadata {location} is gone. Drop the table; it is made anew."
+                f"{target.full_name}: its metadata {location} is gone. "
+                "Drop the table; the landing creates it again."
             ) from None
         table = self._table(target, location, metadata)
         if reason := iceberg_table.unfit(target, _columns(table.schema()), _partitions(table)):
@@ -612,7 +613,7 @@ def _sentences(target: IcebergTable) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Failed(
             f"The Iceberg table {target.full_name} can't be read or changed: {lines[0].rstrip('.')}. "
-            "Its files and its log are whole; if it stays so, drop the table: it is made anew."
+            "Its files and its log are whole; if it stays so, drop the table: the landing creates it again."
         ) from error
 
 

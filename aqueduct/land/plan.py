@@ -66,7 +66,8 @@ def plan(
         landed_id = state.topic_ids.get(topic.name)
         if landed_id and landed_id != topic.id:
             reason = (
-                f"it was deleted and made again: its id is {topic.id}, that of what landed is {landed_id}"
+                f"it was deleted and made again: its id is {topic.id}, and the landed topic had "
+                f"the id {landed_id}"
             )
             left_out.append(Skipped(f"topic {topic.name}", reason))
             continue
@@ -236,7 +237,7 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
     if stored.late not in ("", declared.late):
         wrong.append(f"its table of late rows is {declared.late} instead of {stored.late}")
     if stored.filtered not in ("", declared.filtered):
-        wrong.append(f"its table of rows left out is {declared.filtered} instead of {stored.filtered}")
+        wrong.append(f"its table of filtered rows is {declared.filtered}, not {stored.filtered}")
     if stored.kind != declared.kind:
         wrong.append(f"it is of the kind {declared.kind} instead of {stored.kind}")
     if stored.tombstones != declared.tombstones:

@@ -47,7 +47,7 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     line += f"; {count(table.late, 'late row')}" if table.late else ""
     line += f"; {count(table.bad, 'bad record')}" if table.bad else ""
     line += f"; {count(table.filtered, 'row')} left out by `where`" if table.filtered else ""
-    line += f"; {count(table.tombstones, 'tombstone')} left out as declared" if table.tombstones else ""
+    line += f"; {count(table.tombstones, 'tombstone')} skipped, as declared" if table.tombstones else ""
     yield f"{line}."
     for gap in table.gaps:
         yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."

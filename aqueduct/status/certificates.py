@@ -26,7 +26,7 @@ def judge_certificate(declared: DeclaredObject, facts: EstateFacts) -> ObjectSta
             host_ends = list(_ends(facts, host, file))
         except ValueError:
             findings.append(
-                unanswered(declared, host, f"{file} is no certificate", f"ls -l {FOLDER}/*/tls/{file}")
+                unanswered(declared, host, f"{file} contains no certificate", f"ls -l {FOLDER}/*/tls/{file}")
             )
             continue
         if not host_ends:
