@@ -192,3 +192,31 @@ def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str)
         for path in touched(yaml.safe_load(file.read_text()) or (), variables)
     ]
     assert [(name, path) for name, path in found if not path.startswith(OF_ROOT)] == []
+
+
+def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
+    """Other services of its host may be captured; scenarios look at the same in the labs they have."""
+    found = [(role, path, file) for role in ROLES for path, file in configured(ROOT / "roles" / role)]
+    assert len(found) > 30
+    open_to_all = [
+        f"{role}: {path}" for role, path, file in found if "owner" not in file and file.get("mode") != "0600"
+    ]
+    assert open_to_all == []
+
+
+def configured(folder: Path) -> Iterator[tuple[str, Json]]:
+    """Yield what a role writes to folders of /etc/aqueduct, with its path."""
+    variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
+    for path in sorted(folder.glob("tasks/*.yml")):
+        for file in written(yaml.safe_load(path.read_text()) or ()):
+            where = resolved(str(file["dest"]), variables)
+            if "content" in file and re.match("/etc/aqueduct/.+/", where):
+                yield where, file
+
+
+def written(tasks: Any) -> Iterator[Json]:
+    for task in tasks:
+        for part in ("block", "always", "rescue"):
+            yield from written(task.get(part) or ())
+        files = task.get("service_files", {}).get("files", [])
+        yield from (file for file in files if isinstance(file, dict))
