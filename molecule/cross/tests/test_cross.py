@@ -1,5 +1,6 @@
 """Promise `cross`: what is sent arrives or is listed, and nothing flows back."""
 
+import subprocess
 from itertools import islice
 from pathlib import Path
 
@@ -127,6 +128,30 @@ def test_a_key_that_others_can_read_is_refused(crossing: Crossing) -> None:
         key.chmod(0o600)
     assert done.returncode == 2
     assert f"{key} can be read by others than its owner: chmod 0600 {key}" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize("stopped", UNITS[:2], ids=["receiving_end", "dedup"])
+def test_reconcile_fails_while_nobody_hears_the_source(crossing: Crossing, stopped: tuple[str, str]) -> None:
+    """The other link's receiving end and its dedup go on meanwhile."""
+
+    def compare() -> subprocess.CompletedProcess[str]:
+        # A sending end announces its offsets each minute.
+        return crossing.lab.play("reconcile", dedup_announced_within_seconds=90)
+
+    def arrived() -> bool:
+        return compare().returncode == 0
+
+    wait_until("all that was announced", arrived, every=5)
+    crossing.lab.run(stopped[0], "systemctl", "stop", stopped[1])
+    try:
+        compared = wait_until("a silence", lambda: (it := compare()).returncode != 0 and it, every=5)
+    finally:
+        crossing.lab.run(stopped[0], "systemctl", "start", stopped[1])
+    print(compared.stdout[-3000:])
+    assert compared.returncode == 2
+    assert "All that the sources announced arrived" not in compared.stdout
+    assert "flights" in compared.stdout
+    wait_until("all that was announced", arrived, every=5)
 
 
 def test_without_the_rule_packets_would_flow_back(crossing: Crossing) -> None:
