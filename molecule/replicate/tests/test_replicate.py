@@ -38,6 +38,20 @@ def of_origin(topic: dict[int, list[Record]], origin: bytes) -> dict[int, list[R
     }
 
 
+@pytest.mark.parametrize(
+    ("client", "identity"), [("Consumer", "mirror-lake-"), ("Producer", "connector-producer-MirrorSource")]
+)
+def test_the_kernel_sizes_a_mirror_s_buffers(lab: Lab, client: str, identity: str) -> None:
+    """A fixed size limits a line of 50 ms each way to a fifth of the records; see bench/distance."""
+    for host in MIRRORS:
+        # What Kafka wrote to the journal when the client started.
+        _, *started = lab.journal(host, "--unit=mirror_maker@*").split(f"{client}Config values:")
+        own = [options for options in started if f"client.id = {identity}" in options]
+        assert own, host
+        assert all("receive.buffer.bytes = -1" in options for options in own), host
+        assert all("send.buffer.bytes = -1" in options for options in own), host
+
+
 @pytest.mark.parametrize("source", ORIGINS)
 def test_flights_of_each_source_arrive_once_and_in_order(outcome: Outcome, source: str) -> None:
     sent = outcome.sources[source, "flights"]
