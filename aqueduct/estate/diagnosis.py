@@ -1,13 +1,17 @@
-"""What the doctors of several hosts said, as one list. A host that said nothing is in it, too."""
+"""What several hosts found, as one list: doctors, and comparisons of both ends of flows.
+
+A host without an answer is a finding, too.
+"""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aqueduct.errors import ExitCode
 from aqueduct.estate.model import site_name
 
 CONNECTED = "Listener "  # begins the lines that tell who is connected
+COMPARED = {"reconcile": "flows", "dedup": "links"}  # what the hosts of a group compare
 
 
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -39,6 +43,35 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"{site}: {', '.join(names)} did not answer{reason}" for (site, reason), names in silent.items()
     ]
     return sentences + unknown
+
+
+def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return a line for each difference between the ends of flows, and for hosts that did not compare.
+
+    `hosts`: of each its variables `group_names`, and of the groups `reconcile` and `dedup` that it is in
+    `_<group>_unequal`, lines, and `_<group>_compared`: true if all was compared.
+    """
+    lines: list[str] = []
+    for host, variables in hosts.items():
+        for group in (group for group in COMPARED if group in variables["group_names"]):
+            lines += variables.get(f"_{group}_unequal", ())
+            if variables.get(f"_{group}_compared") is not True:
+                lines.append(
+                    f"{host} did not compare all of its {COMPARED[group]}: it did not answer, or a task "
+                    "above failed. Whether records are missing there is unknown. Run the playbook again."
+                )
+    return lines
+
+
+def uncompared(flows: Sequence[str]) -> list[str]:
+    """Return the finding about flows that no host compares, if there are any."""
+    if not flows:
+        return []
+    these = "this flow" if len(flows) == 1 else "these flows"
+    return [
+        f"{', '.join(flows)}: no host compares {these}. Add a host of the target's site to the group "
+        "reconcile, and run playbooks/site.yml."
+    ]
 
 
 def _reason(result: Mapping[str, Any]) -> str:

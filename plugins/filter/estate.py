@@ -468,8 +468,15 @@ def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -
 
 
 def uncompared_flows(groups: model.Groups, hostvars: model.HostVars) -> list[str]:
-    """`groups | uncompared_flows(hostvars)`: the flows that no host compares, as `source to target`."""
-    return [f"{flow.name} to {flow.target}" for flow in model.read_uncompared(groups, hostvars)]
+    """`groups | uncompared_flows(hostvars)`: a finding for each flow that no host compares."""
+    return diagnosis.uncompared(
+        [f"{flow.name} to {flow.target}" for flow in model.read_uncompared(groups, hostvars)]
+    )
+
+
+def comparison_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
+    """`ansible_play_hosts_all | comparison_findings(hostvars)`: what differs, and who did not compare."""
+    return diagnosis.comparison_findings({host: hostvars[host] for host in hosts})
 
 
 def doctor_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
@@ -509,7 +516,7 @@ class FilterModule:
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
-        every += (source_settings, doctor_findings, uncompared_flows)
+        every += (source_settings, doctor_findings, uncompared_flows, comparison_findings)
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker, dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)

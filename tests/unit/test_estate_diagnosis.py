@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from aqueduct.estate.diagnosis import findings
+from aqueduct.estate.diagnosis import comparison_findings, findings, uncompared
 
 
 def host(site: str, **result: Any) -> dict[str, Any]:
@@ -38,3 +38,28 @@ def test_hosts_without_an_answer_are_one_finding_for_each_site_and_reason() -> N
 def test_the_reason_of_a_host_that_was_never_asked_is_that_of_the_first_command() -> None:
     lost = {"group_names": ["site_east"], "__kafka_refused": {"unreachable": True, "msg": "ssh: refused"}}
     assert findings({"a": lost}) == ["east: a did not answer: ssh: refused"]
+
+
+def test_comparisons_of_all_hosts_are_listed_and_one_that_is_lacking_is_unknown() -> None:
+    equal = {"group_names": ["reconcile", "dedup"], "_reconcile_unequal": [], "_reconcile_compared": True}
+    equal["_dedup_compared"] = True  # it has no ledger
+    unequal = {"group_names": ["dedup"], "_dedup_unequal": ["a-0 lacks 5"], "_dedup_compared": True}
+    assert comparison_findings({"b": unequal, "a": equal}) == ["a-0 lacks 5"]
+    half = {
+        "group_names": ["reconcile"],
+        "_reconcile_unequal": ["pro1: 3 missing"],
+        "_reconcile_compared": False,
+    }
+    assert comparison_findings({"c": half})[0] == "pro1: 3 missing"
+    for unknown in (half, {"group_names": ["reconcile"]}, {"group_names": ["dedup"], "_dedup_unequal": []}):
+        [*_, sentence] = comparison_findings({"c": unknown, "a": equal})
+        assert "c did not compare" in sentence
+        assert "unknown" in sentence
+
+
+def test_flows_that_no_host_compares_are_one_finding() -> None:
+    assert uncompared([]) == []
+    assert (
+        "pro1 to lake, pro2 to lake: no host compares these flows"
+        in uncompared(["pro1 to lake", "pro2 to lake"])[0]
+    )
