@@ -105,15 +105,18 @@ def test_a_fault_is_found(options: Json, defaults: Json, expected: list[str]) ->
 
 def handed_out(tasks: Any) -> Iterator[Json]:
     """Yield the variables of each task that has a key for somebody who is no service of the host."""
-    if isinstance(tasks, list):
-        for each in tasks:
-            yield from handed_out(each)
-    elif isinstance(tasks, dict):
-        variables = tasks.get("vars") or {}
+    for task in every_task(tasks):
+        variables = task.get("vars") or {}
         if isinstance(variables.get("_certificates_keys"), list):  # else of a role's needs
             yield variables
+
+
+def every_task(tasks: Any) -> Iterator[Json]:
+    """Yield the tasks of a file, and those in its blocks."""
+    for task in tasks or ():
+        yield task
         for part in ("block", "always", "rescue"):
-            yield from handed_out(tasks.get(part))
+            yield from every_task(task.get(part))
 
 
 def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
@@ -208,15 +211,9 @@ def configured(folder: Path) -> Iterator[tuple[str, Json]]:
     """Yield what a role writes to folders of /etc/aqueduct, with its path."""
     variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
     for path in sorted(folder.glob("tasks/*.yml")):
-        for file in written(yaml.safe_load(path.read_text()) or ()):
-            where = resolved(str(file["dest"]), variables)
-            if "content" in file and re.match("/etc/aqueduct/.+/", where):
-                yield where, file
-
-
-def written(tasks: Any) -> Iterator[Json]:
-    for task in tasks:
-        for part in ("block", "always", "rescue"):
-            yield from written(task.get(part) or ())
-        files = task.get("service_files", {}).get("files", [])
-        yield from (file for file in files if isinstance(file, dict))
+        for task in every_task(yaml.safe_load(path.read_text())):
+            files = task.get("service_files", {}).get("files", [])
+            for file in files if isinstance(files, list) else ():  # else a template
+                where = resolved(str(file["dest"]), variables)
+                if "content" in file and re.match("/etc/aqueduct/.+/", where):
+                    yield where, file
