@@ -1,4 +1,4 @@
-"""What several hosts found, as one list: doctors, and comparisons of both ends of flows.
+"""The findings of several hosts as one list: those of doctors, and of comparisons of both ends of flows.
 
 A host without an answer is a finding, too.
 """
@@ -58,7 +58,7 @@ def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
             if variables.get(f"_{group}_compared") is not True:
                 lines.append(
                     f"{host} did not compare all of its {COMPARED[group]}: it did not answer, or a task "
-                    "above failed. Whether records are missing there is unknown. Run the playbook again."
+                    "above failed. Whether records are missing there is unknown. Correct it, and run again."
                 )
     return lines
 

@@ -468,7 +468,7 @@ def _servers(groups: model.Groups, hostvars: model.HostVars, flow: model.Flow) -
 
 
 def uncompared_flows(groups: model.Groups, hostvars: model.HostVars) -> list[str]:
-    """`groups | uncompared_flows(hostvars)`: a finding for each flow that no host compares."""
+    """`groups | uncompared_flows(hostvars)`: the finding about flows that no host compares."""
     return diagnosis.uncompared(
         [f"{flow.name} to {flow.target}" for flow in model.read_uncompared(groups, hostvars)]
     )

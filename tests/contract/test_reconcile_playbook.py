@@ -1,4 +1,4 @@
-"""playbooks/reconcile.yml at hosts of which none answers: each is unknown, and none hides another."""
+"""If no host answers playbooks/reconcile.yml, it reports each of them as unknown."""
 
 import json
 import re

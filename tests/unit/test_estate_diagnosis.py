@@ -40,7 +40,7 @@ def test_the_reason_of_a_host_that_was_never_asked_is_that_of_the_first_command(
     assert findings({"a": lost}) == ["east: a did not answer: ssh: refused"]
 
 
-def test_comparisons_of_all_hosts_are_listed_and_one_that_is_lacking_is_unknown() -> None:
+def test_host_that_did_not_compare_all_is_unknown() -> None:
     equal = {"group_names": ["reconcile", "dedup"], "_reconcile_unequal": [], "_reconcile_compared": True}
     equal["_dedup_compared"] = True  # it has no ledger
     unequal = {"group_names": ["dedup"], "_dedup_unequal": ["a-0 lacks 5"], "_dedup_compared": True}

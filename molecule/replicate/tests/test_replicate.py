@@ -42,7 +42,7 @@ def of_origin(topic: dict[int, list[Record]], origin: bytes) -> dict[int, list[R
     ("client", "identity"), [("Consumer", "mirror-lake-"), ("Producer", "connector-producer-MirrorSource")]
 )
 def test_the_kernel_sizes_a_mirror_s_buffers(lab: Lab, client: str, identity: str) -> None:
-    """A fixed size limits a line of 50 ms each way to a fifth of the records; see bench/distance."""
+    """A fixed size limits a long line to one window a round trip (bench/README.md, At a distance)."""
     for host in MIRRORS:
         # What Kafka wrote to the journal when the client started.
         _, *started = lab.journal(host, "--unit=mirror_maker@*").split(f"{client}Config values:")
