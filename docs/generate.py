@@ -197,17 +197,22 @@ def plays(path: Path, given: Mapping[str, str] | None = None) -> Iterator[list[s
 
 
 def roles_of(node: Any) -> Iterator[str]:
-    """Yield the roles that a play names, or a task at any depth."""
+    """Yield the roles that a play names, or a task at any depth, without the collection's name."""
     if isinstance(node, list):
         for each in node:
             yield from roles_of(each)
     elif isinstance(node, dict):
         for role in node.get("roles", ()):
-            yield role if isinstance(role, str) else role["role"]
+            yield short(role if isinstance(role, str) else role["role"])
         for key, value in node.items():
             if key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
-                yield value["name"]
+                yield short(value["name"])
             yield from roles_of(value)
+
+
+def short(name: str) -> str:
+    """Return the name of a role without its collection's."""
+    return name.rpartition(".")[2]
 
 
 def rights() -> Iterator[tuple[str, str, str, str]]:

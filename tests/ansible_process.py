@@ -40,6 +40,21 @@ def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
         return CompletedProcess(argv, code, out.read_text(), err.read_text())
 
 
+def collections_with(folder: Path, path: str, content: str) -> Path:
+    """Return a folder for `ANSIBLE_COLLECTIONS_PATH`: this checkout's collection with one other file."""
+    collections = folder / "collections"
+    here, own = collections / "ansible_collections/aqueduct/estate", ROOT
+    here.parent.mkdir(parents=True)
+    for part in Path(path).parts:
+        here.mkdir()
+        for entry in own.iterdir():
+            if entry.name != part:
+                (here / entry.name).symlink_to(entry)
+        here, own = here / part, own / part
+    here.write_text(content)
+    return collections
+
+
 @cache
 def _ansible() -> "subprocess.Popen[str]":
     command = [sys.executable, __file__]

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 DOCUMENTATION = r"""
 module: host_software

@@ -327,7 +327,7 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
         "environments": ["base"],
     }
     task = {
-        "host_software": {
+        "aqueduct.estate.host_software": {
             "needs": needs,
             "repository": str(repository),
             "root": str(root),

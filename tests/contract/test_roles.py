@@ -218,5 +218,5 @@ def written(tasks: Any) -> Iterator[Json]:
     for task in tasks:
         for part in ("block", "always", "rescue"):
             yield from written(task.get(part) or ())
-        files = task.get("service_files", {}).get("files", [])
+        files = task.get("aqueduct.estate.service_files", {}).get("files", [])
         yield from (file for file in files if isinstance(file, dict))
