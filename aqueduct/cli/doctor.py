@@ -343,8 +343,8 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
             findings.append(
                 WorkerFinding(
                     "fault",
-                    f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}; mend "
-                    "the cause and restart it.",
+                    f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}. "
+                    "Fix the cause, and restart it.",
                 )
             )
     return list(actual.values()), findings

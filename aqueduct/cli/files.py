@@ -207,7 +207,7 @@ def _backup(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     for file in filter(None, (args.ssh_key, args.known_hosts)):
         if not file.is_file():
-            raise Refused(f"{file} is not there; --ssh-key and --known-hosts name files of this host.")
+            raise Refused(f"{file} does not exist. Pass files of this host as --ssh-key and --known-hosts.")
     made = backup(
         FileBackupOrder(
             args.backups,
@@ -240,7 +240,7 @@ def _backup(args: argparse.Namespace) -> int:
     if removed:
         print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
     if stay:
-        print(f"Older backups stay: {stay}")
+        print(f"Older backups were not removed: {stay}")
     content = {"date": made.date} | head(made) | {"removed": list(removed), "not_removed": stay}
     _report(args, "backup", code, started, content)
     return code
@@ -255,7 +255,7 @@ def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ..
     if keep is None:
         return (), ""
     if made.left_out:
-        return (), "this one is not whole."
+        return (), "the new backup is incomplete."
     try:
         return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
     except AqueductError as error:
@@ -400,8 +400,8 @@ def _restore(args: argparse.Namespace) -> int:
         print(f"Backup {date} of {source} is at {args.to} as it was{but}: {figures}{over}.")
     if tree.without_owners:
         print(
-            f"Owners are NOT as they were of {tree.without_owners:,} files and folders: only root can give "
-            "them away."
+            f"{tree.without_owners:,} files and folders do NOT have their former owners, which only root can "
+            "set."
         )
     if tree.top:
         print(f"{args.to} itself was there, and stays as it is: with {tree.top} than in the backup.")

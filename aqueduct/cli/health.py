@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     if args.json and args.node_id is not None:
-        raise Refused("option-conflict", "--json is of the whole cluster: remove --node-id.")
+        raise Refused("option-conflict", "--json shows the whole cluster. Remove --node-id.")
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
@@ -83,6 +83,4 @@ def _problems(
 def _end(_signal: int, _frame: FrameType | None) -> None:
     if reason := addresses.unreached():
         raise Failed("broker-address-unreachable", reason)
-    raise Failed(
-        f"The cluster did not say how it is within {LIMIT_SECONDS} s; look at its brokers' journals."
-    )
+    raise Failed(f"The cluster did not answer within {LIMIT_SECONDS} s. Read the journals of its brokers.")

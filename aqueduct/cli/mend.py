@@ -203,13 +203,13 @@ def _take_back(args: argparse.Namespace) -> int:
     taken = take_back.take_back(args.data_folder, args.node_id)
     for disk in taken:
         print(
-            f"{disk.path} is of broker {disk.now}"
-            + (f", and was of {disk.before}" if disk.before != disk.now else "")
-            + f"; {count(len(disk.logs), 'log')} taken back, {count(len(disk.emptied), 'empty log')} removed "
+            f"{disk.path} belongs to broker {disk.now}"
+            + (f", before to broker {disk.before}" if disk.before != disk.now else "")
+            + f"; {count(len(disk.logs), 'log')} restored, {count(len(disk.emptied), 'empty log')} removed "
             "for them."
         )
         for name, reason in disk.left:
-            print(f"{disk.path}/{name} stays aside: {reason}.")
+            print(f"{disk.path}/{name} was not restored: {reason}.")
     return ExitCode.INCOMPLETE if any(disk.left for disk in taken) else ExitCode.DONE
 
 
@@ -241,7 +241,7 @@ def _assign(args: argparse.Namespace) -> int:
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
-                f"{damage}: of these logs only a part could be kept. Restore the partitions from a backup, "
+                f"{damage}: brokers would truncate these damaged logs. Restore the partitions from a backup, "
                 "or move the logs away. Nothing was assigned."
             )
         empty = plan.emptied(state, mend, args.empty)
@@ -354,7 +354,7 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
         try:
             folders = [_folder(document) for document in json.loads(path.read_text(encoding="utf-8"))]
             if not folders:
-                raise ValueError(f"{path} is of no folder")
+                raise ValueError(f"{path} lists no data directory")
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):

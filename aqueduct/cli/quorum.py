@@ -215,8 +215,8 @@ def _plan(args: argparse.Namespace) -> int:
     clusters = {candidate.cluster for _, candidate in sources}
     if len(clusters) > 1:
         raise Refused(
-            f"These are metadata of {len(clusters)} clusters, {some(sorted(clusters))}: name a store and "
-            "copies of one. Nothing was done."
+            f"The store and the copies are of {len(clusters)} clusters: {some(sorted(clusters))}. Pass those "
+            "of one cluster. Nothing was done."
         )
     name, newest = max(sources, key=lambda candidate: candidate[1].far)
     if args.copy and args.snapshot is None and name.startswith("snapshot "):
@@ -250,8 +250,8 @@ def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
     except ValueError as error:
         raise Refused(
             "quorum-plan-unreadable",
-            f"{path} is damaged, or is not what `aqueduct quorum plan --keep-plan` writes ({error}). Make "
-            "the plan again, and read it. Nothing was done.",
+            f"{path} is damaged, or is not a file of `aqueduct quorum plan --keep-plan` ({error}). Run the "
+            "plan again, and read it. Nothing was done.",
         ) from None
     if changed := agreement.changes(read, quorum_plan):
         raise Refused(

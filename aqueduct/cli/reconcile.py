@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
     stores = [source for source in args.source if source.startswith(SCHEMES)]
     if len(stores) > 1 or (stores and len(args.source) > 1):
-        raise Refused("A store is compared alone: give one --source.")
+        raise Refused("A store must be the only source. Pass one --source.")
     if args.snapshot is not None and not stores:
-        raise Refused("--snapshot is one of a store's: give that as --source.")
+        raise Refused("--snapshot needs a store as --source.")
     sources: tuple[ComparedEnd, ...]
     if stores:
         report_file.outside(args.report, stores[0])

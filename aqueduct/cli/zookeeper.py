@@ -256,7 +256,7 @@ def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", znodes: "Rest
         ]
     if znodes.left:
         lines += [f"Left as it is there: {path}: {mismatch}." for path, mismatch in znodes.left]
-        lines.append("--overwrite PATH writes the data and the ACL of one that is other.")
+        lines.append("To replace the data and the ACL of such a znode, pass --overwrite /PATH.")
     lines += [f"NOT restored: {path}: {reason}." for path, reason in znodes.failed]
     lines += [f"NOT in the snapshot: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
@@ -331,7 +331,9 @@ def _ensemble(args: argparse.Namespace) -> "Ensemble":
 
     config = client_config.load(args.client_config)
     if config.login:
-        raise Refused(f"{args.client_config} has a login of SASL; for ZooKeeper only a certificate is taken.")
+        raise Refused(
+            f"{args.client_config} has a SASL login. Use client properties with a certificate for ZooKeeper."
+        )
     return Ensemble(args.connect, config)
 
 
