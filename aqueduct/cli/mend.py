@@ -17,8 +17,9 @@ log of the partition is damaged, no other log is longer (by leader epoch, then o
 a replica was inspected by look within the last hour and has neither started nor stopped since, or is
 declared with --lost.
 
-Partitions without any log are created empty only if --empty lists them. playbooks/mend_broker_ids.yml runs
-the commands in the right order.
+Partitions without any log are created empty only if --empty lists them.
+
+playbooks/mend_broker_ids.yml runs these commands in the right order.
 
 Exit codes:
   0  done, and nothing is left to repair

@@ -8,10 +8,10 @@ The other commands form a new quorum, if no controller has its disk any more and
 
 copy prints the metadata of a broker.
 
-plan takes the newest metadata among these copies and a store. It compares them with the output of `aqueduct
-mend look` of all brokers, and lists what will differ from before. --seed writes the metadata of the new
-controllers. --keep-plan stores the plan; a later --read-plan refuses a plan with other metadata or more
-losses than the stored one.
+plan takes the newest metadata among these copies and the snapshots of a store. It compares them with the
+output of `aqueduct mend look` of all brokers, and lists what will differ from before. --seed writes the
+seed, which is the metadata with which the new controllers start. --keep-plan stores the plan; a later
+--read-plan refuses a plan with other metadata or more losses than the stored one.
 
 restore writes the seed to the data directory of a controller. It is refused if the directory has other
 metadata or belongs to another cluster.

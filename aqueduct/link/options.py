@@ -395,7 +395,10 @@ class Resend(Sending):
             _or("-1", None, _number(0, 2**63 - 1)),
         ),
     ] = None
-    from_: Annotated[int | None, Option("skip records before this time", _moment, name="from")] = None
+    from_: Annotated[
+        int | None,
+        Option("skip records before this time, such as 2026-01-31T18:00:00Z", _moment, name="from"),
+    ] = None
     to: Annotated[int | None, Option("skip records after this time", _moment)] = None
     partition_stop_value: Annotated[
         int,
