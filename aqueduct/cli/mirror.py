@@ -17,7 +17,7 @@ import json
 import re
 import sys
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -99,6 +99,7 @@ def run(args: argparse.Namespace) -> int:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
                 positions, unmatched, ranges = flow.position_findings(), [], []
+                ages = dict[TopicPartition, float]()  # Kafka 0.10 has no batches to read them of
                 unknown = flow.unknown()
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
@@ -111,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
                     findings, progress, lost = _look(mirror, args)
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 unknown = mirror.unknown()
+                ages = mirror.unread_ages(progress) if args.json or args.report else {}
                 try:
                     if not args.json:
                         mirror.renew()
@@ -124,14 +126,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         findings += unmatched
     if args.json:
-        print(json.dumps(_report(findings, progress, lost, ranges), indent=2))
+        print(json.dumps(_report(findings, progress, lost, ranges, ages), indent=2))
     for finding in [] if args.json else findings:
         print(finding)
     for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        content = _report(findings, progress, lost, ranges) | {"unknown": unknown}
+        content = _report(findings, progress, lost, ranges, ages) | {"unknown": unknown}
         report_file.write(args.report, "mirror", code, started, content)
     return code
 
@@ -246,6 +248,7 @@ def _report(
     progress: Iterable[MirrorProgress],
     lost: Iterable[MirrorProgress],
     ranges: Iterable[AffectedRange],
+    ages: Mapping[TopicPartition, float],
 ) -> dict[str, Any]:
     return {
         "findings": findings,
@@ -268,6 +271,7 @@ def _report(
                 "to": p.log.end,
                 "next": p.next,
                 "behind": p.behind,
+                "seconds": ages.get(p.partition) if p.behind else 0.0,
             }
             for p in sorted(progress, key=lambda p: p.partition)
         ],

@@ -2,28 +2,22 @@
 
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from kafka.errors import KafkaError, TopicAuthorizationFailedError, for_code
-from kafka.protocol.consumer import FetchRequest, IsolationLevel
+from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
-from aqueduct import moments
 from aqueduct.errors import Skipped
 from aqueduct.kafka import groups, offsets
-from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.diagnosis import GROUPS
-from aqueduct.kafka.fetch import TOPIC_IDS_SINCE
 from aqueduct.kafka.group_lag import GroupLag, LagLook, LagState, PartitionLag, judge, undecided
 from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
+from aqueduct.kafka.unread import unread_ages
 from aqueduct.names import TopicPartition
 
 LOOKS = 6  # in a window
 KINDS = frozenset({"", "consumer"})  # of groups whose positions are committed offsets
-FETCHED_TOGETHER = 100  # partitions
-PARTITION_BYTES = 64 << 10  # fetched of each of these; a larger batch is fetched alone
 
 Looks = dict[TopicPartition, list[LagLook]]
 
@@ -77,7 +71,7 @@ def group_lags(client: Client, selection: GroupSelection, window_seconds: float)
             looks.pop(name)
     lags.seconds = time.monotonic() - began
     lags.groups = [
-        _lag(listed[name], committed, looks[name], log) for name, committed in sorted(first.items())
+        _lag(client, listed[name], committed, looks[name], log) for name, committed in sorted(first.items())
     ]
     return lags
 
@@ -144,16 +138,6 @@ class _Log:
             return "the topic does not exist, or the client may not describe it"
         return str(self.unanswered.get(partition, "no answer"))
 
-    def ages(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, float]:
-        """Return the age, in seconds, of the batch at each position, as far as it is known."""
-        now = moments.now()
-        ages = {}
-        for partition, batch in _first_batches(self._client, positions).items():
-            written = batch.max_time if batch.log_append_time else batch.base_time
-            if written >= 0:
-                ages[partition] = max(0.0, (now - written) / 1000)
-        return ages
-
 
 def _note(
     looks: Mapping[str, Looks],
@@ -166,13 +150,15 @@ def _note(
                 looks[name].setdefault(partition, []).append(LagLook(offset, ends[partition]))
 
 
-def _lag(group: ConsumerGroup, committed: CommittedOffsets, looks: Looks, log: _Log) -> GroupLag:
+def _lag(
+    client: Client, group: ConsumerGroup, committed: CommittedOffsets, looks: Looks, log: _Log
+) -> GroupLag:
     unread = {
         partition: max(of_partition[-1].offset, log.starts.get(partition, 0))
         for partition, of_partition in looks.items()
         if of_partition[-1].lag
     }
-    ages = log.ages(unread)
+    ages = unread_ages(client, unread)
     partitions = []
     unknown = []
     for partition, (offset, _) in sorted(committed.items()):
@@ -197,61 +183,3 @@ def _lag(group: ConsumerGroup, committed: CommittedOffsets, looks: Looks, log: _
     return GroupLag(
         name=group.name, has_members=group.live, partitions=tuple(partitions), unknown=tuple(unknown)
     )
-
-
-def _first_batches(client: Client, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, Batch]:
-    """Return the first batch at each position, as far as one comes."""
-    batches: dict[TopicPartition, Batch] = {}
-    for together in (FETCHED_TOGETHER, 1):
-        missing = {partition: positions[partition] for partition in positions.keys() - batches.keys()}
-        batches |= {
-            partition: batch
-            for partition, batch in _fetch(client, missing, together).items()
-            if batch is not None
-        }
-    return batches
-
-
-def _fetch(
-    client: Client, positions: Mapping[TopicPartition, int], together: int
-) -> dict[TopicPartition, Batch | None]:
-    kind = FetchRequest.FetchTopic
-
-    def request(asked: list[TopicPartition]) -> FetchRequest:
-        by_topic: dict[str, list[Any]] = {}
-        for partition in asked:
-            by_topic.setdefault(partition.topic, []).append(
-                kind.FetchPartition(
-                    partition=partition.partition,
-                    fetch_offset=positions[partition],
-                    partition_max_bytes=PARTITION_BYTES,
-                )
-            )
-        return FetchRequest(
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=together * PARTITION_BYTES,
-            isolation_level=IsolationLevel.READ_UNCOMMITTED.value,
-            topics=[kind(topic=name, partitions=entries) for name, entries in by_topic.items()],
-            forgotten_topics_data=[],
-            min_version=4,
-            max_version=TOPIC_IDS_SINCE - 1,
-        )
-
-    def answers(response: Any) -> Iterator[tuple[TopicPartition, Batch | KafkaError | None]]:
-        for topic in response.responses:
-            for partition in topic.partitions:
-                name = TopicPartition(topic.topic, partition.partition_index)
-                if partition.error_code:
-                    yield name, for_code(partition.error_code)(str(name))
-                else:
-                    yield name, _first(partition.records or b"")
-
-    return offsets.of_leaders(client, positions, request, answers, {}, limit=together)
-
-
-def _first(records: bytes) -> Batch | None:
-    try:
-        return next(walk(records, check_crc=False), None)
-    except Damaged:
-        return None

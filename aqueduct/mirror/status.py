@@ -96,10 +96,12 @@ class MirrorProgress:
     @property
     def behind(self) -> int:
         """Offsets yet to be mirrored: records, and the markers of transactions among them."""
-        if self.drained:
-            return 0
-        first = self.log.start if self.recreated else max(self.next, self.log.start)
-        return max(0, self.log.end - first)
+        return 0 if self.drained else max(0, self.log.end - self.first)
+
+    @property
+    def first(self) -> int:
+        """Return the first offset yet to be mirrored."""
+        return self.log.start if self.recreated else max(self.next, self.log.start)
 
     @property
     def gone(self) -> int:

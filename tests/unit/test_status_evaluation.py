@@ -54,6 +54,24 @@ def test_a_sound_estate_is_well() -> None:
     assert status.exit_code == ExitCode.DONE
 
 
+def test_figures_are_those_of_the_hosts() -> None:
+    status = judged(sound())
+    flow = of(status, ObjectKind.FLOW).figures
+    assert (flow["partitions"], flow["lag"], flow["lag_seconds"]) == (1, 3, 1.2)
+    assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] == 3720
+    assert of(status, ObjectKind.BROKER).figures["version"] == "4.3.1"
+
+
+def test_seconds_that_are_not_known_are_no_number() -> None:
+    raw = sound()
+    partitions = [{"behind": 1, "seconds": 2.0}, {"behind": 1, "seconds": None}]
+    raw[LAKE]["answers"]["flow:pro"] = answer({"findings": [], "partitions": partitions})
+    raw[PRO]["answers"]["snapshots"] = answer([{"created": "2026-06-01T11:00:00Z", "newest_record": None}])
+    status = judged(raw)
+    assert of(status, ObjectKind.FLOW).figures["lag_seconds"] is None
+    assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] is None
+
+
 def test_without_facts_all_is_unknown() -> None:
     status = judged({})
     assert {each.state for each in status.objects} == {ObjectState.UNKNOWN}
