@@ -41,9 +41,17 @@ GROUPS = {
     "drill": ["lake-land-1"],
 }
 SNAPSHOT = {"id": 1, "created": "2026-06-01T11:00:00.000Z", "newest_record": "2026-06-01T10:58:00.000Z"}
+LETTERS = {
+    "dlq": "files-dlq",
+    "connector": "files",
+    "topic": "flights",
+    "error_class": "org.example.DataException",
+    "records": 5,
+    "sent_back": 5,
+}
 LAKE: dict[str, Any] = {
     "mirror_maker_flows": [{"source": "pro", "topics": ["flights"]}],
-    "connect_connectors": [{"name": "files", "config": {}}],
+    "connect_connectors": [{"name": "files", "config": {"topics": "flights"}}],
     "diode_downstream_links": [{"source": "pro", "number": 1, "topics": ["flights"]}],
 }
 HOSTVARS: dict[str, dict[str, Any]] = {
@@ -165,6 +173,7 @@ def sound() -> dict[str, dict[str, Any]]:
                 "cluster": answer(cluster(2)),
                 "flow:pro": answer({"findings": [], "partitions": partitions}),
                 "connect": answer({"findings": [], "left_out": [], "connectors": [running]}),
+                "letters": answer({"topics": ["files-dlq"], "causes": [LETTERS], "unknown": []}),
                 "ledger:pro": answer({"results": []}, error="As of 3 s ago."),
             },
         ),

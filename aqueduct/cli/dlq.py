@@ -163,7 +163,7 @@ def _census(args: argparse.Namespace, topics: tuple[str, ...], most_shown: int) 
 def _finish(census: "LetterCensus") -> ExitCode:
     """Print what is not known, and return the exit code."""
     sentences = [f"{skipped}." for skipped in census.unknown]
-    if not census.topics:
+    if not census.topics and not census.unknown:
         message = "The client may describe no topic that ends with -dlq. Check its rights, or use --dlq."
         sentences.append(labelled("dead-letter-topics-unknown", message))
     if census.absent and census.has_letters:

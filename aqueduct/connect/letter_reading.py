@@ -80,10 +80,10 @@ class LetterCensus:
 def read_census(client: Client, query: LetterQuery) -> LetterCensus:
     """Count the letters that are chosen, and keep some of the newest ones.
 
-    Refused if a topic of the query does not exist. A topic without dead letters has no counts.
+    A topic without dead letters has no counts.
     """
     census = LetterCensus(absent=set(query.choice.names))
-    for topic in _topics(client, query):
+    for topic in _topics(client, query, census):
         census.topics.append(topic.name)
         try:
             _Census(client, query, topic, census).read()
@@ -94,15 +94,20 @@ def read_census(client: Client, query: LetterQuery) -> LetterCensus:
     return census
 
 
-def _topics(client: Client, query: LetterQuery) -> list[Topic]:
+def _topics(client: Client, query: LetterQuery, census: LetterCensus) -> Iterator[Topic]:
     if not query.topics:
         every = client.topics()
-        return [every[name] for name in sorted(every) if name.endswith(SUFFIX)]
-    topics = client.topics(query.topics)
-    for name in query.topics:
-        if name not in topics:
-            raise Refused("topic-unknown", f"The {client.end} has no topic {name}.")
-    return [topics[name] for name in dict.fromkeys(query.topics)]
+        yield from (every[name] for name in sorted(every) if name.endswith(SUFFIX))
+    for name in dict.fromkeys(query.topics):  # one by one: the client may not describe each
+        try:
+            topic = client.topics([name]).get(name)
+        except TopicAuthorizationFailedError:
+            census.unknown.append(Skipped(name, "the client may not describe it", UNREADABLE))
+            continue
+        if topic:
+            yield topic
+        else:
+            census.unknown.append(Skipped(name, f"the {client.end} has no such topic", "topic-unknown"))
 
 
 class _Census:

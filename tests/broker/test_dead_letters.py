@@ -532,7 +532,7 @@ def test_names_that_no_letter_has_are_reported(
         assert main(["dlq", what, *options]) == 3
         assert "[dead-letter-name-unknown]" in capsys.readouterr().err
         unknown = ["--bootstrap-servers", broker.plaintext, "--dlq", f"{topic}-none"]
-        assert main(["dlq", what, *unknown]) == 2
+        assert main(["dlq", what, *unknown]) == 3
         assert "[topic-unknown]" in capsys.readouterr().err
 
 
