@@ -98,6 +98,7 @@ def run(args: argparse.Namespace) -> int:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
                 positions, unmatched, ranges = flow.position_findings(), [], []
+                ages = dict[TopicPartition, float]()  # Kafka 0.10 has no batches to read them of
                 unknown = flow.unknown()
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
@@ -110,6 +111,7 @@ def run(args: argparse.Namespace) -> int:
                     findings, progress, lost = _look(mirror, args)
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 unknown = mirror.unknown()
+                ages = mirror.unread_ages(progress) if args.json or args.report else {}
                 try:
                     if not args.json:
                         mirror.renew()
@@ -123,14 +125,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         findings += unmatched
     if args.json:
-        print(json.dumps(status.report(findings, progress, lost, ranges), indent=2))
+        print(json.dumps(status.report(findings, progress, lost, ranges, ages), indent=2))
     for finding in [] if args.json else findings:
         print(finding)
     for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        content = status.report(findings, progress, lost, ranges) | {"unknown": unknown}
+        content = status.report(findings, progress, lost, ranges, ages) | {"unknown": unknown}
         report_file.write(args.report, "mirror", code, started, content)
     return code
 

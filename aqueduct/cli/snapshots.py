@@ -81,6 +81,7 @@ def _json(summary: "Summary") -> dict[str, Any]:
         "records": summary.records,
         "bytes": summary.unpacked_bytes,
         "gaps": summary.gaps,
+        "newest_record": None if summary.newest_time is None else moments.text(summary.newest_time),
         "generations": [
             {"topic": topic, "instance": f"g{number}", "state": state}
             for topic, number, state in summary.generations

@@ -16,7 +16,7 @@ class Area(Enum):
     STORE = "Backup store", "all verbs that read or write a backup store"
     SPARK = "Spark", "all verbs that run tasks with Spark"
     RESTORE = "Restore", "`restore`, `drill`"
-    GROUPS = "Consumer and share groups", "`backup`, `restore`"
+    GROUPS = "Consumer and share groups", "`backup`, `restore`, `groups`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`, `replicate`"
     LINK = "One-way links", "`diode`, `dedup`"

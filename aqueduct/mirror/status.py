@@ -97,10 +97,12 @@ class MirrorProgress:
     @property
     def behind(self) -> int:
         """Offsets yet to be mirrored: records, and the markers of transactions among them."""
-        if self.drained:
-            return 0
-        first = self.log.start if self.recreated else max(self.next, self.log.start)
-        return max(0, self.log.end - first)
+        return 0 if self.drained else max(0, self.log.end - self.first)
+
+    @property
+    def first(self) -> int:
+        """Return the first offset yet to be mirrored."""
+        return self.log.start if self.recreated else max(self.next, self.log.start)
 
     @property
     def gone(self) -> int:
@@ -378,8 +380,13 @@ def report(
     progress: Iterable[MirrorProgress],
     lost: Iterable[MirrorProgress],
     ranges: Iterable[AffectedRange],
+    ages: Mapping[TopicPartition, float] | None = None,
 ) -> dict[str, Any]:
-    """Return what JSON reports of a flow contain, whatever its engine is."""
+    """Return what JSON reports of a flow contain, whatever its engine is.
+
+    `ages`: seconds since the first record was written that a partition is behind by; the report has null for
+    the others.
+    """
     return {
         "findings": findings,
         "ranges": [
@@ -401,6 +408,7 @@ def report(
                 "to": p.log.end,
                 "next": p.next,
                 "behind": p.behind,
+                "seconds": (ages or {}).get(p.partition) if p.behind else 0.0,
             }
             for p in sorted(progress, key=lambda p: p.partition)
         ],
