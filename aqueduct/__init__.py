@@ -1,1 +1,1 @@
-"""Deploys, connects, protects and proves an estate of Apache Kafka clusters."""
+"""Deploys, connects, protects and verifies Apache Kafka clusters in several data centres."""
