@@ -31,18 +31,12 @@ from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.group_lag import RANKS, GroupLag, LagState
-from aqueduct.kafka.group_reading import GroupLags, GroupSelection, group_lags
+from aqueduct.kafka.group_reading import GroupLags, LagSelection, group_lags
 from aqueduct.wording import count, printable, shortened
 
 CLIENT = "aqueduct-groups"
 WINDOW_SECONDS = 30
 PATIENCE_SECONDS = 10
-IDS = {
-    LagState.STOPPED: "group-stopped",
-    LagState.STUCK: "group-stuck",
-    LagState.FALLING_BEHIND: "group-falling-behind",
-    LagState.UNKNOWN: "group-lag-unknown",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -80,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
-    chosen = GroupSelection(names=frozenset(args.group), excluded=args.exclude)
+    chosen = LagSelection(names=frozenset(args.group), excluded=args.exclude)
     with connect(end, CLIENT, timeout_seconds=args.patience, patience_seconds=args.patience) as client:
         lags = group_lags(client, chosen, args.window)
     worst_first = sorted(lags.groups, key=lambda group: (-RANKS[group.state], group.name))
@@ -125,17 +119,30 @@ def _sentences(groups: Iterable[GroupLag], lags: GroupLags) -> list[str]:
     sentences = []
     for group in groups:
         for reason in group.unknown:
-            sentences.append(labelled(IDS[LagState.UNKNOWN], f"Group {group.name}: {reason}."))
+            sentences.append(labelled("group-lag-unknown", f"Group {group.name}: {reason}."))
         if group.state not in (LagState.OK, LagState.UNKNOWN) or (
             group.state == LagState.UNKNOWN and not group.unknown
         ):
             partitions = sum(partition.state == group.state for partition in group.partitions)
             sentence = f"Group {group.name} is {group.state.value} in {count(partitions, 'partition')}."
-            sentences.append(labelled(IDS[group.state], sentence))
+            sentences.append(_labelled(group.state, sentence))
         if expired := sum(partition.expired for partition in group.partitions):
             sentence = f"The topics of group {group.name} have deleted {count(expired, 'unread record')}."
             sentences.append(labelled("group-records-expired", sentence))
     return [*sentences, *(f"{skipped}." for skipped in lags.unknown)]
+
+
+def _labelled(state: LagState, sentence: str) -> str:
+    return labelled(
+        "group-stopped"
+        if state == LagState.STOPPED
+        else "group-stuck"
+        if state == LagState.STUCK
+        else "group-falling-behind"
+        if state == LagState.FALLING_BEHIND
+        else "group-lag-unknown",
+        sentence,
+    )
 
 
 def _document(lags: GroupLags, groups: Iterable[GroupLag]) -> dict[str, Any]:

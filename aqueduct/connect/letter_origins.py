@@ -8,9 +8,9 @@ import numpy as np
 
 from aqueduct.connect.dead_letters import CONTEXT
 from aqueduct.kafka.batches.batch import Batch, Damaged, damaged, unpack
-from aqueduct.kafka.batches.header_places import HeaderPlaces, Mask
+from aqueduct.kafka.batches.header_places import HeaderPlaces
 from aqueduct.kafka.batches.records import RecordPlaces
-from aqueduct.kafka.batches.varints import Bytes, Numbers
+from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
 from aqueduct.spans import Spans
 
 TOGETHER_BYTES = 32 << 20  # of unpacked batches that are read at once

@@ -24,14 +24,14 @@ from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.bodies import headers, key_and_value
-from aqueduct.kafka.batches.header_places import Mask
-from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.fetch import read
 from aqueduct.ranges import Range
 
 SUFFIX = "-dlq"  # of topics of dead letters, as the role connect calls them
-UNREADABLE, LEDGER_UNKNOWN = "dead-letters-unreadable", "dead-letter-ledger-unknown"
+UNREADABLE = "dead-letters-unreadable"
+LEDGER_UNKNOWN = "dead-letter-ledger-unknown"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from aqueduct.kafka.batches.header_places import HeaderPlaces
 from aqueduct.kafka.batches.records import RecordPlaces
+from aqueduct.kafka.batches.varints import Mask
 from aqueduct.land.records import cut_out
-from aqueduct.land.times import Mask
 
 RAW = pa.list_(
     pa.field("item", pa.struct([pa.field("key", pa.binary(), False), ("value", pa.binary())]), False)

@@ -1,7 +1,7 @@
-"""Evaluation of the lag of consumer groups by several looks, with the rules of Burrow.
+"""Evaluation of the lag of consumer groups by several looks.
 
 A lag alone does not tell whether a group is well. A group that reads and catches up may have a large lag, and
-one that is stuck a small one. https://github.com/linkedin/Burrow/wiki/Consumer-Lag-Evaluation-Rules
+one that is stuck a small one. The rules are those of Burrow's "Consumer Lag Evaluation Rules".
 """
 
 from collections.abc import Iterable, Mapping, Sequence

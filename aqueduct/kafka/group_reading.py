@@ -23,7 +23,7 @@ Looks = dict[TopicPartition, list[LagLook]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupSelection:
+class LagSelection:
     names: frozenset[str] = frozenset()  # empty: all
     excluded: re.Pattern[str] | None = None  # whole names
 
@@ -42,7 +42,7 @@ class GroupLags:
     seconds: float = 0.0  # that were looked at
 
 
-def group_lags(client: Client, selection: GroupSelection, window_seconds: float) -> GroupLags:
+def group_lags(client: Client, selection: LagSelection, window_seconds: float) -> GroupLags:
     """Evaluate the lag of groups. It looks again, for the whole window, only while a partition lags."""
     lags = GroupLags()
     listed = _listed(client, selection, lags)
@@ -53,7 +53,7 @@ def group_lags(client: Client, selection: GroupSelection, window_seconds: float)
         Skipped(f"group {name}", str(error), "group-coordinator-unavailable")
         for name, error in sorted(failures.items())
     ]
-    log = _Log(client, {partition for committed in first.values() for partition in committed})
+    log = _GroupLogs(client, {partition for committed in first.values() for partition in committed})
     looks: dict[str, Looks] = {name: {} for name in first}
     log.look()
     _note(looks, first, log.ends)
@@ -76,7 +76,7 @@ def group_lags(client: Client, selection: GroupSelection, window_seconds: float)
     return lags
 
 
-def _listed(client: Client, selection: GroupSelection, lags: GroupLags) -> dict[str, ConsumerGroup]:
+def _listed(client: Client, selection: LagSelection, lags: GroupLags) -> dict[str, ConsumerGroup]:
     """Return the chosen groups that commit offsets; what is not known of others is noted."""
     every = groups.list_groups(client)
     listed = {
@@ -109,7 +109,7 @@ def _unlisted(client: Client) -> list[Skipped]:
     ]
 
 
-class _Log:
+class _GroupLogs:
     """The logs of partitions: their starts, their ends at the last look, and why one is not known."""
 
     def __init__(self, client: Client, partitions: Iterable[TopicPartition]) -> None:
@@ -151,7 +151,7 @@ def _note(
 
 
 def _lag(
-    client: Client, group: ConsumerGroup, committed: CommittedOffsets, looks: Looks, log: _Log
+    client: Client, group: ConsumerGroup, committed: CommittedOffsets, looks: Looks, log: _GroupLogs
 ) -> GroupLag:
     unread = {
         partition: max(of_partition[-1].offset, log.starts.get(partition, 0))

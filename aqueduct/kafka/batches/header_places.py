@@ -3,13 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from aqueduct.kafka.batches import varints
 from aqueduct.kafka.batches.records import RecordPlaces
-from aqueduct.kafka.batches.varints import Bytes, Numbers
-
-Mask = NDArray[np.bool_]
+from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
 
 # Of a record. Each is a step over all records; and 100 MB, which a batch may have, are 50 million headers.
 MOST_HEADERS = 1_000
