@@ -95,11 +95,16 @@ def _import_plugins() -> None:
         package = import_module(f"ansible.plugins.{kind}")
         for found in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(found.name)
+    sys.path.append(str(ROOT / "collections"))
     for path in (path for kind in kinds for path in ROOT.glob(f"plugins/{kind}/*.py")):
         spec = spec_from_file_location(f"ours_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         spec.loader.exec_module(module_from_spec(spec))
+    # Each run has Ansible's own loader of collections.
+    sys.path.remove(str(ROOT / "collections"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ansible_collections"]:
+        del sys.modules[name]
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
     """Build the parser that lists every verb and has the arguments of those in `verbs`, which it imports."""
     parser = _Parser(prog="aqueduct", description=aqueduct.__doc__)
-    parser.add_argument("--version", action="version", version=f"aqueduct {version('aqueduct')}")
+    parser.add_argument("--version", action="version", version=f"aqueduct {version(aqueduct.DISTRIBUTION)}")
     commands = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb, summary in VERBS.items():
         command = commands.add_parser(verb, help=summary)

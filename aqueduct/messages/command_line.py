@@ -16,6 +16,13 @@ COMMAND_LINE = (
         fix="Correct all options that the message lists.",
     ),
     DeclaredMessage(
+        id="release-mismatch",
+        area=Area.COMMAND_LINE,
+        meaning="The collection `aqueduct.estate` and the Python package `aqueduct-estate` are of different "
+        "releases.",
+        fix="Install both of one release, as the message says.",
+    ),
+    DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
         meaning="An option has no effect without another one, or a required one is missing.",
@@ -103,7 +110,9 @@ COMMAND_LINE = (
         id="python-package-missing",
         area=Area.COMMAND_LINE,
         meaning="This host lacks a Python package that the verb needs.",
-        fix=("Install Aqueduct with the extra that the message identifies, such as `aqueduct[spark]`."),
+        fix=(
+            "Install Aqueduct with the extra that the message identifies, such as `aqueduct-estate[spark]`."
+        ),
     ),
     DeclaredMessage(
         id="report-inside-store",

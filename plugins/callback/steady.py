@@ -14,9 +14,13 @@ from typing import Any, NoReturn
 from ansible import constants, context
 from ansible.plugins.callback.default import CallbackModule as Default
 from ansible.plugins.loader import filter_loader
+from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
 
-from aqueduct.errors import ExitCode
-from aqueduct.wording import printable
+try:
+    from aqueduct.errors import ExitCode
+    from aqueduct.wording import printable
+except ImportError as error:
+    raise PackageMissing(error) from None
 
 DOCUMENTATION = """
 name: steady

@@ -85,7 +85,7 @@ def test_our_own_wheel_that_changed_stops_the_play_by_name(
     (tmp_path / "VERSION").write_text("1.0")
     (tmp_path / "pyproject.toml").write_text(
         "[build-system]\nrequires = []\nbuild-backend = 'setuptools.build_meta'\n"
-        "[project]\nname = 'aqueduct'\ndynamic = ['version']\n"
+        "[project]\nname = 'aqueduct-estate'\ndynamic = ['version']\n"
         "[tool.setuptools]\npackages = ['aqueduct']\n"
         "[tool.setuptools.dynamic]\nversion = {file = 'VERSION'}\n"
     )

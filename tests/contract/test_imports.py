@@ -87,7 +87,7 @@ RUNNING = {
         f"zookeeper.{name}"
         for name in ("backup", "brokers", "client", "connection", "migration", "reading", "restore")
     ),
-    "controller.artifacts",
+    *("controller.artifacts", "controller.release"),
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",
     "prune.run",
