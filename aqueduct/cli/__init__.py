@@ -34,6 +34,7 @@ VERBS = {
     "groups": "show the lag of consumer groups, and whether they keep up",
     "health": "report problems of a cluster or a broker",
     "import": "create a snapshot from the files of another backup program",
+    "init": "create your own repository, with an inventory to edit",
     "land": "write topics to Hive or Iceberg tables, each record once",
     "mend": "make partitions available again whose brokers returned with other ids",
     "mirror": "report the state of one MirrorMaker flow",

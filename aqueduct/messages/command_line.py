@@ -16,6 +16,42 @@ COMMAND_LINE = (
         fix="Correct all options that the message lists.",
     ),
     DeclaredMessage(
+        id="site-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A site of `init --sites` has a name that cannot be part of host names and groups.",
+        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+    ),
+    DeclaredMessage(
+        id="site-repeated",
+        area=Area.COMMAND_LINE,
+        meaning="A site of `init --sites` is listed twice.",
+        fix="Remove one of them.",
+    ),
+    DeclaredMessage(
+        id="sites-without-source",
+        area=Area.COMMAND_LINE,
+        meaning="All sites of `init --sites` are lakes, which mirror other sites.",
+        fix="Add a site whose name begins with neither `lake` nor `dw`.",
+    ),
+    DeclaredMessage(
+        id="inventory-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="The name of `init --name` cannot be the name of a folder of inventories.",
+        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+    ),
+    DeclaredMessage(
+        id="init-file-exists",
+        area=Area.COMMAND_LINE,
+        meaning="The folder of `init` already has a file that would be created. Nothing is overwritten.",
+        fix="Choose another folder, or remove the files.",
+    ),
+    DeclaredMessage(
+        id="init-folder-unwritable",
+        area=Area.COMMAND_LINE,
+        meaning="`init` cannot write to the folder.",
+        fix="Choose a folder that you may write to.",
+    ),
+    DeclaredMessage(
         id="release-mismatch",
         area=Area.COMMAND_LINE,
         meaning="The collection `aqueduct.estate` and the Python package `aqueduct-estate` are of different "

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,6 +10,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from subprocess import CompletedProcess
 
+import built
 import pytest
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
@@ -31,35 +31,15 @@ LEFT_BEHIND = (
 LARGEST = 250_000  # bytes of a file, none of which is data
 
 
-def tool(name: str, *arguments: str | Path, **options: object) -> CompletedProcess[str]:
-    command = [Path(sys.executable).with_name(name), *arguments]
-    given = {"capture_output": True, "text": True, "check": False} | options
-    return subprocess.run(command, **given)  # type: ignore[call-overload, no-any-return]
-
-
 @pytest.fixture(scope="module")
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the collection from what git has, with what a run leaves behind."""
     folder = tmp_path_factory.mktemp("collection")
-    tree = folder / "tree"
-    listed = subprocess.run(
-        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    for name in filter(None, listed.split("\0")):
-        copy = tree / name
-        if (ROOT / name).is_symlink() or (ROOT / name).is_file():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, copy, follow_symlinks=False)
+    tree = built.export(folder / "tree")
     for name in LEFT_BEHIND:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("left behind")
-    done = tool("ansible-galaxy", "collection", "build", "--output-path", folder, tree)
-    assert done.returncode == 0, done.stderr
-    return folder / f"aqueduct-estate-{GALAXY['version']}.tar.gz"
+    return built.collection(tree, folder)
 
 
 def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) -> None:
@@ -92,14 +72,14 @@ def test_the_collections_that_it_needs_come_with_the_locked_ansible() -> None:
     } - {"ansible.builtin"}
     assert used == {*GALAXY["dependencies"]}
     for name, versions in GALAXY["dependencies"].items():
-        done = tool("ansible-galaxy", "collection", "list", name, "--format=yaml")
+        done = built.tool("ansible-galaxy", "collection", "list", name, "--format=yaml", folder=ROOT)
         [found] = {each[name]["version"] for each in yaml.safe_load(done.stdout).values()}
         assert LooseVersion(found) >= LooseVersion(versions.removeprefix(">="))
 
 
 @pytest.fixture(scope="module")
 def elsewhere(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Install the collection into a folder without settings of Ansible, and nothing of the checkout."""
+    """Install the collection into a folder that has nothing of the checkout."""
     folder = tmp_path_factory.mktemp("elsewhere")
     (folder / "ansible.cfg").write_text("[defaults]\ncollections_path = collections\n")
     install = (
@@ -110,19 +90,13 @@ def elsewhere(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--collections-path",
         folder / "collections",
     )
-    done = run_in(folder, "ansible-galaxy", *install, tarball)
+    done = built.tool("ansible-galaxy", *install, tarball, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
-def run_in(folder: Path, name: str, *arguments: str | Path) -> CompletedProcess[str]:
-    mine = {"ANSIBLE_CONFIG": str(folder / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"}
-    others = {name: value for name, value in os.environ.items() if not name.startswith("ANSIBLE_")}
-    return tool(name, *arguments, cwd=folder, env=others | mine)
-
-
 def play(folder: Path, *arguments: str | Path) -> CompletedProcess[str]:
-    return run_in(folder, "ansible-playbook", *arguments)
+    return built.tool("ansible-playbook", *arguments, folder=folder)
 
 
 @pytest.mark.parametrize("inventory", ["example", "lab"])

@@ -39,7 +39,7 @@ ROOMS = (
     ("link.ledger",),
     ("link",),
     ("link.dedup", "mirror_engine"),
-    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend"),
+    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend", "starter"),
     ("restore", "file_backup", "quorum", "zookeeper"),
     ("estate", "export", "drill"),
     ("status",),
@@ -87,7 +87,7 @@ RUNNING = {
         f"zookeeper.{name}"
         for name in ("backup", "brokers", "client", "connection", "migration", "reading", "restore")
     ),
-    *("controller.artifacts", "controller.release"),
+    *("controller.artifacts", "controller.release", "starter.repository"),
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",
     "prune.run",
