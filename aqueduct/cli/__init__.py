@@ -23,6 +23,7 @@ from aqueduct.wording import printable
 
 VERBS = {
     "backup": "back up topics and consumer groups to an object store",
+    "completion": "print a script that completes commands in bash or zsh",
     "dedup": "write each record of a one-way link once, and list missing offsets in a ledger",
     "diode": "send and receive topics over a one-way link",
     "dlq": "count, show and replay dead-letter records of Kafka Connect",
