@@ -1,1 +1,4 @@
-"""Deploys, connects, protects and proves an estate of Apache Kafka clusters."""
+"""Deploys, connects, protects and verifies Apache Kafka clusters in several data centres."""
+
+# What pip installs. On PyPI, `aqueduct` is another project.
+DISTRIBUTION = "aqueduct-estate"

@@ -64,7 +64,7 @@ def play(inventory: Path, playbook: str) -> Run:
 def _by_role(plays: Iterable[dict[str, Any]]) -> Counter[str]:
     found: Counter[str] = Counter()
     for task in (task for play in plays for task in play["tasks"]):
-        named = task["task"]["name"].split(" : ")
+        named = task["task"]["name"].removeprefix("aqueduct.estate.").split(" : ")
         took = task["task"]["duration"]
         end = took.get("end") or took["start"]
         seconds = (datetime.fromisoformat(end) - datetime.fromisoformat(took["start"])).total_seconds()

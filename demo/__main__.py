@@ -25,6 +25,8 @@ LAB = Lab(Path("inventories/lab"))
 STREAMED = LAB.reports / "streamed.json"
 COMPARED = LAB.reports / "links.json"
 LANDED = LAB.reports / "landed.json"
+STATUS = LAB.reports / "status.json"
+SHOWN = 10  # findings
 AIRPORTS = {"pro1": "EWR", "pro2": "JFK"}
 CATCH_UP = "30m"
 
@@ -163,6 +165,26 @@ def land() -> None:
     LANDED.write_text(json.dumps([hive.told(landing) for landing in hive.landings(LAB)], indent=2))
 
 
+def status() -> None:
+    """Ask all hosts for their state, and print what is not well.
+
+    No drill has run yet, so the estate is not all well: only a state that nobody could report ends the demo.
+    """
+    STATUS.unlink(missing_ok=True)
+    done = subprocess.run(["ansible-playbook", "playbooks/status.yml"], capture_output=True, text=True)
+    try:
+        told = json.loads(STATUS.read_text())
+    except (OSError, ValueError):
+        sys.exit(f"demo: the estate tells no state: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+    counts = ", ".join(f"{number} {state}" for state, number in told["summary"].items() if number)
+    print(f"    {count(sum(told['summary'].values()), 'object')}: {counts}")
+    found = [(each, finding) for each in told["objects"] for finding in each["findings"]]
+    for each, finding in found[:SHOWN]:
+        print(f"    {each['kind']} {each['name']}: [{finding['id']}] {finding['sentence']}")
+    if len(found) > SHOWN:
+        print(f"    and {count(len(found) - SHOWN, 'finding')} more, in {STATUS.with_suffix('.html')}")
+
+
 def worked() -> list[str]:
     """Return sentences on what each Spark cluster did since the flights have crossed.
 
@@ -213,6 +235,8 @@ def show() -> None:
         f"  any client    {places}; certificate: {LAB.admin_config}\n"
         f"  health        .venv/bin/aqueduct health --bootstrap-servers {LAB.address(LAB.brokers['pro1'])}"
         f" --client-config {LAB.admin_config}\n"
+        f"  the estate    open {STATUS.with_suffix('.html')}; again: .venv/bin/ansible-playbook"
+        " playbooks/status.yml\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"
         f"{spark}\n"
         f"{asked}"
@@ -228,7 +252,14 @@ def show() -> None:
 
 if __name__ == "__main__":
     try:
-        {"stream": stream, "fill": fill, "compare": compare, "land": land, "table": show}[sys.argv[1]]()
+        {
+            "stream": stream,
+            "fill": fill,
+            "compare": compare,
+            "land": land,
+            "status": status,
+            "table": show,
+        }[sys.argv[1]]()
     except subprocess.CalledProcessError as error:
         told = error.stderr or error.stdout or ""
         said = (told.decode(errors="replace") if isinstance(told, bytes) else told).strip()

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import redirect_stdout, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -35,6 +36,10 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/cli.md": "\n\n".join(cli_page()) + "\n",
         ROOT / "docs/steps.md": "\n\n".join(steps_page()) + "\n",
         ROOT / "docs/messages.md": "\n\n".join(messages_page()) + "\n",
+        **{
+            folder / "README.md": "\n\n".join(role_readme(folder)) + "\n"
+            for folder in sorted(ROOT.glob("roles/*"))
+        },
     }
 
 
@@ -50,11 +55,61 @@ def roles_page() -> Iterator[str]:
 
 
 def role(folder: Path) -> Iterator[str]:
-    [entry_point] = read(folder / "meta/argument_specs.yml")["argument_specs"].values()
-    defaults = read(folder / "defaults/main.yml")
-    options = entry_point["options"]
+    entry_point = specification(folder)
     yield f"## {folder.name}"
     yield f"{entry_point['short_description']}."
+    yield from variables(entry_point["options"], read(folder / "defaults/main.yml"))
+
+
+def specification(folder: Path) -> dict[str, Any]:
+    [entry_point] = read(folder / "meta/argument_specs.yml")["argument_specs"].values()
+    return dict(entry_point)
+
+
+def role_readme(folder: Path) -> Iterator[str]:
+    """Yield the page that Galaxy and a collection's users see."""
+    yield f"# aqueduct.estate.{folder.name}"
+    internal = not (folder / "meta/argument_specs.yml").exists()
+    yield f"{purpose(folder.name) if internal else specification(folder)['short_description']}."
+    if found := playbooks_of(folder.name):
+        yield f"Playbooks: {', '.join(f'`aqueduct.estate.{name}`' for name in found)}."
+    if needed := dependencies(folder):
+        links = ", ".join(f"[{name}](../{name}/README.md)" for name in needed)
+        yield f"Its variables refer to those of {links}."
+    if internal:
+        yield "It is internal, and has no variables."
+        return
+    text = "\n\n".join(variables(specification(folder)["options"], read(folder / "defaults/main.yml")))
+    yield "## Variables"
+    yield text.replace("](guides/", "](../../docs/guides/")
+    yield "Made by `script/docs` from `meta/argument_specs.yml` and `defaults/main.yml`."
+
+
+def dependencies(folder: Path) -> list[str]:
+    meta = folder / "meta/main.yml"
+    return [short(each["role"]) for each in read(meta)["dependencies"]] if meta.exists() else []
+
+
+def purpose(name: str) -> str:
+    """Return what docs/architecture.md says of a role."""
+    rows = (ROOT / "docs/architecture.md").read_text().splitlines()
+    [row] = (row for row in rows if row.startswith(f"| `{name}` |"))
+    text = row.split("|")[2].strip()
+    return text[0].upper() + text[1:]
+
+
+def playbooks_of(name: str) -> list[str]:
+    """Return the playbooks that name a role themselves, not by an import."""
+    return [playbook for playbook, roles in roles_of_playbooks().items() if name in roles]
+
+
+@cache
+def roles_of_playbooks() -> Mapping[str, frozenset[str]]:
+    paths = sorted(ROOT.glob("playbooks/*.yml"))
+    return {path.stem: frozenset(roles_of(yaml.safe_load(path.read_text()))) for path in paths}
+
+
+def variables(options: Json, defaults: Json) -> Iterator[str]:
     rows = [
         [f"`{name}`", kind(option), default(name, option, defaults), meaning(option)]
         for name, option in options.items()
@@ -197,17 +252,22 @@ def plays(path: Path, given: Mapping[str, str] | None = None) -> Iterator[list[s
 
 
 def roles_of(node: Any) -> Iterator[str]:
-    """Yield the roles that a play names, or a task at any depth."""
+    """Yield the roles that a play names, or a task at any depth, without the collection's name."""
     if isinstance(node, list):
         for each in node:
             yield from roles_of(each)
     elif isinstance(node, dict):
         for role in node.get("roles", ()):
-            yield role if isinstance(role, str) else role["role"]
+            yield short(role if isinstance(role, str) else role["role"])
         for key, value in node.items():
             if key in ("ansible.builtin.include_role", "ansible.builtin.import_role"):
-                yield value["name"]
+                yield short(value["name"])
             yield from roles_of(value)
+
+
+def short(name: str) -> str:
+    """Return the name of a role without its collection's."""
+    return name.rpartition(".")[2]
 
 
 def rights() -> Iterator[tuple[str, str, str, str]]:

@@ -40,6 +40,21 @@ def play(*arguments: str | Path, **environment: str) -> CompletedProcess[str]:
         return CompletedProcess(argv, code, out.read_text(), err.read_text())
 
 
+def collections_with(folder: Path, path: str, content: str) -> Path:
+    """Return a folder for `ANSIBLE_COLLECTIONS_PATH`: this checkout's collection with one other file."""
+    collections = folder / "collections"
+    here, own = collections / "ansible_collections/aqueduct/estate", ROOT
+    here.parent.mkdir(parents=True)
+    for part in Path(path).parts:
+        here.mkdir()
+        for entry in own.iterdir():
+            if entry.name != part:
+                (here / entry.name).symlink_to(entry)
+        here, own = here / part, own / part
+    here.write_text(content)
+    return collections
+
+
 @cache
 def _ansible() -> "subprocess.Popen[str]":
     command = [sys.executable, __file__]
@@ -80,11 +95,16 @@ def _import_plugins() -> None:
         package = import_module(f"ansible.plugins.{kind}")
         for found in iter_modules(package.__path__, f"{package.__name__}."):
             import_module(found.name)
+    sys.path.append(str(ROOT / "collections"))
     for path in (path for kind in kinds for path in ROOT.glob(f"plugins/{kind}/*.py")):
         spec = spec_from_file_location(f"ours_{path.stem}", path)
         assert spec is not None
         assert spec.loader is not None
         spec.loader.exec_module(module_from_spec(spec))
+    # Each run has Ansible's own loader of collections.
+    sys.path.remove(str(ROOT / "collections"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "ansible_collections"]:
+        del sys.modules[name]
 
 
 if __name__ == "__main__":

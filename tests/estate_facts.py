@@ -40,9 +40,18 @@ GROUPS = {
     "file_backup": ["lake-land-1"],
     "drill": ["lake-land-1"],
 }
+SNAPSHOT = {"id": 1, "created": "2026-06-01T11:00:00.000Z", "newest_record": "2026-06-01T10:58:00.000Z"}
+LETTERS = {
+    "dlq": "files-dlq",
+    "connector": "files",
+    "topic": "flights",
+    "error_class": "org.example.DataException",
+    "records": 5,
+    "sent_back": 5,
+}
 LAKE: dict[str, Any] = {
     "mirror_maker_flows": [{"source": "pro", "topics": ["flights"]}],
-    "connect_connectors": [{"name": "files", "config": {}}],
+    "connect_connectors": [{"name": "files", "config": {"topics": "flights"}}],
     "diode_downstream_links": [{"source": "pro", "number": 1, "topics": ["flights"]}],
 }
 HOSTVARS: dict[str, dict[str, Any]] = {
@@ -85,7 +94,7 @@ def answer(document: Any, code: int = 0, error: str = "") -> dict[str, Any]:
 
 
 def unit(state: str = "active", result: str = "success", ended: float = 0) -> dict[str, Any]:
-    return {"state": state, "result": result, "changed": SECONDS - 60, "ended": ended}
+    return {"state": state, "result": result, "changed": SECONDS - 60, "ended": ended, "version": "4.3.1"}
 
 
 def cluster(node: int) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def sound() -> dict[str, dict[str, Any]]:
     land = metrics(land_round_time=SECONDS - 5) + 'aqueduct_land_failures_total{table="a.flights"} 0\n'
     dedup = metrics(dedup_lag=0, dedup_missing=0, dedup_lost=0, dedup_round_time=SECONDS - 5)
     beat = 'aqueduct_diode_downstream_beat_age{sender="ab",kind="values"} 1.5\n'
-    partitions = [{"topic": "flights", "partition": 0, "behind": 3}]
+    partitions = [{"topic": "flights", "partition": 0, "behind": 3, "seconds": 1.25}]
     running = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "RUNNING", "reason": ""}]}
     table = {
         "table": "a.flights",
@@ -150,7 +159,7 @@ def sound() -> dict[str, dict[str, Any]]:
             metrics={"diode_upstream@lake-pro": metrics(diode_upstream_lag=0)},
             answers={
                 "cluster": answer(cluster(1)),
-                "snapshots": answer([{"id": 1, "created": "2026-06-01T11:00:00.000Z"}]),
+                "snapshots": answer([SNAPSHOT]),
             },
         ),
         "lake-kafka-1": _host(
@@ -164,6 +173,7 @@ def sound() -> dict[str, dict[str, Any]]:
                 "cluster": answer(cluster(2)),
                 "flow:pro": answer({"findings": [], "partitions": partitions}),
                 "connect": answer({"findings": [], "left_out": [], "connectors": [running]}),
+                "letters": answer({"topics": ["files-dlq"], "causes": [LETTERS], "unknown": []}),
                 "ledger:pro": answer({"results": []}, error="As of 3 s ago."),
             },
         ),

@@ -41,8 +41,7 @@ class Forgotten(TransactionalProducer):
     def write(self, topic: str, partition: int, record: Ready) -> None:
         """Write to a partition, and return when its leader has it."""
         self.send(topic, partition, record)
-        while self._in_flight:
-            self._acknowledge()
+        self.drain()
 
     def commit_next(self, topic: str, partition: int, record: Ready) -> None:
         """Go on with the same epoch, with a whole transaction on the partition."""

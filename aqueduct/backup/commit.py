@@ -7,6 +7,7 @@ from importlib.metadata import version
 
 from kafka.errors import KafkaError
 
+from aqueduct import DISTRIBUTION
 from aqueduct.backup.order import BackupOrder
 from aqueduct.backup.plan import Added, active_instance
 from aqueduct.backup.selection import POSITION_GROUP
@@ -51,7 +52,7 @@ def snapshot(
         started=started,
         ended=now(),
         cluster=surveyed.cluster,
-        version=version("aqueduct"),
+        version=version(DISTRIBUTION),
         options=order.options,
         starts=added.starts,
         positions=added.positions,

@@ -22,30 +22,34 @@ from aqueduct.errors import AqueductError, Refused
 from aqueduct.wording import printable
 
 VERBS = {
-    "backup": "back up topics and groups to an object store",
-    "dedup": "make clean topics of what crossed a link, and a ledger of what is missing",
-    "diode": "send topics over a one-way link, and take them",
-    "dlq": "send dead letters of Kafka Connect back to their topics",
-    "doctor": "name what silently stops a part of the estate",
-    "drill": "restore a snapshot into a scratch cluster, and look whether it came back",
-    "environment": "pack what the Python workers of a Spark cluster need",
-    "export": "write a snapshot as files of Parquet or Avro",
-    "files": "back up folders of files, incrementally, and write them back",
-    "health": "say what is wrong with a cluster or a broker",
-    "import": "make a snapshot of what another program has stored",
-    "land": "land topics in tables of ORC files, each record once",
-    "mend": "bring partitions back whose brokers came back with other ids",
-    "mirror": "tell how one MirrorMaker flow is doing",
-    "prune": "remove old snapshots from a store, and what they alone name",
-    "quorum": "keep what a KRaft cluster's controllers know, and form a new quorum from it",
-    "reconcile": "compare two ends of a flow, record by record",
-    "restore": "write a snapshot of a store back to a cluster",
-    "rewrap": "let others open an encrypted backup, without writing it again",
-    "snapshots": "list what a store holds",
+    "backup": "back up topics and consumer groups to an object store",
+    "completion": "print a script that completes commands in bash or zsh",
+    "dedup": "write each record of a one-way link once, and list missing offsets in a ledger",
+    "diode": "send and receive topics over a one-way link",
+    "dlq": "count, show and replay dead-letter records of Kafka Connect",
+    "doctor": "find faults that stop clients, brokers or connectors without an error",
+    "drill": "restore a snapshot into a scratch cluster, and compare the result with the store",
+    "environment": "pack the Python packages that the workers of a Spark cluster need",
+    "export": "write the records of a snapshot to Parquet or Avro files",
+    "files": "back up and restore directories of files, incrementally",
+    "groups": "show the lag of consumer groups, and whether they keep up",
+    "health": "report problems of a cluster or a broker",
+    "import": "create a snapshot from the files of another backup program",
+    "init": "create your own repository, with an inventory to edit",
+    "land": "write topics to Hive or Iceberg tables, each record once",
+    "mend": "make partitions available again whose brokers returned with other ids",
+    "mirror": "report the state of one MirrorMaker flow",
+    "prune": "delete old snapshots from a store",
+    "quorum": "back up the metadata of KRaft controllers, and form a new quorum from it",
+    "reconcile": "compare source and target of a flow, record by record",
+    "replicate": "mirror topics to another cluster, batch by batch, each record once",
+    "restore": "restore a snapshot to a cluster",
+    "rewrap": "change who can decrypt an encrypted backup, without writing the data again",
+    "snapshots": "list the snapshots in a store",
     "status": "show the state of the whole estate, worst first",
-    "transactions": "find transactions that hang, and end them",
-    "verify": "read a snapshot and say what is damaged",
-    "zookeeper": "back up, compare and write back what a ZooKeeper ensemble keeps",
+    "transactions": "find hanging transactions, and end them",
+    "verify": "check a snapshot for damage",
+    "zookeeper": "back up, compare and restore the data of a ZooKeeper ensemble",
 }
 
 
@@ -61,7 +65,7 @@ class _Parser(argparse.ArgumentParser):
 def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
     """Build the parser that lists every verb and has the arguments of those in `verbs`, which it imports."""
     parser = _Parser(prog="aqueduct", description=aqueduct.__doc__)
-    parser.add_argument("--version", action="version", version=f"aqueduct {version('aqueduct')}")
+    parser.add_argument("--version", action="version", version=f"aqueduct {version(aqueduct.DISTRIBUTION)}")
     commands = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb, summary in VERBS.items():
         command = commands.add_parser(verb, help=summary)

@@ -1,11 +1,14 @@
 """Back up topics, their settings, ACLs, quotas and consumer groups to an object store.
 
-Reads what is new since the store's last snapshot, up to the last stable offset, and commits it as the next
-one: until then, nothing of it counts. What no snapshot names, because a run ended in the middle, is harmless.
-The position is also committed as the group aqueduct-backup-<store id>, so that Kafka's tools show its lag.
+A run reads the records since the last snapshot in the store, up to the last stable offset. At its end, it
+commits them as the next snapshot. If a run is interrupted, it leaves unused objects that do no harm. The next
+run continues after the last snapshot.
+After each run, the group aqueduct-backup-<store id> has the offsets that are backed up, so that Kafka's tools
+show the lag.
 
-Exit code: 0 done, 3 done but for what it names (records deleted before they were read, partitions that broke
-off), 1 nothing was committed, 2 the arguments can't be right.
+Exit code: 0 done; 3 done, but some items were skipped, which the output lists (records that were deleted
+before they were read, partitions that could not be read to their end); 1 nothing was committed; 2 refused,
+for example because of an invalid option or a topic that does not exist.
 """
 
 import argparse
@@ -30,68 +33,87 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     common.add_store(parser)
     topics = parser.add_mutually_exclusive_group(required=True)
-    topics.add_argument("--topics", metavar="A,B", type=selection.names, help="by name, exactly")
-    topics.add_argument("--topics-pattern", metavar="REGEX", help="by whole name, without __...")
-    add("--exclude-topics-pattern", metavar="REGEX", help="but not these, by whole name")
-    add("--groups-pattern", metavar="REGEX", help="only groups of these names; default: all")
-    add("--exclude-groups", metavar="G1,G2", type=selection.names, default=(), help="but not these")
+    topics.add_argument("--topics", metavar="A,B", type=selection.names, help="exact names of topics")
+    topics.add_argument(
+        "--topics-pattern",
+        metavar="REGEX",
+        help="topics whose whole names match; names with a leading __ match only if REGEX contains __",
+    )
+    add("--exclude-topics-pattern", metavar="REGEX", help="topics to exclude: those whose whole names match")
+    add("--groups-pattern", metavar="REGEX", help="consumer groups whose whole names match; default: all")
+    add(
+        "--exclude-groups",
+        metavar="G1,G2",
+        type=selection.names,
+        default=(),
+        help="exact names of groups to exclude",
+    )
     add(
         "--compacted-generation-hours",
         metavar="H",
         type=duration.hours,
         default=24,
-        help="after which a compacted topic that has changed is read again from its beginning; default 24",
+        help="hours after which a compacted topic that has changed is copied in full again; default 24",
     )
     add(
         "--compacted-generations",
         metavar="N",
         type=selection.whole(most=MOST_GENERATIONS),
         default=2,
-        help="how many generations of a compacted topic are kept at most; default 2",
+        help="maximum number of full copies (generations) of a compacted topic in a snapshot; default 2",
     )
     add(
         "--every",
         metavar="DURATION",
         type=duration.period,
-        help="keep running, once per interval, such as 5m",
+        help="keep running, and back up once per interval, such as 5m; default: one backup",
     )
-    add("--segment-bytes", metavar="N", type=SEGMENT_BYTES, default=64 << 20, help="default 64 MiB")
+    add(
+        "--segment-bytes",
+        metavar="N",
+        type=SEGMENT_BYTES,
+        default=64 << 20,
+        help="bytes of record batches after which a segment ends; default 67108864 (64 MiB)",
+    )
     add(
         "--segment-records",
         metavar="N",
         type=selection.positive,
         default=10_000_000,
-        help="a segment ends with the batch that fills it; default 10000000",
+        help="records after which a segment ends; default 10000000",
     )
     add(
         "--lifecycle-days",
         metavar="D",
         type=selection.whole(least=0, most=MOST_DAYS),
-        help="S3 removes segments so many days after they were written, by rules of the bucket; 0: no more",
+        help="S3 only: days after which lifecycle rules of the bucket delete segments; 0 removes the rules",
     )
     add(
-        "--lifecycle-topics-pattern", metavar="REGEX", help="... of these topics, by whole name; default: all"
+        "--lifecycle-topics-pattern",
+        metavar="REGEX",
+        help="topics to which --lifecycle-days applies: those whose whole names match; default: all",
     )
     common.add_rate_limit(parser)
     add(
         "--other-cluster",
         action="store_true",
-        help="the store has backups of another cluster, which this one follows: one that was restored",
+        help="accept a store with backups of another cluster, for example after a restore into a new one",
     )
     add(
         "--past-damage",
         action="store_true",
-        help="the newest snapshot can't be built upon: resume after the newest whole one, if any",
+        help="if the newest snapshot is damaged, continue after the newest undamaged one; if none is, read "
+        "everything again",
     )
     common.add_trust(parser)
-    common.add_signing_key(parser, "; what it builds on must be signed, too")
+    common.add_signing_key(parser, "; earlier ones must be signed, too (or see --unsigned-before)")
     add(
         "--recipient",
         metavar="FILE",
         type=Path,
         action="append",
         default=[],
-        help="public keys of those who may read the backup (`aqueduct diode keygen`): encrypt it; repeatable",
+        help="encrypt the backup for the public keys in FILE (see `aqueduct diode keygen`); may be repeated",
     )
     add(
         "--private-key",
@@ -99,7 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="this host's own, the first for new manifests: it opens those, to follow them, and no records",
+        help="private key of this host, required by --recipient: decrypts manifests, not records; may be "
+        "repeated (the first one is for new manifests)",
     )
     common.add_metrics(parser)
     common.add_run(parser)
@@ -131,9 +154,7 @@ def run(args: argparse.Namespace) -> int:
         chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
         lifecycle = LifecycleWish(args.lifecycle_days, chosen)
     if args.recipient and not args.private_key:
-        raise Refused(
-            "--recipient needs --private-key, this host's own: the next run must read this one's manifest."
-        )
+        raise Refused("--recipient needs --private-key: the next run of this host must decrypt the manifest.")
     order = BackupOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
         store=args.store,

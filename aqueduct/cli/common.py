@@ -5,7 +5,6 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct import moments
 from aqueduct.cli import duration, moment, report_file, selection
 from aqueduct.errors import Refused
 from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
@@ -24,19 +23,25 @@ if TYPE_CHECKING:
 MOST_KEPT = 1_000_000  # backups or periods
 
 
-def add_cluster(parser: argparse.ArgumentParser) -> None:
+def add_cluster(parser: argparse.ArgumentParser, brokers: str = "Kafka brokers") -> None:
     add = parser.add_argument
-    add("--bootstrap-servers", metavar="HOST:PORT,...", type=selection.servers, required=True, help="brokers")
-    add("--client-config", metavar="FILE", help="Kafka client properties")
+    add(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        type=selection.servers,
+        required=True,
+        help=brokers,
+    )
+    add("--client-config", metavar="FILE", help="file of Kafka client properties; default: PLAINTEXT")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    help_ = "s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory"
+    help_ = "backup store: s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory"
     parser.add_argument("--store", metavar="URL", required=True, help=help_)
 
 
 def add_snapshot(parser: argparse.ArgumentParser, listed_by: str = "snapshots") -> None:
-    help_ = f"default: the newest; see `aqueduct {listed_by}`"
+    help_ = f"number of the snapshot; default: the newest (`aqueduct {listed_by}` lists them)"
     parser.add_argument("--snapshot", metavar="ID", type=selection.positive, help=help_)
 
 
@@ -45,7 +50,7 @@ def add_keep_newest(parser: argparse.ArgumentParser) -> None:
         "--keep",
         metavar="N",
         type=selection.positive,
-        help="remove all snapshots but the newest N, which needs the right to; default: all stay",
+        help="keep only the newest N snapshots, which requires the right to delete; default: keep all",
     )
 
 
@@ -53,10 +58,10 @@ def add_keep(parser: argparse.ArgumentParser, of: str) -> None:
     """Add the options that say what a prune keeps."""
     for rule, help_ in (
         ("last", f"keep the newest N {of}s"),
-        ("daily", f"keep the newest {of} of each of N days"),
-        ("weekly", "the same of N weeks"),
-        ("monthly", "the same of N months"),
-        ("days", f"keep what is up to N days older than the newest {of}"),
+        ("daily", f"keep the newest {of} of each of the last N days that have one"),
+        ("weekly", f"keep the newest {of} of each of the last N weeks that have one"),
+        ("monthly", f"keep the newest {of} of each of the last N months that have one"),
+        ("days", f"keep each {of} that is at most N days older than the newest"),
     ):
         parser.add_argument(f"--keep-{rule}", metavar="N", type=selection.whole(most=MOST_KEPT), help=help_)
 
@@ -77,7 +82,8 @@ def keep(args: argparse.Namespace, verb: str) -> "KeepPolicy":
     if policy is None:
         raise Refused(
             "option-required",
-            f"Say what is kept, such as --keep-daily 7 --keep-weekly 8; see aqueduct {verb} --help.",
+            f"No rule keeps anything. Pass one or more, such as --keep-daily 7 --keep-weekly 8; see aqueduct "
+            f"{verb} --help.",
         )
     return policy
 
@@ -106,7 +112,7 @@ def add_signing_key(parser: argparse.ArgumentParser, more: str = "") -> None:
         "--signing-key",
         metavar="FILE",
         type=Path,
-        help=f"private key (PEM, Ed25519, 0600): sign the snapshot{more}",
+        help=f"private key (PEM, Ed25519, mode 0600) that signs the snapshot{more}",
     )
 
 
@@ -152,14 +158,21 @@ def add_window(parser: argparse.ArgumentParser) -> None:
         "--from-time",
         metavar="TIME",
         type=moment.parse,
-        help=f"only records of that time or later: {moments.FORMS}",
+        help="only records with this timestamp or a later one, such as 2026-01-31T18:00:00Z (RFC 3339) or "
+        "1769882400000 (milliseconds since 1970)",
     )
-    add("--to-time", metavar="TIME", type=moment.parse, help="only records of that time or earlier")
+    add(
+        "--to-time",
+        metavar="TIME",
+        type=moment.parse,
+        help="only records with this timestamp or an earlier one",
+    )
     add(
         "--instance",
         metavar="NAME",
         default="activate",
-        help="copy of compacted topics: activate (current, default), passivate (previous) or g<number>",
+        help="instance of each topic: activate (current, default), passivate (previous) or g<number>, as "
+        "`aqueduct snapshots` lists them",
     )
 
 
@@ -170,12 +183,12 @@ def window(args: argparse.Namespace) -> "Window":
     asked = {"first_time": args.from_time, "last_time": args.to_time}
     given = {name: time for name, time in asked.items() if time is not None}
     if len(given) == 2 and args.from_time > args.to_time:
-        raise Refused("time-window-empty", "--from-time is later than --to-time: nothing is between them.")
+        raise Refused("time-window-empty", "--from-time is later than --to-time, so no record matches.")
     return Window(**given)
 
 
 def add_at_least(parser: argparse.ArgumentParser) -> None:
-    help_ = "fail if the snapshot is older than ID: someone may have removed newer ones from the store"
+    help_ = "fail if the snapshot is older than ID: detects that newer ones were removed from the store"
     parser.add_argument("--at-least", metavar="ID", type=selection.positive, help=help_)
 
 
@@ -187,13 +200,13 @@ def trust(args: argparse.Namespace) -> "Trust":
     if args.unsigned_before is not None and not keyed:
         raise Refused(
             "option-required",
-            "--unsigned-before needs --trusted-key: without one, no signature is asked for.",
+            "--unsigned-before needs --trusted-key. Without it, no signature is checked.",
         )
     return signing.trust(args.trusted_key, args.unsigned_before or 1)
 
 
 def add_rate_limit(parser: argparse.ArgumentParser) -> None:
-    help_ = "bytes per second, for the whole run"
+    help_ = "limit of the whole run, in bytes per second; default: no limit"
     parser.add_argument("--rate-limit-bytes", metavar="N", type=selection.positive, help=help_)
 
 
@@ -209,7 +222,7 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
     add(
         "--master",
         metavar="URL",
-        help="Spark's master, such as spark://HOST:7077; default: this host's cores, if Spark ends sooner",
+        help="Spark master, such as spark://HOST:7077; default: this host, with Spark only if that is faster",
     )
     add(
         "--conf",
@@ -217,14 +230,14 @@ def add_spark(parser: argparse.ArgumentParser) -> None:
         type=_setting,
         action="append",
         default=[],
-        help="a setting of Spark; repeat it for others",
+        help="Spark property, such as spark.executor.memory=2g; may be repeated",
     )
     add(
         "--wait",
         metavar="DURATION",
         type=duration.parse,
         default=EXECUTOR_SECONDS,
-        help=f"how long to wait for the first executor of a Spark cluster; default {EXECUTOR_SECONDS:g}s",
+        help=f"maximum wait for the first executor of a Spark cluster; default {EXECUTOR_SECONDS:g}s",
     )
 
 
@@ -233,7 +246,7 @@ def add_metrics(parser: argparse.ArgumentParser) -> None:
         "--metrics-port",
         metavar="PORT",
         type=selection.whole(1, selection.PORTS[-1]),
-        help="figures for Prometheus, on localhost; default: none",
+        help="serve Prometheus metrics on this port of localhost; default: no metrics",
     )
 
 

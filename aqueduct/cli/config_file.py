@@ -36,7 +36,7 @@ def add_option(parser: argparse.ArgumentParser) -> None:
     for command in commands.values():
         add_option(command)
     if not commands and OPTION not in parser._option_string_actions:
-        help_ = "YAML file of these options; those of the command line replace the file's"
+        help_ = "YAML file with options; an option on the command line replaces the one in the file"
         parser.add_argument(OPTION, metavar="FILE", action=_Expanded, help=help_)
 
 
@@ -48,7 +48,7 @@ def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[
     verb, own = _verb(parser, arguments)
     if _commands(verb) and own and own[0].partition("=")[0] == OPTION:
         raise Refused(
-            "usage-error", f"{OPTION} stands after the verb and its command; see {verb.prog} --help."
+            "usage-error", f"{OPTION} must come after the verb and its command; see {verb.prog} --help."
         )
     if not isinstance(verb._option_string_actions.get(OPTION), _Expanded):
         return [*arguments]
@@ -59,7 +59,7 @@ def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[
     if not files or {"-h", "--help"} & {*own}:
         return [*arguments]
     if len(files) > 1:
-        raise Refused("usage-error", f"{OPTION} is given twice; leave one.")
+        raise Refused("usage-error", f"{OPTION} is given twice. Remove one.")
     options = list(_options(files[0], verb, given={word.partition("=")[0] for word in own}))
     end = len(arguments) - (len(own) - own.index("--") if "--" in own else 0)
     return [*arguments[:end], *options, *arguments[end:]]
@@ -85,7 +85,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
         action = actions[name]
         if action in lines:
             raise Refused(
-                "config-option-repeated", f"{where}: {name} stands in line {lines[action]}, too; leave one."
+                "config-option-repeated", f"{where}: {name} is already in line {lines[action]}. Remove one."
             )
         lines[action] = key.start_mark.line + 1
         if action not in replaced:
@@ -106,7 +106,7 @@ def _entries(file: Path) -> "list[tuple[Node, Node]]":
         root = yaml.compose(file.read_text(encoding="utf-8"), yaml.SafeLoader)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
-        raise Refused("config-file-unreadable", f"{OPTION} {file} can't be read: {reason}.") from None
+        raise Refused("config-file-unreadable", f"Cannot read {OPTION} {file}: {reason}.") from None
     except yaml.YAMLError as error:
         mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
         line = f", line {mark.line + 1}" if mark else ""
@@ -142,13 +142,13 @@ def _words(name: str, action: argparse.Action, node: "Node", where: str) -> list
         raise Refused("config-value-invalid", f"{where}: {name} needs a value, or a list of values.")
     if foreign := {child.tag for child in (node, *nodes)} - PLAIN:
         tag = shown(min(foreign))
-        raise Refused("config-value-invalid", f"{where}: {name} has the tag {tag}, which is not known here.")
+        raise Refused("config-value-invalid", f"{where}: {name} has the tag {tag}, which is not supported.")
     values = [str(child.value) for child in nodes]
     if not isinstance(action, argparse._AppendAction):
         if isinstance(node, yaml.SequenceNode) and "," not in str(action.metavar):
-            raise Refused("config-value-invalid", f"{where}: {name} takes one value, and no list.")
+            raise Refused("config-value-invalid", f"{where}: {name} accepts one value, not a list.")
         if len(values) > 1 and any("," in value for value in values):
-            raise Refused("config-value-invalid", f"{where}: a value of the list {name} has a comma.")
+            raise Refused("config-value-invalid", f"{where}: a value in the list {name} contains a comma.")
         values = [",".join(values)]
     for value in values:
         if problem := _problem(action, value):

@@ -21,12 +21,12 @@ def tables(file: Path, chosen: Sequence[str] = ()) -> "tuple[LandTable, ...]":
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            f"--declarations {file} can't be read: {getattr(error, 'strerror', None) or error}."
+            f"Cannot read --declarations {file}: {getattr(error, 'strerror', None) or error}."
         ) from None
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
-        raise Refused(f"{file} isn't YAML{line}: {getattr(error, 'problem', None) or error}.") from None
+        raise Refused(f"{file} is not YAML{line}: {getattr(error, 'problem', None) or error}.") from None
     declared = declaration.parse(content, str(file))
     names = [table.full_name for table in declared]
     if absent := [name for name in chosen if name not in names]:

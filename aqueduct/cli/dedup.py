@@ -1,11 +1,20 @@
-"""Make clean topics of what crossed a link: each record once, and a ledger of what is missing.
+"""Write each record that crossed a one-way link to its clean topic once, and missing offsets to a ledger.
 
-Reads the raw topics of one link or several, writes records and ledger in the same transactions, and may be
-killed at any moment. The gap topic must be compacted and have as many partitions as each raw topic.
+The command reads the raw topics of one or more links. It writes records and ledger in the same
+transactions, so you can kill it at any time and start it again. The ledger is in the gap topic, which must
+be compacted and have as many partitions as each raw topic. Create the clean topics first, with at least as
+many partitions as the topics at the source.
 
-Exit code: 0 done; 1 failed; 2 a topic can't be used or the arguments can't be right; 3 something in a raw
-topic can't be read or written, which is named and missing, or its sender is silent, or announces less than
-the ledger knows of: so what is missing is not known; or nothing of a topic of --topics has crossed.
+Exit codes:
+  0  done
+  1  failed
+  2  a topic or an argument cannot be used
+  3  done, but at least one of these applies (the output says which):
+     - a record of a raw topic cannot be read, or its content can be neither written nor listed
+     - a frame cannot be written; the ledger lists its offsets as missing
+     - a sender is silent (--silence-after), so it is unknown what is missing
+     - a sender announces fewer offsets than the ledger contains, so it is unknown what is missing
+     - no record of a topic in --topics has crossed
 """
 
 import argparse
@@ -28,44 +37,50 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
     add = parser.add_argument
-    add("--raw-topics", metavar="R1,R2", type=selection.names, required=True)
-    add("--gap-topic", metavar="TOPIC", required=True, help="where the ledger is")
+    add("--raw-topics", metavar="R1,R2", type=selection.names, required=True, help="raw topics to read")
+    add("--gap-topic", metavar="TOPIC", required=True, help="topic that contains the ledger")
     add(
         "--topics",
         metavar="A,B:C",
-        help="topics to write, by their names at the source; B:C writes B to topic C; default: all",
+        help="source topics to write; B:C writes source topic B to clean topic C; default: all",
     )
     add(
         "--gap-grace",
         metavar="DURATION",
         type=duration.parse,
         default=30,
-        help="time after which announced offsets that did not arrive are missing; default 30s",
+        help="how late announced offsets may arrive before they count as missing; default 30s",
     )
     add(
         "--silence-after",
         metavar="DURATION",
         type=duration.period,
         default=SILENCE_SECONDS,
-        help="without a word of a sender, after which that is told; default 3m",
+        help="report a sender from which nothing arrived for this long; default 3m",
     )
     common.add_spark(parser)
     common.add_metrics(parser)
-    add("--with-gaps", action="store_true", help="retire a topic although some of it is missing")
+    add(
+        "--with-gaps",
+        action="store_true",
+        help="with --retire: retire the topic even if offsets of it are missing",
+    )
     group = parser.add_mutually_exclusive_group(required=True)
     group.add_argument(
         "--every",
         metavar="DURATION",
         type=duration.period,
-        help="keep running; look for new topics at this interval",
+        help="keep running, and look for new topics at this interval, such as 30s",
     )
     group.add_argument(
-        "--until-caught-up", action="store_true", help="end when everything there has been processed"
+        "--until-caught-up",
+        action="store_true",
+        help="process what the raw topics contain at the start, then exit",
     )
     group.add_argument(
         "--retire",
         metavar="TOPIC",
-        help="remove from the ledger a topic that its source no longer has, and end",
+        help="remove TOPIC, which was deleted at the source, from the ledger, then exit",
     )
 
 

@@ -1,10 +1,17 @@
-"""A one-way link: keys for it, its two ends, the bundle of what is missing, and sending that again.
+"""Send topics over a one-way link, receive them, and send missing records again.
 
-Options of upstream, downstream, create and resend come from a file (YAML or .properties), the environment
-(AQUEDUCT_DIODE_TARGET_IP) and the command line; the later one wins.
+upstream is the sending end of a link, downstream the receiving end. Both run until they get SIGTERM or
+SIGINT. create writes a bundle: a file that lists the missing offsets of a ledger. resend sends these
+offsets again; run it at the sending end. keygen creates the keys of both ends.
 
-Exit code: 0 done; 3 some of what is missing can't be sent any more, or is not known; 1 failed; 2 the
-options can't be right.
+upstream, downstream, create and resend read options from a file (--config), then from the environment
+(AQUEDUCT_DIODE_TARGET_IP is --target-ip), then from the command line. The last value wins.
+
+Exit codes:
+  0  done
+  1  failed
+  2  an option cannot be used
+  3  done, but some missing offsets cannot be sent again, or it is unknown what is missing
 """
 
 import argparse
@@ -30,23 +37,29 @@ Run = Callable[[Any, argparse.Namespace], ExitCode]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    keygen = commands.add_parser("keygen", help="make a pair of keys")
-    keygen.add_argument("--kind", choices=["receiver", "sender"], required=True)
-    keygen.add_argument("--out", metavar="DIR", type=Path, required=True)
-    keygen.add_argument("--name", required=True, help="NAME.key, for its owner alone, and NAME.pub")
+    keygen = commands.add_parser("keygen", help="create a key pair")
     keygen.add_argument(
-        "--x25519", action="store_true", help="a receiver's without ML-KEM-768, for an MTU below 1500"
+        "--kind", choices=["receiver", "sender"], required=True, help="end that keeps the private key"
+    )
+    keygen.add_argument(
+        "--out", metavar="DIR", type=Path, required=True, help="directory for both files; it must exist"
+    )
+    keygen.add_argument("--name", required=True, help="name of the files: NAME.key (mode 0600) and NAME.pub")
+    keygen.add_argument(
+        "--x25519",
+        action="store_true",
+        help="receiver key without ML-KEM-768, for a link with an MTU below 1500",
     )
     keygen.set_defaults(run=_keygen)
     ends: tuple[tuple[str, type[Common], Run, str], ...] = (
-        ("upstream", Upstream, _upstream, "send topics over the link, for as long as it runs"),
-        ("downstream", Downstream, _downstream, "take what comes over the link, for as long as it runs"),
-        ("create", Create, _create, "write the bundle of what is missing"),
-        ("resend", Resend, _resend, "send again what a bundle lists"),
+        ("upstream", Upstream, _upstream, "run the sending end: send topics over the link"),
+        ("downstream", Downstream, _downstream, "run the receiving end: write what arrives to Kafka"),
+        ("create", Create, _create, "write a bundle that lists the missing offsets of a ledger"),
+        ("resend", Resend, _resend, "send the offsets of a bundle, or of one partition, again"),
     )
     for name, kind, runs, summary in ends:
         command = commands.add_parser(name, help=summary, argument_default=argparse.SUPPRESS)
-        help_ = "file of these options, YAML or .properties"
+        help_ = "file with these options, YAML or .properties"
         command.add_argument("--config", type=Path, metavar="FILE", default=None, help=help_)
         for setting in options.known(kind):
             command.add_argument(
@@ -60,7 +73,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             spellings = _spellings(options.kebab(nothing), nothing)
             command.add_argument(*spellings, dest=f"of_{nothing}", action=_Once, help=argparse.SUPPRESS)
         if kind is Resend:
-            command.add_argument("--dry-run", action="store_true", default=False)
+            command.add_argument(
+                "--dry-run", action="store_true", default=False, help="show what would be sent; send nothing"
+            )
         command.set_defaults(run=_from_options(kind, runs))
 
 

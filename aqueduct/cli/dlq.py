@@ -1,35 +1,76 @@
 """Dead letters: records that a sink of Kafka Connect could not take.
 
+list: count them by their topic, connector, origin and error class, with the oldest and the newest one. show:
+print the newest ones that are chosen, with their keys and headers; values only with --values. Both only read.
+
 replay: send them back to the topics that they came from, when the cause is mended; each once, however often
 this is called or killed. A ledger in Kafka tells which went; it is written in the transactions that they are
 sent in, so that only readers of uncommitted records can see one of a killed replay twice. A letter that fails
 again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
 aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
 
-Exit code: 0 done, 3 some letters can't be sent back, which it names, or no letter has a connector or error
-class that was chosen, 1 failed (the same command resumes), 2
-the arguments can't be right.
+Exit code: 0 done, 3 some letters can't be read or sent back, which it names, or no letter has a connector or
+error class that was chosen, 1 failed (the same command resumes), 2 the arguments can't be right.
 """
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from aqueduct.cli import common, moment, report_file, selection
+from aqueduct.cli import common, letter_report, moment, report_file, selection
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.estate.patterns import PatternError, matcher
-from aqueduct.kafka import client_config
-from aqueduct.wording import count, some
+from aqueduct.kafka import client, client_config
+from aqueduct.wording import count, printable, some
 
 if TYPE_CHECKING:
+    from aqueduct.connect.letter_reading import LetterCensus
     from aqueduct.connect.replay import Replayed, ReplayOrder
+
+
+CLIENT = "aqueduct-dlq"
+SHOWN, MOST_SHOWN = 10, 1_000  # letters
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    listing = commands.add_parser("list", help="count dead letters by connector, topic and cause")
+    common.add_cluster(listing)
+    listing.add_argument(
+        "--dlq",
+        metavar="TOPIC",
+        action="append",
+        default=[],
+        help="a topic of dead letters; may be repeated; default: all whose names end with -dlq",
+    )
+    _add_choice(listing)
+    _add_reading(listing)
+    listing.set_defaults(run=_list)
+    showing = commands.add_parser("show", help="print dead letters, the newest ones first")
+    common.add_cluster(showing)
+    showing.add_argument("--dlq", metavar="TOPIC", required=True, help="the topic of dead letters")
+    _add_choice(showing)
+    showing.add_argument(
+        "--records",
+        metavar="N",
+        type=selection.whole(1, MOST_SHOWN),
+        default=SHOWN,
+        help=f"how many at most; default {SHOWN}",
+    )
+    showing.add_argument("--values", action="store_true", help="print values, too, which may be secret")
+    showing.add_argument(
+        "--bytes",
+        metavar="N",
+        type=selection.whole(1, 1_000_000),
+        default=1_000,
+        help="print at most N bytes of a key, a value and a header; default 1,000",
+    )
+    _add_reading(showing)
+    showing.set_defaults(run=_show)
     replay = commands.add_parser("replay", help="send dead letters back to their topics")
     add = replay.add_argument
     common.add_cluster(replay)
@@ -45,6 +86,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "others are left out; may be repeated; default: any",
     )
     add("--to", metavar="TOPIC", help="send them there instead; of fewer partitions: number modulo these")
+    _add_choice(replay)
+    add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
+    add("--dry-run", action="store_true", help="only say what would be sent")
+    report_file.add_arguments(replay)
+    replay.set_defaults(run=_replay)
+
+
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose letters."""
+    add = parser.add_argument
     add(
         "--error-class",
         metavar="A,B",
@@ -55,10 +106,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--connector", metavar="NAME", help="only what this connector could not take")
     add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records from this time on")
     add("--to-time", metavar="TIME", type=moment.parse, help="only records up to this time")
+
+
+def _add_reading(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--topic", metavar="NAME", help="only what came from this topic")
+    add(
+        "--newest",
+        metavar="N",
+        type=selection.positive,
+        help="read only the newest N offsets of each partition; default: all",
+    )
     add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
-    add("--dry-run", action="store_true", help="only say what would be sent")
-    report_file.add_arguments(replay)
-    replay.set_defaults(run=_replay)
+    add("--json", action="store_true", help="print JSON for programs")
+
+
+def _list(args: argparse.Namespace) -> ExitCode:
+    census = _census(args, tuple(args.dlq), 0)
+    if args.json:
+        print(json.dumps(letter_report.document(census), indent=2, ensure_ascii=False))
+    else:
+        print(printable(letter_report.table(census)))
+    return _finish(census)
+
+
+def _show(args: argparse.Namespace) -> ExitCode:
+    census = _census(args, (args.dlq,), args.records)
+    if args.json:
+        document = letter_report.letters_document(census, with_values=args.values)
+        print(json.dumps(document, indent=2, ensure_ascii=False))
+    else:
+        print(printable(letter_report.letters_text(census, with_values=args.values)))
+    return _finish(census)
+
+
+def _census(args: argparse.Namespace, topics: tuple[str, ...], most_shown: int) -> "LetterCensus":
+    with connect_packages():
+        from aqueduct.connect import letter_reading, replayed
+        from aqueduct.connect.dead_letters import Choice
+
+    _check_times(args)
+    query = letter_reading.LetterQuery(
+        topics=topics,
+        ledger=args.ledger or replayed.TOPIC,
+        choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
+        origin_topic=args.topic,
+        newest=args.newest,
+        most_shown=most_shown,
+        most_bytes=args.bytes if most_shown else 0,
+    )
+    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    with client.connect(end, CLIENT) as connected:
+        return letter_reading.read_census(connected, query)
+
+
+def _finish(census: "LetterCensus") -> ExitCode:
+    """Print what is not known, and return the exit code."""
+    sentences = [f"{skipped}." for skipped in census.unknown]
+    if not census.topics and not census.unknown:
+        message = "The client may describe no topic that ends with -dlq. Check its rights, or use --dlq."
+        sentences.append(labelled("dead-letter-topics-unknown", message))
+    if census.absent and census.has_letters:
+        message = f"No dead letter has {some(sorted(census.absent))}. Check --connector and --error-class."
+        sentences.append(labelled("dead-letter-name-unknown", message))
+    for sentence in sentences:
+        print(f"aqueduct: {printable(sentence)}", file=sys.stderr)
+    return ExitCode.INCOMPLETE if sentences else ExitCode.DONE
+
+
+def _check_times(args: argparse.Namespace) -> None:
+    if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
+        raise Refused("--from is later than --to-time.")
 
 
 def _replay(args: argparse.Namespace) -> ExitCode:
@@ -70,8 +188,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     ledger = args.ledger or replayed.TOPIC
     if args.dlq in (args.to, ledger) or args.to == ledger:
         raise Refused("--dlq, --to and --ledger must be different topics.")
-    if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
-        raise Refused("--from is later than --to-time.")
+    _check_times(args)
     order = replay.ReplayOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         topic=args.dlq,

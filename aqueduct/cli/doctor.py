@@ -1,23 +1,35 @@
-"""Name what silently stops a part of the estate, a sentence each, with the remedy.
+"""Find problems that stop clients, brokers or Connect workers without an error, and print a remedy for each.
 
-connect: a worker's configuration, as it is rendered or as someone else wrote it. Which of its blocks would
-speak plaintext to a TLS listener or lack a key or trust store (KAFKA-4090), what its stores hold, who may use
-its REST, and what its connectors override; with --rest also what failed. Brokers are asked whether they speak
-TLS; where none answers, one block is judged by the others.
+cluster inspects a Kafka cluster. It reports:
+  - partitions whose replicas are all on brokers that do not exist any more, as after a change of broker ids
+  - consumer groups without a coordinator (--groups)
+  - brokers that do not answer at their advertised address
+  - hanging transactions, which stop read-committed consumers (see aqueduct transactions)
+On a broker's host, it can also report the owner of the logs in a data directory and since when groups wait
+(--data-folder), the clients that are connected to each listener (--properties), and clients that use
+another protocol than the listener's (--log).
 
-cluster: what stops clients without an error. Partitions whose replicas are all on brokers that are gone, as
-after a change of ids; groups that nobody coordinates; brokers that don't answer where they say that they are;
-hanging transactions, before which read-committed consumers stop (see aqueduct transactions).
-On a broker's host: with --data-folder, whose logs it has, and since when groups wait; with --properties, who
-is connected to which listener; with --log, who comes to one with another protocol than its own.
+broker checks whether a broker with ZooKeeper (Kafka 3.9) can start with its properties. It reports a data
+directory of another broker or cluster, and an ensemble that has lost the cluster: in such an ensemble, the
+broker would create a new, empty cluster.
 
-broker: why a broker that keeps its metadata in ZooKeeper may not start, by its own properties: a folder of
-another broker or cluster, or an ensemble that has lost the cluster, where it would make a new, empty one.
+connect checks the configuration of a Kafka Connect worker. It reports clients of the worker that would send
+plaintext to a TLS listener, or have no key store or trust store (KAFKA-4090). It also checks the content of
+the stores, who may use the REST interface, and what connectors override. With --rest, it reports failed
+connectors and tasks. It asks the brokers whether they use TLS. If none answers, it compares the settings of
+the worker's clients with each other.
 
-Exit code of connect: 0 nothing is wrong, or only what is warned of; 3 the same, but something could not be
-looked at; 1 a fault was found; 2 a file can't be read, or isn't of that kind. Of cluster and broker: 0
-nothing is wrong; 3 something was found; 1 no broker answers; 2 a folder or file can't be read, or no ensemble
-answers.
+Exit codes of cluster and broker:
+  0  no problem
+  1  no broker answers
+  2  a directory or file cannot be read, or no ZooKeeper server answers
+  3  at least one problem
+
+Exit codes of connect:
+  0  no fault; there may be warnings
+  1  at least one fault; with --strict, also for a warning
+  2  a file cannot be read, or is not of the right kind
+  3  no fault, but something could not be inspected (0 with --allow-unknown)
 """
 
 import argparse
@@ -52,9 +64,9 @@ CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))  # the second only
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="WHAT", required=True)
-    _add_cluster(commands.add_parser("cluster", help="a cluster of Kafka"))
-    _add_broker(commands.add_parser("broker", help="a broker of Kafka 3.9 that is to start"))
-    _add_connect(commands.add_parser("connect", help="a worker of Kafka Connect"))
+    _add_cluster(commands.add_parser("cluster", help="inspect a Kafka cluster"))
+    _add_broker(commands.add_parser("broker", help="check whether a broker with ZooKeeper can start"))
+    _add_connect(commands.add_parser("connect", help="check the configuration of a Kafka Connect worker"))
 
 
 def _add_cluster(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +77,7 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=selection.names,
         default=(),
-        help="say which of them nobody coordinates: the cluster can't list those",
+        help="consumer groups to check for a coordinator, as a cluster cannot list groups without one",
     )
     selection.add_expected_brokers(parser)
     add(
@@ -74,19 +86,19 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="of a broker of this host (log.dirs): whose logs it has; may be given several times",
+        help="data directory of a broker on this host (log.dirs): report whose logs it has; may be repeated",
     )
     add(
         "--properties",
         metavar="FILE",
         type=Path,
-        help="of a broker of this host: who is connected to its listeners",
+        help="server.properties of a broker on this host: list the clients of each listener",
     )
     add(
         "--log",
         metavar="FILE",
-        help="what that broker logged lately, - for standard input: who comes with another protocol than the "
-        "listener's",
+        help="recent log of that broker (- for standard input): list clients with a wrong protocol; needs "
+        "--properties",
     )
     report_file.add_arguments(parser)
     parser.set_defaults(run=_cluster)
@@ -174,8 +186,8 @@ def _properties(path: Path) -> dict[str, str]:
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--properties", metavar="FILE", type=Path, required=True, help="what it starts with")
-    add("--client-config", metavar="FILE", help="Kafka client properties, by which ZooKeeper is asked")
+    add("--properties", metavar="FILE", type=Path, required=True, help="server.properties of the broker")
+    add("--client-config", metavar="FILE", help="Kafka client properties (TLS) for ZooKeeper")
     parser.set_defaults(run=_broker)
 
 
@@ -202,27 +214,33 @@ def _broker(args: argparse.Namespace) -> ExitCode:
 
 def _add_connect(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--worker-config", metavar="FILE", type=Path, required=True, help="its properties")
+    add("--worker-config", metavar="FILE", type=Path, required=True, help="properties of the worker")
     add(
         "--connector",
         metavar="FILE",
         type=Path,
         action="append",
         default=[],
-        help="a connector's configuration, .json or .properties; may be given several times",
+        help="configuration of a connector, .json or .properties; may be repeated",
     )
     add(
         "--rest",
         metavar="URL",
         action="append",
         default=[],
-        help="ask it for its connectors, too; several workers are tried in turn",
+        help="REST URL of the worker: check its connectors, too; if repeated, tried in turn",
     )
-    add("--client-config", metavar="FILE", help="Kafka client properties, whose certificate REST is shown")
-    add("--no-probe", action="store_true", help="ask no broker whether it speaks TLS")
-    add("--strict", action="store_true", help="warnings are faults, too")
-    add("--allow-unknown", action="store_true", help="what can't be looked at does not make the exit code 3")
-    add("--json", action="store_true", help="print JSON, with the state of each connector that --rest has")
+    add(
+        "--client-config", metavar="FILE", help="Kafka client properties with the client certificate for REST"
+    )
+    add("--no-probe", action="store_true", help="do not ask brokers whether they use TLS")
+    add("--strict", action="store_true", help="treat warnings as faults")
+    add(
+        "--allow-unknown",
+        action="store_true",
+        help="exit with 0 instead of 3 if something could not be inspected",
+    )
+    add("--json", action="store_true", help="print JSON, with the state of each connector of --rest")
     report_file.add_arguments(parser)
     parser.set_defaults(run=_connect)
 
@@ -325,8 +343,8 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
             findings.append(
                 WorkerFinding(
                     "fault",
-                    f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}; mend "
-                    "the cause and restart it.",
+                    f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}. "
+                    "Fix the cause, and restart it.",
                 )
             )
     return list(actual.values()), findings

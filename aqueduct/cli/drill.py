@@ -1,15 +1,16 @@
-"""Restore a snapshot into a scratch cluster, and look whether all came back: nobody knows before.
+"""Restore a snapshot into a scratch cluster, and check that the result is equal to the store.
 
-The scratch cluster is one whose brokers have the rack aqueduct-drill and that has no topics; any other is
-refused. Topics, records, settings, groups, ACLs and quotas are restored as after a loss. Then all records are
-compared with the store's, and one is consumed by a group that was restored, which must get its very next one.
-With --live the snapshot is compared with the cluster that it was made of, too, at the offsets that both have.
+The scratch cluster must have no topics, and all of its brokers must have the rack aqueduct-drill. Any other
+cluster is refused. The drill restores topics, records, settings, groups, ACLs and quotas, and compares all
+records with the store. Then a consumer in a restored group reads one record, which must be the next one of
+that group. With --live, the snapshot is also compared with the live cluster, at the offsets that both have.
 
-Told are the age of the newest record that can be restored (RPO), how long each phase took (RTO), and what was
-left out. The scratch cluster is left as it is; who started it stops and wipes it.
+The output shows the age of the newest record that can be restored (RPO), the time of each phase (RTO), and
+skipped items. The drill does not stop or wipe the scratch cluster.
 
-Exit code: 0 good, 3 good but for what it names (left out, or unlike the live cluster), 1 it can't be
-restored, or what came back is not what the store has, 2 refused before anything was written.
+Exit code: 0 the snapshot was restored, and is equal to the store; 3 the same, but items were skipped or
+differ from the live cluster; 1 the snapshot cannot be restored, or the result differs from the store; 2
+refused, nothing was written.
 """
 
 import argparse
@@ -30,31 +31,47 @@ ANSWER_SECONDS = 300  # in which a scratch cluster that is being started must an
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    common.add_cluster(parser)
+    common.add_cluster(parser, "Kafka brokers of the scratch cluster")
     common.add_store(parser)
     common.add_snapshot(parser)
     common.add_at_least(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    add("--live", metavar="HOST:PORT,...", type=selection.servers, help="the cluster that is backed up")
-    add("--live-config", metavar="FILE", help="client properties for it; default: --client-config")
+    add(
+        "--live",
+        metavar="HOST:PORT,...",
+        type=selection.servers,
+        help="brokers of the live cluster, which is backed up; default: do not compare",
+    )
+    add("--live-config", metavar="FILE", help="client properties for --live; default: --client-config")
     topics = parser.add_mutually_exclusive_group()
-    topics.add_argument("--topics", metavar="A,B", type=selection.names, help="by name; default: all")
-    topics.add_argument("--topics-pattern", metavar="REGEX", help="by whole name, without __...")
+    topics.add_argument(
+        "--topics", metavar="A,B", type=selection.names, help="exact names of topics; default: all"
+    )
+    topics.add_argument(
+        "--topics-pattern",
+        metavar="REGEX",
+        help="topics whose whole names match; names with a leading __ match only if REGEX contains __",
+    )
     add(
         "--answers-within",
         metavar="DURATION",
         type=duration.period,
         default=ANSWER_SECONDS,
-        help=f"the scratch cluster, which may be starting; default {ANSWER_SECONDS}s",
+        help=f"maximum wait until the scratch cluster answers; default {ANSWER_SECONDS}s",
     )
     add(
         "--started",
         metavar="PATH",
         type=Path,
-        help="made when the scratch cluster's start began: the recovery counts from its time",
+        help="file whose modification time is the start of the scratch cluster: adds this start to the RTO",
     )
-    add("--metrics-file", metavar="FILE", type=report_file.file, help="figures for node exporter")
+    add(
+        "--metrics-file",
+        metavar="FILE",
+        type=report_file.file,
+        help="write metrics for the textfile collector of node exporter",
+    )
     common.add_run(parser)
 
 
@@ -70,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.report, args.metrics_file):
         report_file.outside(path, args.store)
     if args.live_config and not args.live:
-        raise Refused("--live-config needs --live.")
+        raise Refused("--live-config requires --live.")
     started, phases = datetime.now(UTC), Phases()
     with _told(args, started, phases.seconds):
         topics = None
@@ -143,4 +160,4 @@ def _since(path: Path | None) -> float:
     try:
         return max(time.time() - path.stat().st_mtime, 0.0)
     except OSError as error:
-        raise Refused(f"--started {path} can't be looked at: {error.strerror}.") from None
+        raise Refused(f"Cannot read the time of --started {path}: {error.strerror}.") from None

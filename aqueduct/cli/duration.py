@@ -20,7 +20,7 @@ def period(text: str) -> int:
     """Return seconds, one at least; for argparse's `type`."""
     seconds = parse(text)
     if not seconds:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a time between runs; write 1s or more")
+        raise argparse.ArgumentTypeError(f"{text!r} is too short; write 1s or more")
     return seconds
 
 

@@ -1,10 +1,13 @@
-"""Pack what the Python workers of a Spark cluster need, for --archives.
+"""Pack Aqueduct and the packages of its tasks into an archive for the Python workers of a Spark cluster.
 
-The archive holds Aqueduct and the packages of its tasks, as they are installed here. Give it to spark-submit
-(`--archives env.tar.gz#environment`) or to a verb (`--conf spark.archives=env.tar.gz#environment`): workers
-then need nothing but Spark and Python of this host's minor version. Any name after the # will do.
+The archive contains the packages as they are installed on this host. Pass it to spark-submit (--archives
+env.tar.gz#environment) or to a verb (--conf spark.archives=env.tar.gz#environment). The name after # is
+arbitrary. Workers then need only Spark, and Python of the same minor version as this host.
 
-Exit code: 0 done, 1 it can't be written, 2 a package is missing here or the name can't be right.
+Exit codes:
+  0  done
+  1  the archive cannot be written, or a package is not as it was installed
+  2  a package is missing on this host, or the file name cannot be used
 """
 
 import argparse
@@ -16,7 +19,9 @@ from aqueduct.work import environment
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--out", metavar="FILE", type=Path, required=True, help="such as env.tar.gz")
+    parser.add_argument(
+        "--out", metavar="FILE", type=Path, required=True, help="archive to write, such as env.tar.gz"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

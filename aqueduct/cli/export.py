@@ -1,14 +1,15 @@
-"""Write a snapshot's records as files of Parquet or Avro, in a folder of each topic.
+"""Write the records of a snapshot to Parquet or Avro files, in one directory for each topic.
 
-Columns are those of Spark's source of Kafka: key, value, topic, partition, offset, timestamp, timestampType,
-headers. With declarations, as `aqueduct land` takes them, topics that a table takes have its columns instead,
-and records that don't fit go to files whose names begin with _bad. Nothing appears before it is whole, and
-_export.json, the list of all files, comes last; the same command after a crash resumes and repeats nothing.
+The columns are those of Spark's Kafka source: key, value, topic, partition, offset, timestamp, timestampType,
+headers. With --declarations, a topic of a table gets the columns of that table. Records that do not match
+them go to files whose names begin with _bad.
+A file appears only when it is complete. _export.json, the list of all files, is written last. If a run is
+interrupted, run the same command again: it resumes, and writes nothing twice.
 
-Exit code: 0 done, with bad records counted in the report; 3 done but for what it names (records that were
-deleted before they were backed up, that have expired or can't be opened; bad ones with --fail-on-poison);
-1 failed or damage found; 2 refused before anything was written: the folder has something else, or arguments
-can't be right.
+Exit code: 0 done, bad records are counted in the report; 3 done, but some records are missing, which the
+output lists (deleted before the backup, expired, or not readable), or there are bad records and
+--fail-on-poison is given; 1 failed, or the store or the export is damaged; 2 refused, nothing was written,
+for example because the directory contains something else.
 """
 
 import argparse
@@ -30,19 +31,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--to",
         metavar="URL",
         required=True,
-        help="an empty folder or none yet, as --store; of this export alone",
+        help="target directory, a URL as for --store: new, empty, or with an earlier run of this export",
     )
-    add("--format", choices=("parquet", "avro"), required=True, help="of the files")
-    add("--topics", metavar="A,B", type=selection.names, default=(), help="by name; default: all")
+    add("--format", choices=("parquet", "avro"), required=True, help="format of the files")
+    add(
+        "--topics",
+        metavar="A,B",
+        type=selection.names,
+        default=(),
+        help="exact names of topics; default: all",
+    )
     common.add_window(parser)
     add(
         "--declarations",
         metavar="FILE",
         type=Path,
-        help="YAML: a list as land_tables; columns of their topics",
+        help="YAML list of tables, in the format of the variable land_tables: columns for their topics",
     )
-    add("--fail-on-poison", action="store_true", help="exit code 3 if records can't be rows")
-    add("--skip-verify", action="store_true", help="don't read the objects' digests before the first write")
+    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--skip-verify", action="store_true", help="do not verify the stored objects before writing")
     common.add_run(parser)
 
 

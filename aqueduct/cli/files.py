@@ -1,28 +1,36 @@
-"""Back up folders of files, such as configuration and keys, by rsync: dated, incremental trees.
+"""Back up folders of files, such as configuration and keys, as incremental, dated copies; restore them.
 
-backup adds a backup of one folder, of this host or of another one by ssh. Files that are as in the newest
-complete backup are hard links to it, so each date has a whole tree and takes what is new. What is not
-complete is removed. The key for ssh must be one that may read that folder and nothing else:
-command="rrsync -ro /FOLDER",restrict in authorized_keys; rrsync tells its folder, which is compared with the
-source. Folders where a Kafka node keeps its data are refused while it may run, and so is another source than
-that of the name's newest backup (--source-moved says that it is the same). With --keep-daily and the like it
-removes what no rule keeps, if the new backup is whole. Exit code: 0 done; 3 done but for files that could not
-be read, or for older backups that stay; 1 failed, 2 refused: nothing was kept.
+backup copies one folder of this host, or of another host over SSH, with rsync. Each backup is a complete
+tree; unchanged files are hard links to the newest complete backup. An incomplete backup is removed. With
+--keep-* options, backups that no rule keeps are removed, if all files of the new one could be read. The SSH
+key must be restricted to reading the folder: command="rrsync -ro /FOLDER",restrict in authorized_keys.
+backup is refused:
+  - if the SSH key has more rights, or is for another folder than --source
+  - if the folder contains the data of a Kafka node that may be running
+  - if the newest backup of the name is of another source (see --source-moved)
 
-list, du and verify look at backups: what there is, what each takes on the disk beyond those before it, and
-whether all files are as they were backed up (1 if not, 3 if a name has no complete backup; a hard link that
-was edited in place is damaged in each backup that has it). What a backup was made without is named, too.
-For these and a restore the disk of backups may be read-only.
+list shows the backups. du shows the additional disk space of each. verify compares all files with the
+checksums of the backup, and lists files that could not be backed up. A hard link that was edited in place
+is damaged in each backup that contains it.
 
-restore writes a backup, or some paths of it, to a folder of this host, and compares what is there then. It
-verifies what it takes first. Files that are other there, and folders of another mode or owner, are named and
-left, and the exit code is 2, without --overwrite. The folder of --to itself and those above a --path are
-never changed where they are there. 0 done; 3 without owners, which only root restores, without what the
-backup was made without, or where a file may not be read back; 1 failed.
+restore verifies a backup, writes it or some of its paths to a folder of this host, and compares the result.
+Without --overwrite, it is refused if existing files differ, or existing folders have another mode or owner.
+It never changes the folder of --to itself, or folders above a --path, if they exist.
 
-prune removes backups that no rule keeps, as `aqueduct prune` does, and what was never completed; without
---execute it is told what would go. What stays is looked through first, but for what is in files: where that
-can't be used, nothing is removed (1).
+prune removes backups that no --keep-* option keeps, and incomplete ones. Without --execute, it only lists
+them. It first checks the backups that stay, without reading the content of files. If one is unusable,
+nothing is removed.
+
+list, du, verify and restore also work on a read-only disk.
+
+Exit codes:
+  0  done
+  1  failed; of list, verify and prune: a backup is damaged
+  2  refused; nothing was changed
+  3  backup: some files could not be read, or older backups could not be removed
+     verify: a name has no complete backup
+     restore: done, but some files are missing in the backup, could not be compared, or have other owners,
+       which only root can set
 """
 
 import argparse
@@ -52,99 +60,110 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup = _add(commands, "backup", "add a backup of a folder", _backup)
     _add_name(backup, required=True)
     backup.add_argument(
-        "--source", metavar="[USER@HOST:]/FOLDER", type=_source, required=True, help="what is backed up"
+        "--source", metavar="[USER@HOST:]/FOLDER", type=_source, required=True, help="folder to back up"
     )
     backup.add_argument(
-        "--ssh-key", metavar="FILE", type=Path, help="private key that may read the folder and nothing else"
+        "--ssh-key",
+        metavar="FILE",
+        type=Path,
+        help="private SSH key that can read the folder and nothing else",
     )
     backup.add_argument(
         "--known-hosts",
         metavar="FILE",
         type=Path,
-        help="the host's key, as ssh has it; default: ssh's own file",
+        help="known_hosts file of SSH with the host's key; default: that of the user",
     )
     backup.add_argument(
-        "--ssh-port", metavar="N", type=selection.whole(1, selection.PORTS[-1]), default=22, help="default 22"
+        "--ssh-port",
+        metavar="N",
+        type=selection.whole(1, selection.PORTS[-1]),
+        default=22,
+        help="SSH port; default 22",
     )
     backup.add_argument(
         "--exclude",
         metavar="PATTERN",
         action="append",
         default=[],
-        help="leave out, as rsync's; may be repeated",
+        help="skip files that match this rsync pattern; may be repeated",
     )
-    backup.add_argument("--xattrs", action="store_true", help="extended attributes and ACLs, too")
+    backup.add_argument("--xattrs", action="store_true", help="also back up extended attributes and ACLs")
     backup.add_argument(
         "--checksum",
         action="store_true",
-        help="compare files by their content; default: by size and time, which is quicker",
+        help="detect changed files by content; default: by size and time, which is faster",
     )
     backup.add_argument(
-        "--allow-empty", action="store_true", help="back up a folder that has lost all its files"
+        "--allow-empty", action="store_true", help="accept a source that has no files any more"
     )
     backup.add_argument(
         "--source-moved",
         action="store_true",
-        help="go on with the name's backups, though they are of another host or folder",
+        help="continue the backups of NAME, although they are of another host or folder",
     )
     common.add_keep(backup, "backup")
     report_file.add_arguments(backup)
 
     list_ = _add(commands, "list", "list backups", _list)
     _add_name(list_)
-    list_.add_argument("--json", action="store_true", help="a list for programs")
+    list_.add_argument("--json", action="store_true", help="print JSON")
 
-    _add_name(_add(commands, "du", "tell what each backup takes on the disk", _du))
+    _add_name(_add(commands, "du", "show the additional disk space of each backup", _du))
 
-    verify = _add(commands, "verify", "compare backups with what they were", _verify)
+    verify = _add(commands, "verify", "compare backups with their checksums", _verify)
     _add_name(verify)
-    _add_at(verify, "default: all")
+    _add_at(verify, "default: all backups")
     report_file.add_arguments(verify)
 
     restore = _add(commands, "restore", "write files of a backup to a folder", _restore)
     _add_name(restore, required=True)
-    _add_at(restore, "default: the newest")
+    _add_at(restore, "default: the newest backup")
     restore.add_argument(
         "--path",
         metavar="PATH",
         action="append",
         default=[],
-        help="a file or folder, as below the one that was backed up; may be repeated; default: all",
+        help="file or folder to restore, relative to the source; may be repeated; default: all",
     )
     restore.add_argument(
-        "--to", metavar="FOLDER", type=_here, required=True, help="it is made if it is not there"
+        "--to",
+        metavar="FOLDER",
+        type=_here,
+        required=True,
+        help="target folder; it is created if it is missing",
     )
     restore.add_argument(
         "--overwrite",
         action="store_true",
-        help="replace files that are other there, and give folders their mode and owner of the backup",
+        help="replace files that differ, and set mode and owner of existing folders",
     )
-    restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
+    restore.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
     report_file.add_arguments(restore)
 
     prune = _add(commands, "prune", "remove old backups", _prune)
     _add_name(prune)
     common.add_keep(prune, "backup")
-    prune.add_argument("--execute", action="store_true", help="remove them; default: tell what would go")
+    prune.add_argument("--execute", action="store_true", help="remove them; default: only list them")
     report_file.add_arguments(prune)
 
 
 def _add(commands: Any, name: str, help_: str, run: Any) -> argparse.ArgumentParser:
     command: argparse.ArgumentParser = commands.add_parser(name, help=help_)
     command.add_argument(
-        "--backups", metavar="FOLDER", type=_here, required=True, help="where backups are, on this host"
+        "--backups", metavar="FOLDER", type=_here, required=True, help="folder of the backups, on this host"
     )
     command.set_defaults(run=run)
     return command
 
 
 def _add_name(parser: argparse.ArgumentParser, *, required: bool = False) -> None:
-    help_ = "of the backups of one folder" + ("" if required else "; default: all")
+    help_ = "name of the backups of one source" + ("" if required else "; default: all")
     parser.add_argument("--name", metavar="NAME", type=_name, required=required, help=help_)
 
 
 def _add_at(parser: argparse.ArgumentParser, default: str) -> None:
-    help_ = f"the newest backup that was begun at this time, on this day or before it; {default}"
+    help_ = f"use the newest backup of this day or time, or before; {default}"
     parser.add_argument("--at", metavar="TIME", type=_until, help=help_)
 
 
@@ -188,7 +207,7 @@ def _backup(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     for file in filter(None, (args.ssh_key, args.known_hosts)):
         if not file.is_file():
-            raise Refused(f"{file} is not there; --ssh-key and --known-hosts name files of this host.")
+            raise Refused(f"{file} does not exist. Pass files of this host as --ssh-key and --known-hosts.")
     made = backup(
         FileBackupOrder(
             args.backups,
@@ -221,7 +240,7 @@ def _backup(args: argparse.Namespace) -> int:
     if removed:
         print(f"Removed: {count(len(removed), 'older backup')}, {some(removed)}.")
     if stay:
-        print(f"Older backups stay: {stay}")
+        print(f"Older backups were not removed: {stay}")
     content = {"date": made.date} | head(made) | {"removed": list(removed), "not_removed": stay}
     _report(args, "backup", code, started, content)
     return code
@@ -236,7 +255,7 @@ def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ..
     if keep is None:
         return (), ""
     if made.left_out:
-        return (), "this one is not whole."
+        return (), "the new backup is incomplete."
     try:
         return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
     except AqueductError as error:
@@ -381,8 +400,8 @@ def _restore(args: argparse.Namespace) -> int:
         print(f"Backup {date} of {source} is at {args.to} as it was{but}: {figures}{over}.")
     if tree.without_owners:
         print(
-            f"Owners are NOT as they were of {tree.without_owners:,} files and folders: only root can give "
-            "them away."
+            f"{tree.without_owners:,} files and folders do NOT have their former owners, which only root can "
+            "set."
         )
     if tree.top:
         print(f"{args.to} itself was there, and stays as it is: with {tree.top} than in the backup.")

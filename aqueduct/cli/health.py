@@ -1,7 +1,12 @@
-"""Say what is wrong with a Kafka cluster, or with one of its brokers, a line each.
+"""List the problems of a Kafka cluster, or of one of its brokers, one line each.
 
-Ends within 10 seconds: with 0 if nothing is wrong, with 1 if something is or no broker answers. With --json,
-it prints the state of the whole cluster, too: brokers, controllers, and the problems with their identifiers.
+The command ends within 10 seconds. With --json, it prints the state of the whole cluster: brokers,
+controllers, and the problems with their identifiers.
+
+Exit codes:
+  0  no problem
+  1  at least one problem, or no broker answers
+  2  an argument cannot be used
 """
 
 import argparse
@@ -23,14 +28,14 @@ NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
-    parser.add_argument("--node-id", metavar="N", type=NODE_ID, help="only what concerns this broker")
+    parser.add_argument("--node-id", metavar="N", type=NODE_ID, help="only problems of this broker")
     selection.add_expected_brokers(parser)
-    parser.add_argument("--json", action="store_true", help="print the cluster's state as JSON")
+    parser.add_argument("--json", action="store_true", help="print the state of the cluster as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     if args.json and args.node_id is not None:
-        raise Refused("option-conflict", "--json is of the whole cluster: remove --node-id.")
+        raise Refused("option-conflict", "--json shows the whole cluster. Remove --node-id.")
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
@@ -78,6 +83,4 @@ def _problems(
 def _end(_signal: int, _frame: FrameType | None) -> None:
     if reason := addresses.unreached():
         raise Failed("broker-address-unreachable", reason)
-    raise Failed(
-        f"The cluster did not say how it is within {LIMIT_SECONDS} s; look at its brokers' journals."
-    )
+    raise Failed(f"The cluster did not answer within {LIMIT_SECONDS} s. Read the journals of its brokers.")

@@ -1,15 +1,15 @@
-"""Make a snapshot of what another program has stored, so that who changes over loses no history.
+"""Create a snapshot from the files of another backup program, in a new store.
 
---format kafka-backup: a backup of OSO's kafka-backup, 0.2.0 to 0.17.4; --from names its folder, which is
-called after the backup_id. --format s3-binary: files of Lenses' Stream Reactor S3 sink, 2.1.0 to 4.2.0,
-STOREAS Bytes_KeyAndValueWithSizes; --from names the sink's prefix. Other layouts are refused.
+--format kafka-backup: a backup of OSO's kafka-backup, 0.2.0 to 0.17.4. --from is its directory, whose name is
+the backup_id. --format s3-binary: files of Lenses' Stream Reactor S3 sink, 2.1.0 to 4.2.0, with STOREAS
+Bytes_KeyAndValueWithSizes. --from is the prefix of the sink. Other layouts are refused.
 
-Keys, values, headers, times, offsets, partitions and groups' offsets are kept as far as they are there; what
-such a store lacks is named. The store must be a new one. `aqueduct verify` and `restore` then take it.
-Nothing counts until the end: a run that is killed is run again.
+Partitions, offsets, keys, values, headers, timestamps and group offsets are imported, as far as the format
+contains them. The output lists what it lacks. `aqueduct verify` and `restore` accept the new store as any
+other. The snapshot is committed at the end. If a run is interrupted, run it again.
 
-Exit code: 0 done, 3 done but for what it names (what is not in such a store), 1 a file is damaged or lost,
-and nothing was committed, 2 the arguments can't be right, or the layout is not known.
+Exit code: 0 done; 3 done, but the files lack something, which the output lists; 1 a file is damaged or
+missing, nothing was committed; 2 refused, for example because of an unknown layout.
 """
 
 import argparse
@@ -24,15 +24,21 @@ MOST_REPLICAS = 32_767
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--from", metavar="URL", required=True, dest="source", help="where the other program stored it")
-    add("--format", choices=FORMATS, required=True, help="how")
+    add(
+        "--from",
+        metavar="URL",
+        required=True,
+        dest="source",
+        help="directory or prefix of the other program's files",
+    )
+    add("--format", choices=FORMATS, required=True, help="format of these files")
     common.add_store(parser)
     add(
         "--replication-factor",
         metavar="N",
         type=selection.whole(most=MOST_REPLICAS),
         default=3,
-        help="of restored topics, for no such store tells it; default 3, or as many as there are brokers",
+        help="replication factor of restored topics, limited to the number of brokers; default 3",
     )
     common.add_run(parser)
 

@@ -1,30 +1,38 @@
-"""Land topics in tables of ORC files: each record once, in its table or in the table of bad ones.
+"""Write topics into tables: each record becomes one row of its table, or of the table of bad records.
 
-What is committed is in the log below each table's folder; what is not can be seen by nobody, and a run may be
-killed at any moment. Only one may land a table at a time: a second one ends. Positions are also committed as
-the group aqueduct-land-<database>.<table>, so that Kafka's tools show its lag.
+Without an action, the command lands: it reads new records and commits them to the tables. Commits are
+recorded in a log below each table's folder; readers never see uncommitted records. You can kill the command
+at any time and start it again. Only one process can land a table at a time. Positions are also committed as
+the consumer group aqueduct-land-<database>.<table>, so that Kafka's tools show the lag.
 
-Exit code: 0 done, with records that went to a bad table counted in the report; 3 done but for what it names
-(records deleted before they were read, topics that are gone or were made again, partitions that can't be read
-on, a group's position that could not be set, a Hive catalogue that is behind); 1 a table failed, or another
-run lands it, too; what was committed before is reported; 2 the declarations or arguments can't be right, or
-the catalogue has another table of that name.
+Actions:
+  - status shows how far each table has landed.
+  - verify compares tables with their topics.
+  - compact joins small files of each table. It can run beside a landing.
+  - reset moves tables to other offsets of their topics, back or ahead. One commit removes the rows from
+    there on; the next landing writes them again.
+  - replay --bad converts bad records again by the present declarations. Those that match become rows; the
+    others stay bad. It can run beside a landing.
 
-status: 0 done; 3 done, but for declared topics that the cluster does not have, partitions without a leader,
-whose lag is unknown, or a Hive catalogue that is behind or does not answer.
+Without --execute, reset and replay only show what they would do.
 
-compact joins small files of each table, beside a landing, too: 0 done; 3 done, but for replaced files of an
-Iceberg table, for its catalogue was not given or is behind; 1 a table failed.
-
-reset moves tables to other offsets of their topics, back or ahead: rows from there on go, and land again, in
-one commit. Without --execute it tells what would go. 0 done; 3 done but for topics that --to-time leaves
-alone (gone, made again, or compacted); 1 a table failed, or was landed meanwhile; 2 an offset that its topic
-does not have, or one back in a compacted topic.
-
-replay --bad tries the bad records again by the declarations of now: those that fit become rows, the others
-stay bad; beside a landing, too. Without --execute it tells how many would fit. 0 done; 3 done but for files
-that can't be read, or a Hive catalogue that is behind; 1 a table failed; 2 a table takes headers, which the
-bad table has not, or can't become what is declared.
+Exit codes:
+  0  done; without an action, the report counts bad records
+  1  a table failed, or another process lands it; the report lists what was committed before
+  2  refused: a declaration or an argument cannot be used; the catalogue has another table of that name;
+     reset: an offset does not exist, or goes back in a compacted topic; replay: a table has columns of
+     headers, which its bad table does not store, or cannot become what is declared
+  3  done, except for the items in the report:
+     - landing: records that were deleted before they were read; topics that were deleted or re-created;
+       partitions that cannot be read further; a group offset that could not be committed; a Hive catalogue
+       that is behind; with --fail-on-poison, bad records
+     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive catalogue
+       that is behind or does not answer
+     - verify: tables that differ from their topics or from what readers see; items that could not be
+       compared
+     - compact: replaced files of an Iceberg table, which remain if its catalogue was not given or is behind
+     - reset: topics that --to-time skips, because they were deleted, re-created or compacted
+     - replay: files that cannot be read; a Hive catalogue that is behind
 """
 
 import argparse
@@ -55,17 +63,23 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = (
-        "status: how far tables landed; verify: compare tables with their topics; compact: join small files; "
-        "reset: land again from other offsets on; replay: try bad records again; default: land"
+        "status: show position and lag; verify: compare tables with topics; compact: join small files; "
+        "reset: land again from other offsets; replay: convert bad records again; default: land"
     )
     add("what", nargs="?", choices=("status", "verify", "compact", "reset", "replay"), help=help_)
     common.add_cluster(parser)
-    add("--declarations", metavar="FILE", type=Path, required=True, help="YAML: a list as land_tables")
+    add(
+        "--declarations",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="YAML list of tables, as in the variable land_tables",
+    )
     add(
         "--location",
         metavar="URL",
         required=True,
-        help="where tables are: s3://bucket/prefix, gs://, az://, hdfs://host:port/directory or file:///directory",
+        help="folder of all tables: s3://bucket/prefix, gs://, az://, hdfs://host:port/path or file:///path",
     )
     catalogue = parser.add_mutually_exclusive_group()
     catalogue.add_argument(
@@ -73,45 +87,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URL,...",
         type=metastores,
         default=(),
-        help="Hive's catalogue gets the tables: thrift://host:port, or several of one metastore; no Kerberos",
+        help="add tables to this Hive metastore: thrift://host:port, or several addresses of it; no Kerberos",
     )
     catalogue.add_argument(
         "--no-metastore",
         action="store_true",
-        help="the default: folders and logs alone",
+        help="write only folders and logs, no catalogue (default)",
     )
     add(
         "--tables",
         metavar="A.B,C.D",
         type=selection.names,
         default=(),
-        help="only these of the declared tables",
+        help="only these declared tables; default: all",
     )
     when = parser.add_mutually_exclusive_group()
-    when.add_argument("--until-caught-up", action="store_true", help="end when all that was there has landed")
+    when.add_argument(
+        "--until-caught-up", action="store_true", help="land the records that exist at the start, then exit"
+    )
     when.add_argument(
         "--every",
         metavar="DURATION",
         type=duration.period,
-        help="keep running; a round per interval, such as 60s; of a table that declares one, per its own",
+        help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
     )
     to = parser.add_mutually_exclusive_group()
     to.add_argument(
         "--to-offsets",
         metavar="T:P:O,...",
         type=_offsets,
-        help="reset: topic:partition:offset, which land next",
+        help="reset: next offset of each partition, as topic:partition:offset,...",
     )
     to.add_argument(
         "--to-time",
         metavar="TIME",
         type=moment.parse,
-        help="reset: land on from the first record of that time",
+        help="reset: continue at the first record of this time, such as 2026-01-31T18:00:00Z",
     )
-    add("--bad", action="store_true", help="replay: the records of bad tables, by what is declared now")
-    add("--execute", action="store_true", help="reset, replay: do it; else what would be done is told")
-    add("--fail-on-poison", action="store_true", help="exit code 3 if records went to a bad table")
-    add("--json", action="store_true", help="status: print what --report writes as JSON")
+    add("--bad", action="store_true", help="replay: convert the records of the bad tables again (required)")
+    add("--execute", action="store_true", help="reset, replay: do it; default: only show what would be done")
+    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--json", action="store_true", help="status: print JSON")
     common.add_metrics(parser)
     common.add_run(parser)
 

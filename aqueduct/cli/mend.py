@@ -1,17 +1,31 @@
-"""Bring partitions back whose brokers came back with other ids: their logs are there, and wait.
+"""Repair partitions whose brokers returned with other ids. Their logs exist, but no broker serves them.
 
-look, on a broker's host, reads its data folders: whose they are, and how far each log goes. Of each log it
-reads the newest segment that has a batch; what is damaged in an older one it does not see. plan compares what
-look said on all hosts with the cluster, and says which id each host had, and the remedies, best first.
+look lists the logs in the data directories of a broker on this host: the broker id to which they belong,
+and the end of each log. It reads the newest segment of each log that contains a batch, so it does not
+detect damage in older segments.
 
-take-back, on the host of a stopped broker, gives its data folders another id, and makes logs again of those
-that it has put aside. assign gives the cluster's partitions to the ids that have their logs now; elect then
-elects leaders, only where the first replica that runs has all that any log has, and each broker with a
-replica was looked at, within the last hour and since it started or stopped last, or is said to be --lost.
-playbooks/mend_broker_ids.yml does all of it in its order. Partitions whose logs are nowhere are made empty
-where --empty names them.
+plan compares the output of look on all hosts with the cluster. It shows which id each host had, and the
+possible remedies, the best one first.
 
-Exit code: 0 done, and nothing is wrong; 3 there is something to mend, or left; 1 failed; 2 nothing was done.
+assign assigns partitions to the ids that their brokers have now.
+
+take-back, on the host of a stopped broker, restores the logs that the broker has set aside (folders that
+end in -stray). With --node-id, it also gives the broker's data directories another id.
+
+elect elects leaders for partitions without one. The first running replica becomes leader, but only if no
+log of the partition is damaged, no other log is longer (by leader epoch, then offset), and each broker with
+a replica was inspected by look within the last hour and has neither started nor stopped since, or is
+declared with --lost.
+
+Partitions without any log are created empty only if --empty lists them.
+
+playbooks/mend_broker_ids.yml runs these commands in the right order.
+
+Exit codes:
+  0  done, and nothing is left to repair
+  1  failed
+  2  refused; nothing was changed
+  3  something is left to repair; the output lists it
 """
 
 import argparse
@@ -47,7 +61,9 @@ NODE_ID = selection.whole(0, (1 << 31) - 1)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    look = commands.add_parser("look", help="read the data folders of a broker of this host, as JSON")
+    look = commands.add_parser(
+        "look", help="list the logs in the data directories of a broker on this host, as JSON"
+    )
     _add_folders(look)
     look.add_argument(
         "--lost-folder",
@@ -55,25 +71,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="of the same broker, empty or missing: its disk is gone for good, with the logs on it",
+        help="empty or missing data directory of the same broker: its disk is lost for good; may be repeated",
     )
     look.set_defaults(run=_look)
 
-    planned = commands.add_parser("plan", help="say which ids were changed, and the remedies")
+    planned = commands.add_parser("plan", help="show which broker ids changed, and the remedies")
     _add_looks(planned)
     planned.set_defaults(run=_plan)
 
-    back = commands.add_parser("take-back", help="take logs back that a stopped broker put aside")
+    back = commands.add_parser(
+        "take-back", help="restore logs that a stopped broker has set aside, or change its id"
+    )
     _add_folders(back)
-    back.add_argument("--node-id", metavar="N", type=NODE_ID, help="the id that the folders get")
+    back.add_argument(
+        "--node-id",
+        metavar="N",
+        type=NODE_ID,
+        help="new broker id of the data directories; default: unchanged",
+    )
     back.set_defaults(run=_take_back)
 
-    assign = commands.add_parser("assign", help="assign logs to the ids that their brokers have now")
+    assign = commands.add_parser("assign", help="assign partitions to the ids that their brokers have now")
     _add_looks(assign)
     _add_empty(assign)
     assign.set_defaults(run=_assign)
 
-    elect = commands.add_parser("elect", help="elect leaders by what is on the disks")
+    elect = commands.add_parser("elect", help="elect leaders by the logs on the disks")
     _add_looks(elect)
     _add_empty(elect)
     elect.set_defaults(run=_elect)
@@ -86,7 +109,7 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         required=True,
-        help="of the broker (log.dirs); give all that it has",
+        help="data directory of the broker (log.dirs); repeat for each",
     )
 
 
@@ -98,7 +121,7 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
         "--replaced",
         metavar="FILE",
         type=report_file.file,
-        help="where assign keeps the ids that it replaces, so that elect needs no --lost for them",
+        help="file in which assign stores the ids that it replaces; elect then needs no --lost for them",
     )
 
 
@@ -110,7 +133,7 @@ def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None
         action="append",
         required=required,
         default=[],
-        help="what look said on a host, in a file with the host's name; give those of all hosts",
+        help="output of `aqueduct mend look` on a host, in a file named HOST.json; repeat for each host",
     )
 
 
@@ -121,7 +144,7 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
         type=lambda text: [NODE_ID(number) for number in text.split(",")],
         action="extend",
         default=[],
-        help="brokers that have lost their disks, and come back empty or not at all",
+        help="ids of brokers whose disks are lost for good, or have another broker id now",
     )
 
 
@@ -140,7 +163,7 @@ def _add_empty(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC:PARTITION,...",
         type=_partitions,
         default=(),
-        help="make these empty, for their logs are gone: all their records are lost",
+        help="create these partitions empty, if no log of them exists; all their records are lost",
     )
 
 
@@ -181,13 +204,13 @@ def _take_back(args: argparse.Namespace) -> int:
     taken = take_back.take_back(args.data_folder, args.node_id)
     for disk in taken:
         print(
-            f"{disk.path} is of broker {disk.now}"
-            + (f", and was of {disk.before}" if disk.before != disk.now else "")
-            + f"; {count(len(disk.logs), 'log')} taken back, {count(len(disk.emptied), 'empty log')} removed "
+            f"{disk.path} belongs to broker {disk.now}"
+            + (f", before to broker {disk.before}" if disk.before != disk.now else "")
+            + f"; {count(len(disk.logs), 'log')} restored, {count(len(disk.emptied), 'empty log')} removed "
             "for them."
         )
         for name, reason in disk.left:
-            print(f"{disk.path}/{name} stays aside: {reason}.")
+            print(f"{disk.path}/{name} was not restored: {reason}.")
     return ExitCode.INCOMPLETE if any(disk.left for disk in taken) else ExitCode.DONE
 
 
@@ -219,7 +242,7 @@ def _assign(args: argparse.Namespace) -> int:
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
-                f"{damage}: of these logs only a part could be kept. Restore the partitions from a backup, "
+                f"{damage}: brokers would truncate these damaged logs. Restore the partitions from a backup, "
                 "or move the logs away. Nothing was assigned."
             )
         empty = plan.emptied(state, mend, args.empty)
@@ -332,7 +355,7 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
         try:
             folders = [_folder(document) for document in json.loads(path.read_text(encoding="utf-8"))]
             if not folders:
-                raise ValueError(f"{path} is of no folder")
+                raise ValueError(f"{path} lists no data directory")
         except OSError as error:
             raise Refused(f"{path} can't be read: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):

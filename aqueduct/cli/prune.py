@@ -1,22 +1,23 @@
-"""Remove snapshots from a store, and the objects that they alone name.
+"""Delete old snapshots from a store, and the objects that no remaining snapshot uses.
 
-What is kept: --keep-last the newest N; --keep-daily, --keep-weekly and --keep-monthly the newest of each of
-so many days (of UTC), weeks (of ISO 8601) and months that have one; --keep-days all that are at most N days
-older than the newest. Of several each keeps its own. The newest snapshot always stays, and so does what
-another one builds on, or a restore uses. A segment stays as long as one snapshot that stays names it.
+A snapshot stays if one of the --keep options keeps it. Days are in UTC, weeks begin on Monday (ISO 8601). The
+newest snapshot always stays, and so do snapshots that a remaining one builds on, or that a running restore or
+export reads. Segments stay as long as a remaining snapshot uses them. Objects that interrupted runs left are
+deleted, too (--orphan-hours).
 
-Without --execute nothing is removed: it is told what would go. Objects that no snapshot names, as of runs
-that were killed, go when they are --orphan-hours older than the newest snapshot. Killed at any moment, the
-same command resumes. Where any manifest can't be read, nothing is removed.
+Without --execute, the command only shows what it would delete. If a run is interrupted, run the same command
+again. If a manifest cannot be read, nothing is deleted.
 
-A snapshot is as old as the store says. One whose manifest says that it is over a day older stays, takes no
-place that a policy gives, and is reported; in a copied store that is each one (--copied-through). Nothing is
-removed if a manifest's time runs backwards, or if the newest snapshot has less than half of the data of a
-topic that would go (--allow-less).
+The age of a snapshot is the age of its manifest object, by the clock of the store. If the time inside the
+manifest is more than a day older than that, the snapshot stays, does not count for the --keep options, and is
+reported. In a store that was copied, this applies to all copied snapshots: pass --copied-through.
+Nothing is deleted if the time inside a manifest is earlier than that of the manifest before it
+(--wrong-clock), or if the newest snapshot has less than half of the data of a topic that would be deleted
+(--allow-less).
 
-Exit code: 0 done, 3 done but for what it lists (what restores use, what has doubtful times), 1 the store
-can't be read or changed, or a snapshot of it can't be used, 2 nothing was removed: the arguments can't be
-right, a time runs backwards, or far more would go than the newest snapshot has.
+Exit code: 0 done; 3 done, but the output lists snapshots that stay because a restore uses them, or because
+their age is doubtful; 1 the store cannot be read or changed, or a snapshot is unusable; 2 refused, nothing
+was deleted.
 """
 
 import argparse
@@ -29,20 +30,20 @@ from aqueduct.cli.extra import spark_packages
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
     common.add_keep(parser, "snapshot")
-    parser.add_argument("--execute", action="store_true", help="remove it; default: tell what would go")
+    parser.add_argument("--execute", action="store_true", help="delete; default: show what would be deleted")
     parser.add_argument(
         "--orphan-hours",
         metavar="H",
         type=duration.hours,
         default=48,
-        help="how much older than the newest snapshot an object is that no snapshot names; default 48",
+        help="delete unused objects that are H hours older than the newest snapshot; default 48",
     )
     parser.add_argument(
         "--copied-through",
         metavar="ID",
         type=selection.positive,
         default=0,
-        help="the last snapshot of a store that was copied: up to it, snapshots are as old as they say",
+        help="last snapshot that was copied into this store: up to it, the times inside manifests are used",
     )
     parser.add_argument(
         "--wrong-clock",
@@ -50,12 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=selection.positive,
         action="append",
         default=[],
-        help="a snapshot of a host whose clock was wrong: it stays; may be repeated",
+        help="snapshot that a host with a wrong clock made: keep it; may be repeated",
     )
     parser.add_argument(
         "--allow-less",
         action="store_true",
-        help="remove data although the newest snapshot has less than half of it: the topic was deleted",
+        help="delete data of a topic even if the newest snapshot has less than half of it; see above",
     )
     common.add_trust(parser)
     common.add_private_key(parser)

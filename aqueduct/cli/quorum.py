@@ -1,20 +1,34 @@
-"""Keep what a KRaft cluster's controllers know, and form a new quorum from it when they are lost.
+"""Back up the metadata of a KRaft cluster, and form a new quorum if all controllers have lost their disks.
 
-backup adds a snapshot of a node's metadata to a store: topics, partitions, settings, ACLs, users, quotas and
-voters, up to the record that was written last. Controllers have them, and brokers a copy. Exit code: 0 done;
-3 done, but older snapshots stay; 1 failed; 2 nothing was done. snapshots lists what a store has: 1 if one is
-damaged.
+backup adds a snapshot of a node's metadata to a store: topics, partitions, settings, ACLs, users, quotas
+and voters, up to the last record. The node can be a controller, or a broker, which has a copy. snapshots
+lists the snapshots of a store.
 
-Where no controller has its disk any more, and brokers have theirs: copy prints the metadata that a broker
-has. plan takes the newest of these copies and of a store, compares them with what `aqueduct mend look` saw on
-all brokers, says what will not be as it was (3), and writes what controllers begin with (--seed). With
---read-plan it refuses a plan that loses more than the one that --keep-plan wrote, which an operator has read
-(2). restore puts that into a controller's empty folder, and refuses where one has its metadata, or another
-cluster's (2).
+The other commands form a new quorum, if no controller has its disk any more and the brokers have theirs:
 
-put-aside moves the old copy of a stopped broker away, which then follows the new controllers. check asks the
-brokers for every topic, its id, its partitions and their ends: 3 if something is missing.
-playbooks/restore_quorum.yml does all of it in its order.
+copy prints the metadata of a broker.
+
+plan takes the newest metadata among these copies and the snapshots of a store. It compares them with the
+output of `aqueduct mend look` of all brokers, and lists what will differ from before. --seed writes the
+seed, which is the metadata with which the new controllers start. --keep-plan stores the plan; a later
+--read-plan refuses a plan with other metadata or more losses than the stored one.
+
+restore writes the seed to the data directory of a controller. It is refused if the directory has other
+metadata or belongs to another cluster.
+
+put-aside moves the old metadata of a stopped broker away, so that the broker follows the new controllers.
+
+check compares the topics, their ids, their partitions and the ends of their logs with the plan.
+
+playbooks/restore_quorum.yml runs these commands in the right order.
+
+Exit codes:
+  0  done
+  1  failed; of snapshots: a snapshot is damaged
+  2  refused; nothing was changed
+  3  backup: done, but older snapshots could not be removed
+     plan: something will differ from before; the output lists it
+     check: something is missing; the output lists it
 """
 
 import argparse
@@ -38,6 +52,8 @@ from aqueduct.wording import count, some
 if TYPE_CHECKING:
     from aqueduct.store.numbered import Kept
 
+SEED = "seed that `aqueduct quorum plan` wrote"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -51,21 +67,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report_file.add_arguments(backup)
     backup.set_defaults(run=_backup)
 
-    listed = commands.add_parser("snapshots", help="list what a store has")
+    listed = commands.add_parser("snapshots", help="list the snapshots of a store")
     common.add_store(listed)
     common.add_trust(listed)
     listed.set_defaults(run=_snapshots)
 
-    copy = commands.add_parser(
-        "copy", help="print the metadata that a node has; they hold users' credentials"
-    )
+    copy = commands.add_parser("copy", help="print the metadata of a node, which contain users' credentials")
     _add_folder(copy)
     copy.set_defaults(run=_copy)
 
-    planned = commands.add_parser("plan", help="say what a new quorum will know, and make its beginning")
-    planned.add_argument(
-        "--store", metavar="URL", help="where backups are, as `aqueduct quorum backup` takes it"
-    )
+    planned = commands.add_parser("plan", help="show what a new quorum will contain, and write its seed")
+    planned.add_argument("--store", metavar="URL", help="store of `aqueduct quorum backup`")
     common.add_snapshot(planned, "quorum snapshots")
     common.add_at_least(planned)
     common.add_trust(planned)
@@ -75,44 +87,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="what copy printed on a broker; give those of all brokers",
+        help="output of `aqueduct quorum copy` on a broker; repeat for each broker",
     )
     mend.add_looks(planned)
     mend.add_lost(planned)
-    planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write what restore takes")
+    planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write the seed for restore")
     planned.add_argument(
-        "--keep-plan", metavar="FILE", type=report_file.file, help="write what --read-plan compares later"
+        "--keep-plan", metavar="FILE", type=report_file.file, help="store this plan, for a later --read-plan"
     )
     planned.add_argument(
         "--read-plan",
         metavar="FILE",
         type=Path,
-        help="refuse a plan that loses more than the one of this file, which an operator has read",
+        help="refuse a plan with other metadata or more losses than the one that --keep-plan stored",
     )
     planned.set_defaults(run=_plan)
 
-    restore = commands.add_parser("restore", help="let a controller begin with what plan made")
+    restore = commands.add_parser("restore", help="write the seed to the data directory of a controller")
     _add_folder(restore)
-    restore.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
+    restore.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
     restore.add_argument(
-        "--node-id", metavar="N", type=mend.NODE_ID, required=True, help="the controller's id"
+        "--node-id", metavar="N", type=mend.NODE_ID, required=True, help="id of the controller"
     )
-    restore.add_argument("--dry-run", action="store_true", help="tell whether it may")
+    restore.add_argument(
+        "--dry-run", action="store_true", help="check whether restore is possible; write nothing"
+    )
     restore.set_defaults(run=_restore)
 
-    checked = commands.add_parser("check", help="say whether the brokers have what plan promised")
+    checked = commands.add_parser("check", help="compare the running brokers with the plan")
     common.add_cluster(checked)
     mend.add_looks(checked)
     mend.add_lost(checked)
-    checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help="what plan wrote")
+    checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
     checked.set_defaults(run=_check)
 
-    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker away")
+    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker out of the way")
     _add_folder(aside)
     aside.add_argument(
         "--broker-only",
         action="store_true",
-        help="the node is no controller, as its process.roles say: also a copy that doesn't tell is moved",
+        help="process.roles of the node is only broker: move the metadata even if they do not show that",
     )
     aside.set_defaults(run=_put_aside)
 
@@ -123,7 +137,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         type=Path,
         required=True,
-        help="in which the node keeps its metadata: metadata.log.dir, or the first of log.dirs",
+        help="directory with the node's metadata: metadata.log.dir, or the first of log.dirs",
     )
 
 
@@ -201,8 +215,8 @@ def _plan(args: argparse.Namespace) -> int:
     clusters = {candidate.cluster for _, candidate in sources}
     if len(clusters) > 1:
         raise Refused(
-            f"These are metadata of {len(clusters)} clusters, {some(sorted(clusters))}: name a store and "
-            "copies of one. Nothing was done."
+            f"The store and the copies are of {len(clusters)} clusters: {some(sorted(clusters))}. Pass those "
+            "of one cluster. Nothing was done."
         )
     name, newest = max(sources, key=lambda candidate: candidate[1].far)
     if args.copy and args.snapshot is None and name.startswith("snapshot "):
@@ -236,8 +250,8 @@ def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
     except ValueError as error:
         raise Refused(
             "quorum-plan-unreadable",
-            f"{path} is damaged, or is not what `aqueduct quorum plan --keep-plan` writes ({error}). Make "
-            "the plan again, and read it. Nothing was done.",
+            f"{path} is damaged, or is not a file of `aqueduct quorum plan --keep-plan` ({error}). Run the "
+            "plan again, and read it. Nothing was done.",
         ) from None
     if changed := agreement.changes(read, quorum_plan):
         raise Refused(

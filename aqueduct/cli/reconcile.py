@@ -1,12 +1,16 @@
-"""Compare the two ends of a flow: topics at their source, or at several, with those at the target.
+"""Compare topics at a source, or at several sources, with their copies at a target, record by record.
 
-Per partition: the number of records; key, value, headers and timestamp of each; and their order. Where they
-differ, it says which offsets of the source are missing in the target, which of the target's are in no source,
-or where the order differs. Offsets need not be the same. Read is what was committed when the command started.
-A source may be a store: then it is a snapshot that the target is compared with.
+The command compares, for each partition, the number of records, the key, value, headers and timestamp of
+each record, and the order. If they differ, it lists offsets of the source that are missing in the target,
+offsets of the target that are in no source, and records out of order. Offsets themselves may differ. It
+compares the records that were committed when it started, and only reads. A source can also be a backup
+store: then the target is compared with a snapshot.
 
-Exit code: 0 equal, 3 unequal, or no record carries the header of --header, 1 an end can't be read, 2 the
-arguments can't be right.
+Exit codes:
+  0  both ends are equal
+  1  an end cannot be read
+  2  an argument cannot be used
+  3  the ends differ, or no record has the header of --header
 """
 
 import argparse
@@ -30,28 +34,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_servers_or_store,
         action="append",
         required=True,
-        help="brokers of a source; repeat for each of several; or a store, alone (s3://, file:// ...)",
+        help="brokers of the source, repeat for several sources; or the URL of one backup store",
     )
-    add("--target", metavar=servers, type=_servers, required=True)
+    add("--target", metavar=servers, type=_servers, required=True, help="brokers of the target")
     common.add_snapshot(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    add("--client-config", metavar=file, help="Kafka client properties, for both ends")
+    add("--client-config", metavar=file, help="Kafka client properties of both ends")
     add(
         "--source-config",
         metavar=file,
         action="append",
-        help="for the source; for several: one, or one for each",
+        help="Kafka client properties of the source; with several sources: one file for all, or one for each",
     )
-    add("--target-config", metavar=file, help="for the target")
+    add("--target-config", metavar=file, help="Kafka client properties of the target")
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument(
-        "--topics", metavar="A,B:C", help="by name; B:C is B at the source and C at the target"
+        "--topics", metavar="A,B:C", help="topics by name; B:C compares B at the source with C at the target"
     )
     topics.add_argument(
-        "--topics-pattern", metavar="REGEX", help="by whole name at the source, without __..."
+        "--topics-pattern",
+        metavar="REGEX",
+        help="regular expression for whole topic names at the source; __ names match only if it contains __",
     )
-    add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
+    add(
+        "--target-prefix",
+        metavar="PREFIX",
+        default="",
+        help="prefix of the topic names at the target, such as pro1.",
+    )
     add("--header", metavar="NAME=VALUE", type=_header, help="compare only records that carry this header")
     common.add_run(parser)
 
@@ -67,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
     stores = [source for source in args.source if source.startswith(SCHEMES)]
     if len(stores) > 1 or (stores and len(args.source) > 1):
-        raise Refused("A store is compared alone: give one --source.")
+        raise Refused("A store must be the only source. Pass one --source.")
     if args.snapshot is not None and not stores:
-        raise Refused("--snapshot is one of a store's: give that as --source.")
+        raise Refused("--snapshot needs a store as --source.")
     sources: tuple[ComparedEnd, ...]
     if stores:
         report_file.outside(args.report, stores[0])

@@ -14,7 +14,7 @@ from aqueduct.errors import AqueductError, Failed, Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--report", metavar="FILE", type=file, help="write what was found as JSON")
+    parser.add_argument("--report", metavar="FILE", type=file, help="write a report as JSON")
 
 
 def outside(path: Path | None, store: str) -> None:
@@ -90,7 +90,7 @@ def file(text: str) -> Path:
             unfinished.touch()
     except OSError as error:
         raise argparse.ArgumentTypeError(
-            f"{text!r} can't be written: {error.strerror}; name a file in a folder that is there and writable"
+            f"{text!r} cannot be written: {error.strerror}; pass a file in an existing, writable directory"
         ) from None
     return path
 

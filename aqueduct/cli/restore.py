@@ -1,14 +1,15 @@
-"""Restore a snapshot: topics, their settings and records, and the offsets of consumer groups.
+"""Restore a snapshot to a cluster: topics, their settings and records, and the offsets of consumer groups.
 
-Everything is checked first: the objects' digests, the target's partitions, and that it has no records yet.
-The ID of the restore is printed first. If a run is interrupted, the same command resumes it and writes no
-record twice. If the restore is complete, the command reports that and writes nothing.
+Before anything is written, the command verifies the stored objects, and checks that the target topics are
+empty or do not exist (see --append). It prints the ID of the restore first. If a run is interrupted, run the
+same command again: it resumes, and writes no record twice. If the restore is complete, the command reports
+that and writes nothing.
 
 Retention is disabled while a topic is restored. If retention would delete restored records at once, it stays
 disabled. To enable it, run the command again with --release-retention.
 
-Exit code: 0 done; 1 failed, or the store is damaged; 2 refused, nothing was written; 3 done, but some items
-were skipped (listed in the output), such as groups with members.
+Exit code: 0 done; 3 done, but some items were skipped, which the output lists, such as groups with members;
+1 failed, or the store is damaged; 2 refused, nothing was written.
 """
 
 import argparse
@@ -29,57 +30,61 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    common.add_cluster(parser)
+    common.add_cluster(parser, "Kafka brokers of the target cluster")
     common.add_store(parser)
     common.add_snapshot(parser)
     common.add_at_least(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    add("--topics", metavar="A,B:C", help="names; B:C restores B under the name C; default: all")
+    add(
+        "--topics",
+        metavar="A,B:C",
+        help="exact names of topics; B:C restores B under the name C; default: all",
+    )
     common.add_window(parser)
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--groups-pattern", metavar="REGEX", help="restore only groups whose names match; default: all"
+        "--groups-pattern", metavar="REGEX", help="consumer groups whose whole names match; default: all"
     )
-    which.add_argument("--no-groups", action="store_true", help="restore no consumer groups")
+    which.add_argument("--no-groups", action="store_true", help="do not restore consumer groups")
     add(
         "--groups-only",
         action="store_true",
-        help="restore only missing group offsets, in a cluster that still has its original records",
+        help="set only the offsets that groups lack, in a cluster that still has its original records",
     )
     add(
         "--settings",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="restore topic settings (default)",
+        help="restore topic settings (default), or keep those of the target cluster",
     )
     add("--acls", action="store_true", help="restore ACLs and quotas, too")
     add(
         "--acls-within",
         metavar="FILE",
         type=Path,
-        help="JSON list of allowed ACLs, as the variable kafka_acls has them; default: all",
+        help="JSON list of ACLs that may be granted, in the format of the variable kafka_acls; default: all",
     )
     add(
         "--acls-of",
         metavar="PRINCIPAL,...",
         type=selection.names,
         default=(),
-        help="restore all ACLs of these principals, whatever --acls-within allows",
+        help="principals whose ACLs are all restored, whatever --acls-within allows",
     )
     add(
         "--append",
         action="store_true",
         help="accept topics that have records; after an earlier restore, write only the missing records",
     )
-    add("--dry-run", action="store_true", help="check and report, write nothing")
+    add("--dry-run", action="store_true", help="check and report, but write nothing")
     add(
         "--restore-id",
         metavar="ID",
-        help="default: from store, snapshot, target, topics and times; with --append, a new ID writes "
-        "all records again",
+        help="name of this restore; default: derived from store, snapshot, target, topics, instance and "
+        "times; with --append, a new ID writes all records again",
     )
-    add("--skip-verify", action="store_true", help="write without verifying the objects' digests first")
+    add("--skip-verify", action="store_true", help="do not verify the stored objects before writing")
     add(
         "--release-retention",
         action="store_true",
@@ -88,15 +93,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--task-config",
         metavar="FILE",
-        help="client properties of tasks, whose key Spark sends to all workers of a cluster; default: "
+        help="client properties for Spark tasks (Spark sends the key to all workers); default: "
         "--client-config",
     )
     add(
         "--task-principal",
         metavar="NAME",
         type=_principal,
-        help="principal of --task-config, which gets ACLs for the restored topics while they are restored; "
-        "default: it has them",
+        help="principal of --task-config: grant it ACLs on the topics during the restore; default: none",
     )
     add(
         "--mirror",
@@ -104,8 +108,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_mirror,
         action="append",
         default=[],
-        help="a stopped MirrorMaker flow that reads this cluster, and the brokers to which it writes; its "
-        "offsets are adjusted",
+        help="adjust the offsets of a stopped MirrorMaker flow that reads this cluster: its name, and the "
+        "brokers to which it writes; may be repeated",
     )
     add(
         "--mirror-config",
@@ -117,7 +121,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="GROUP",
         action="append",
         default=[],
-        help="consumer group of a stopped one-way link that reads this cluster; its offsets are adjusted",
+        help="adjust the offsets of a stopped one-way link that reads this cluster: its consumer group; "
+        "may be repeated",
     )
     common.add_run(parser)
 
@@ -256,5 +261,5 @@ def _principal(text: str) -> str:
 def _mirror(text: str) -> tuple[str, str]:
     name, equals, servers = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a mirror; write NAME=HOST:PORT,HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a mirror; write NAME=HOST:PORT,HOST:PORT")
     return name, selection.servers(servers)

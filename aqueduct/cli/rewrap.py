@@ -1,17 +1,17 @@
-"""Wrap the keys of an encrypted backup for other recipients; what they encrypt stays as it is.
+"""Wrap the keys of an encrypted backup for other recipients. The encrypted data does not change.
 
-Each key is opened with the private key of a recipient of today, and stored once more, under a higher number,
-for those that are named now. Objects of former wrappings stay: who has a former private key and reads those
-can still open the backups of that time, until keys/*.<lower number>.json are removed. A run that was cut
-short resumes when it is given again.
+The command opens each key with the private key of a current recipient. It stores the key again, wrapped for
+--recipient, and keys of manifests for --manifest-recipient, too. If a run is interrupted, run the same
+command again.
+Earlier key objects stay in the store. With them, a former recipient can still decrypt these backups. To
+prevent that, delete the objects keys/<key>.<number>.json with a lower number than the new one.
 
-At the end every key's object is read again, and opened with each private key that is given: add those of the
-new recipients to prove that they can read the backup. An object that lists recipients, but was made without
-the key, is not believed: the key is wrapped under another number. If somebody planted one with the highest
-number, it is reported.
+At the end, the command reads each new key object, and opens it with the private keys that you passed. To
+prove that new recipients can read the backup, pass their private keys, too. The command reports key objects
+that were written without the key ("planted"), and does not use them.
 
-Exit code: 0 done, 3 done, and the store has objects that somebody planted, 1 the store can't be read or
-written, or a key is not found as it was written, 2 nothing was written: no key opens all of it.
+Exit code: 0 done; 3 done, but the store contains planted key objects; 1 the store cannot be read or written,
+or a new key object is not as it was written; 2 refused, nothing was written: no private key opens all keys.
 """
 
 import argparse
@@ -27,8 +27,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
     common.add_private_key(parser)
     for option, required, help_ in (
-        ("--recipient", True, "public keys of those who may read the backup from now on; may be repeated"),
-        ("--manifest-recipient", False, "the same, of those who may read manifests alone: a backup host"),
+        (
+            "--recipient",
+            True,
+            "public keys of all recipients that can read the backup from now on; may be repeated",
+        ),
+        (
+            "--manifest-recipient",
+            False,
+            "public keys of backup hosts, which can read only manifests; may be repeated",
+        ),
     ):
         parser.add_argument(
             option, metavar="FILE", type=Path, action="append", default=[], required=required, help=help_
@@ -41,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.store.keyring import Keyring
 
     if not args.private_key:
-        raise Refused("--private-key is needed: the file of one who may read the backup now.")
+        raise Refused("Pass the private key of a current recipient with --private-key.")
     recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
     keys = Keyring(open_store(args.store), common.private_keys(args))
     rewrapped = keys.rewrap(recipients, hosts)

@@ -12,7 +12,7 @@ def names(text: str) -> tuple[str, ...]:
     """Parse `a,b`; for argparse's `type`."""
     listed = tuple(filter(None, text.split(",")))
     if not listed:
-        raise argparse.ArgumentTypeError("there is no name in it; write A,B")
+        raise argparse.ArgumentTypeError("it contains no name; write A,B")
     return listed
 
 
@@ -33,7 +33,7 @@ def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
 
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:
-            bounds = f"from {least} on" if most == MOST else f"from {least} to {most}"
+            bounds = f"of {least} or more" if most == MOST else f"from {least} to {most}"
             raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number {bounds}")
         return int(text)
 
@@ -49,5 +49,5 @@ def add_expected_brokers(parser: argparse.ArgumentParser) -> None:
         "--expected-brokers",
         metavar="N,N",
         type=lambda text: [whole(0)(number) for number in text.split(",")],
-        help="ids of all brokers that the cluster is to have: report others that run or have replicas",
+        help="ids of all brokers of the cluster; others that run or have replicas are reported",
     )

@@ -1,13 +1,15 @@
-"""List the snapshots of a store, newest last.
+"""List the snapshots of a store, the newest last.
 
-Records and bytes (as Kafka has them) are all that a restore of that snapshot brings; gaps are ranges of
-offsets that Kafka had deleted before they were read. A snapshot whose manifests are lost or damaged is named
-with the reason; a number that is not there, and that nothing builds on, was pruned. Then come the instances
-of topics that have several, and in which snapshots each was ACTIVATE and PASSIVATE: generations of compacted
-topics, and what a topic was before it was recreated. Restore takes the ACTIVATE one of its snapshot, unless
-its --instance says another.
+"records" and "bytes" are what a restore of the snapshot writes. "stored bytes" is its size in the store.
+"gaps" is the number of offset ranges that Kafka deleted before they were backed up. If manifests of a
+snapshot are lost or damaged, the line shows the reason. A number that is missing from the list was pruned.
 
-Exit code: 0 done, 1 the store can't be read or a manifest is damaged, 2 the arguments can't be right.
+Below are the topics that have several instances: full copies of a compacted topic, or topics of the same name
+that were deleted and re-created. For each instance, the list shows in which snapshots it is ACTIVATE
+(current) or PASSIVATE (previous). A restore uses the ACTIVATE one, unless --instance selects another.
+
+Exit code: 0 done; 1 the store cannot be read, or a manifest is lost or damaged; 2 refused, for example
+because of an invalid option.
 """
 
 import argparse
@@ -31,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_store(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    parser.add_argument("--json", action="store_true", help="a list for programs")
+    parser.add_argument("--json", action="store_true", help="print the list as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -81,6 +83,7 @@ def _json(summary: "Summary") -> dict[str, Any]:
         "records": summary.records,
         "bytes": summary.unpacked_bytes,
         "gaps": summary.gaps,
+        "newest_record": None if summary.newest_time is None else moments.text(summary.newest_time),
         "generations": [
             {"topic": topic, "instance": f"g{number}", "state": state}
             for topic, number, state in summary.generations

@@ -1,12 +1,12 @@
-"""Show the state of the whole estate, worst first, with a remedy for each finding.
+"""Show the state of the whole estate, the worst first, with a remedy for each finding.
 
-`playbooks/status.yml` asks all hosts and shows the state. It also writes the answers into a file of facts.
-This verb evaluates such a file: it contacts no host, so it works anywhere and changes nothing.
+`playbooks/status.yml` collects facts from all hosts, and shows the state. It also writes the facts to a file,
+which is the input of this command. The command contacts no host and changes nothing.
 
-An object that was not asked, or did not answer, is unknown, and never well.
+If no host was asked about an object, or the asked host did not answer, its state is unknown.
 
-Exit code: 0 all is well; 3 an object wants a hand, or its state is unknown; 1 no host answered; 2 the
-arguments or the file cannot be used.
+Exit code: 0 all is well; 3 an object is in the state "wants a hand" or "unknown"; 1 no host answered; 2
+refused, because of an invalid option or an unreadable file.
 """
 
 import argparse
@@ -22,11 +22,22 @@ from aqueduct.wording import printable
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--facts", metavar="FILE", type=Path, required=True, help="the file that playbooks/status.yml wrote")
-    add("--site", metavar="SITE", default="", help="only the objects of this site")
-    add("--verbose", action="store_true", help="also a table of all objects for each section")
-    add("--html", metavar="FILE", type=report_file.file, help="also write a page that needs no network")
-    add("--json", action="store_true", help="print JSON for programs")
+    add(
+        "--facts",
+        metavar="FILE",
+        type=Path,
+        required=True,
+        help="file of facts that playbooks/status.yml wrote",
+    )
+    add("--site", metavar="SITE", default="", help="show only the objects of this site")
+    add("--verbose", action="store_true", help="also show a table of all objects for each section")
+    add(
+        "--html",
+        metavar="FILE",
+        type=report_file.file,
+        help="also write the state as an HTML page, which loads nothing from the network",
+    )
+    add("--json", action="store_true", help="print the state as JSON")
 
 
 def run(args: argparse.Namespace) -> int:

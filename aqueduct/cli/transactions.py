@@ -1,27 +1,34 @@
-"""Find hanging transactions, and end them, as Kafka's own kafka-transactions.sh does.
+"""Find hanging transactions, and abort or commit them, as kafka-transactions.sh does.
 
-A transaction hangs on a partition if its coordinator will not end it there. Read-committed consumers, and
-MirrorMaker for its positions, then stop before it for ever: no timeout applies.
+A transaction hangs on a partition if its coordinator will not end it there. Read-committed consumers stop
+before it for ever; so does MirrorMaker when it reads its positions. No timeout applies.
 
-find-hanging compares what the leaders of partitions have with what the coordinators know. It reports when the
-transaction began, which groups wait for it, and whether the coordinator had committed it.
+find-hanging compares the open transactions of the partition leaders with the state of the coordinators. It
+reports when a transaction began, which groups wait for it, and whether the coordinator had committed it.
 
-abort ends a transaction on one partition: its records there are never delivered. commit delivers them; it is
-refused unless the coordinator had committed the transaction, and abort is refused if it had. Both refuse a
-transaction that its coordinator will end.
+abort ends a transaction on one partition: its records there are never delivered. commit delivers them; it
+is refused unless the coordinator had committed the transaction, and abort is refused if it had. Both refuse
+a transaction that its coordinator will end.
 
-finish ends each hanging transaction as its coordinator had decided, if no producer has its epoch any more. It
-reports all others, and ends none of them. Each broker's host runs it every two minutes for the partitions
-that the broker leads.
+finish ends each hanging transaction as its coordinator had decided, if no producer uses its epoch any more.
+It reports all others and does not end them. In an estate, the host of each broker runs it every two minutes
+for the partitions that the broker leads.
 
 Without --execute, finish, abort and commit print what they would do and write nothing.
 
-Permissions: ACL Read on the topics and on __transaction_state, Describe on TransactionalId and Group, and for
-finish, abort and commit Alter on Cluster.
+Required ACLs: Read on the topics and on __transaction_state; Describe on TransactionalId and Group; for
+finish, abort and commit, also Alter on Cluster.
 
-Exit code of find-hanging and finish: 0 no transaction hangs (any more); 3 a transaction hangs, or something
-could not be decided; 1 no broker answers; 2 the arguments are not valid. Of abort and commit: 0 done, or with
-no --execute printed; 1 failed; 2 refused, and nothing was written.
+Exit codes of find-hanging and finish:
+  0  no transaction hangs (any more)
+  1  no broker answers
+  2  an argument cannot be used
+  3  a transaction hangs, or it is unknown whether one does
+
+Exit codes of abort and commit:
+  0  done; without --execute: possible
+  1  failed
+  2  refused; nothing was written
 """
 
 import argparse
@@ -47,12 +54,12 @@ from aqueduct.wording import count
 
 CLIENT = "aqueduct-transactions"
 FEATURE = "transaction.version"
-EXECUTE = "write the markers; default: print what would be done"
+EXECUTE = "write the transaction markers; default: only print what would be done"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    hanging = commands.add_parser("find-hanging", help="list the transactions that hang")
+    hanging = commands.add_parser("find-hanging", help="list hanging transactions")
     common.add_cluster(hanging)
     hanging.add_argument(
         "--topic",
@@ -86,14 +93,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ending = commands.add_parser(outcome.value, help=help_)
         common.add_cluster(ending)
         add = ending.add_argument
-        add("--topic", metavar="NAME", required=True, help="the topic that it hangs on")
-        add("--partition", metavar="N", type=selection.whole(0), required=True, help="the partition")
+        add("--topic", metavar="NAME", required=True, help="topic on which the transaction hangs")
+        add(
+            "--partition",
+            metavar="N",
+            type=selection.whole(0),
+            required=True,
+            help="partition on which the transaction hangs",
+        )
         add(
             "--start-offset",
             metavar="N",
             type=selection.whole(0),
             required=True,
-            help="where it begins, as find-hanging reports it",
+            help="first offset of the transaction, as find-hanging reports it",
         )
         add("--execute", action="store_true", help=EXECUTE)
         ending.set_defaults(run=_end, outcome=outcome)

@@ -1,12 +1,13 @@
-"""Read every object of a snapshot and check it against the manifest.
+"""Read every object of a snapshot, and check it against the manifest.
 
-Sizes and SHA-256 of segments and their indexes; the CRC of every batch; offsets, counts and times that
-manifest, index and batches tell; and that the segments of each partition follow each other without a hole.
-All that is damaged or missing is named. Nothing is written.
+The command checks size and SHA-256 of each segment and index, the CRC of each batch, and the offsets, counts
+and timestamps. It also checks that no offsets are missing between the segments of a partition. It reports
+everything that is damaged or missing, and changes nothing.
 
-Exit code: 0 everything is what was written (records that Kafka had deleted before they were read are named,
-but aren't damage), 3 the same, but segments have expired by a lifecycle rule and are gone, or no private key
-opens the records, 1 damage was found or the store can't be read, 2 the arguments can't be right.
+Exit code: 0 nothing is damaged; 3 nothing is damaged, but segments were deleted by a lifecycle rule, or no
+private key decrypts the records; 1 the snapshot is damaged, or the store cannot be read; 2 refused, for
+example because of an invalid option or a snapshot that does not exist.
+Records that Kafka deleted before they were backed up are reported. They are not damage.
 """
 
 import argparse
@@ -26,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--digests-only",
         action="store_true",
-        help="encrypted records need not be opened: their objects' digests are enough",
+        help="if no private key decrypts the records, check only digests, and do not exit with 3",
     )
     common.add_rate_limit(parser)
     common.add_run(parser)

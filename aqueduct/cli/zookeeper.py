@@ -1,18 +1,35 @@
-"""Back up what a ZooKeeper ensemble keeps, compare it, and write it back.
+"""Back up the znodes of a ZooKeeper ensemble, compare an ensemble with a snapshot, and restore znodes.
 
-backup adds a snapshot of every persistent znode: data, ACL and version, as all of them were at one moment.
-Ephemeral znodes belong to sessions; they are named, not kept. Exit code: 0 done; 3 done but for znodes that
-could not be read, or that changed faster than they were read, or that are far fewer than before, or for older
-snapshots that stay; 1 failed; 2 nothing was done.
+backup adds a snapshot of all persistent znodes to a store: data, ACL and version, as of one moment.
+Ephemeral znodes belong to sessions; they are listed and not stored.
 
-restore makes znodes that are missing, parents first. What is there and differs stays and is named, unless its
-path was given as --overwrite. Brokers may have logs that are newer: with what `aqueduct mend look` said on
-each (--look), partitions begin with who has most, also where their states are there already, and what the
-snapshot does not know is named. It may be run again, and goes on where it stopped. 0 done: all of the
-snapshot is there; 3 done but for what it names; 1 it stopped before; 2 nothing was written.
+restore creates the znodes of a snapshot that the ensemble lacks, parents first. Existing znodes that differ
+are reported, and replaced only with --overwrite. If the brokers' logs may be newer than the snapshot, pass
+the output of `aqueduct mend look` on each broker with --look. Partitions then start with the broker whose
+log is longest, even if their znodes exist already, and topics that the snapshot does not contain are
+listed. If a restore was interrupted, run it again.
 
-diff compares an ensemble with a snapshot: 0 equal, 3 not, or not all could be compared. snapshots lists what
-a store has: 1 if one is damaged. Data and passwords are never shown.
+diff compares an ensemble with a snapshot. snapshots lists the snapshots of a store. No command prints data
+or passwords.
+
+Exit codes of backup:
+  0  done
+  1  failed
+  2  refused; no snapshot was added
+  3  done, but znodes could not be read or kept changing, there are far fewer than before, or older
+     snapshots could not be removed
+
+Exit codes of restore:
+  0  all znodes of the snapshot exist
+  1  failed; some znodes may be restored
+  2  refused; nothing was written
+  3  done, except for the items in the output
+
+Exit codes of diff and snapshots:
+  0  equal; of snapshots: no snapshot is damaged
+  1  failed; of snapshots: a snapshot is damaged
+  2  an argument cannot be used
+  3  different, or some znodes could not be compared
 """
 
 import argparse
@@ -54,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report_file.add_arguments(backup)
     backup.set_defaults(run=_backup)
 
-    restore = commands.add_parser("restore", help="make znodes of a snapshot that an ensemble lacks")
+    restore = commands.add_parser("restore", help="create the znodes of a snapshot that an ensemble lacks")
     _add_ensemble(restore)
     common.add_snapshot(restore, "zookeeper snapshots")
     common.add_at_least(restore)
@@ -64,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="/PATH",
         type=_znode,
         default="/",
-        help="write below this znode (a chroot), which is made if it is not there",
+        help="restore below this znode (a chroot), which is created if it is missing; default: /",
     )
     restore.add_argument(
         "--overwrite",
@@ -72,11 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_znode,
         action="append",
         default=[],
-        help="write this znode's data and ACL although others are there; may be repeated",
+        help="replace the data and ACL of this znode if they differ; may be repeated",
     )
     mend.add_looks(restore, required=False)
     mend.add_lost(restore)
-    restore.add_argument("--dry-run", action="store_true", help="tell what would be written")
+    restore.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
     report_file.add_arguments(restore)
     restore.set_defaults(run=_restore)
 
@@ -88,7 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report_file.add_arguments(diff)
     diff.set_defaults(run=_diff)
 
-    snapshots = commands.add_parser("snapshots", help="list what a store has")
+    snapshots = commands.add_parser("snapshots", help="list the snapshots of a store")
     common.add_store(snapshots)
     common.add_trust(snapshots)
     snapshots.set_defaults(run=_snapshots)
@@ -101,9 +118,11 @@ def _add_ensemble(parser: argparse.ArgumentParser) -> None:
         metavar="HOST:PORT,.../CHROOT",
         type=_connect,
         required=True,
-        help="the ensemble, as the brokers' zookeeper.connect has it",
+        help="the ensemble, as in zookeeper.connect of the brokers; default port 2181",
     )
-    parser.add_argument("--client-config", metavar="FILE", help="Kafka client properties (TLS)")
+    parser.add_argument(
+        "--client-config", metavar="FILE", help="Kafka client properties with TLS settings; SASL is refused"
+    )
 
 
 def _connect(text: str) -> str:
@@ -237,7 +256,7 @@ def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", znodes: "Rest
         ]
     if znodes.left:
         lines += [f"Left as it is there: {path}: {mismatch}." for path, mismatch in znodes.left]
-        lines.append("--overwrite PATH writes the data and the ACL of one that is other.")
+        lines.append("To replace the data and the ACL of such a znode, pass --overwrite /PATH.")
     lines += [f"NOT restored: {path}: {reason}." for path, reason in znodes.failed]
     lines += [f"NOT in the snapshot: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
@@ -312,7 +331,9 @@ def _ensemble(args: argparse.Namespace) -> "Ensemble":
 
     config = client_config.load(args.client_config)
     if config.login:
-        raise Refused(f"{args.client_config} has a login of SASL; for ZooKeeper only a certificate is taken.")
+        raise Refused(
+            f"{args.client_config} has a SASL login. Use client properties with a certificate for ZooKeeper."
+        )
     return Ensemble(args.connect, config)
 
 

@@ -112,7 +112,7 @@ class _Replay:
         self._uncertain = uncertain
         self._dead = client.topic(order.topic)
         self._targets: dict[str, Topic | None] = {}
-        self._ledger = _read_ledger(client, order, self._dead)
+        self._ledger = read_ledger(client, order.ledger, self._dead)
         self._unseen = set(order.choice.names)
         self._has_letters = False
 
@@ -260,14 +260,14 @@ def _make_ledger(client: Client, order: ReplayOrder) -> bool:
     return True
 
 
-def _read_ledger(client: Client, order: ReplayOrder, dead: Topic) -> ReplayLedger:
+def read_ledger(client: Client, ledger: str, dead: Topic) -> ReplayLedger:
     """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
         raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
-    partition = TopicPartition(order.ledger, 0)
-    if not client.topics([order.ledger]):
+    partition = TopicPartition(ledger, 0)
+    if not client.topics([ledger]):
         return ReplayLedger(dead.name, str(dead.id))
-    patience = Patience(client, f"has an open transaction in {order.ledger}, that of another replay,")
+    patience = Patience(client, f"has an open transaction in {ledger}, that of another replay,")
     end = offsets.ends(client, [partition], "read_uncommitted")[partition]
     while offsets.ends(client, [partition])[partition] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))

@@ -55,6 +55,11 @@ class ReplayLedger:
         block = self._blocks.get((partition, offset // BLOCK), [])
         return spans.has(block, offset)
 
+    def spans(self, partition: int) -> Spans:
+        """Return all offsets of a partition that were sent back."""
+        blocks = [block for (of, _), block in self._blocks.items() if of == partition]
+        return spans.spans_of(piece for block in blocks for piece in block)
+
     def entries(self, letters: Iterable[tuple[int, int]]) -> dict[str, str]:
         """Note these partitions and offsets; what the topic has to say of them."""
         touched = set()

@@ -7,6 +7,7 @@ import hashlib
 import re
 from pathlib import Path, PurePosixPath
 
+from aqueduct import DISTRIBUTION
 from aqueduct.errors import Refused
 
 
@@ -43,15 +44,24 @@ def own_version(repository: str) -> str:
 
 def own_wheel_name(repository: str) -> str:
     """Name the file of Aqueduct's own wheel."""
-    return f"aqueduct-{own_version(repository)}-py3-none-any.whl"
+    return f"{DISTRIBUTION.replace('-', '_')}-{own_version(repository)}-py3-none-any.whl"
+
+
+def code_digest(root: Path) -> str:
+    """Return a digest of Aqueduct's modules in a folder: a checkout, a collection, or site-packages."""
+    digest = hashlib.sha256()
+    for path in _modules(root):
+        digest.update(f"{path.relative_to(root)}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()
 
 
 def own_sources(root: Path) -> list[Path]:
+    return [*_modules(root), root / "pyproject.toml"]
+
+
+def _modules(root: Path) -> list[Path]:
     packages = (root / name for name in ("aqueduct", "spark_apps"))
-    return [
-        *(path for package in packages for path in sorted(package.rglob("*.py"))),
-        root / "pyproject.toml",
-    ]
+    return [path for package in packages for path in sorted(package.rglob("*.py"))]
 
 
 def read_lock(lock: Path) -> dict[str, str]:

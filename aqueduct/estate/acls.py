@@ -185,7 +185,9 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
         if connector.is_sink:
             acls += _allow(connect, "group", [Resource(connector.group, "literal")], "describe read")
         if connector.dead_letters:
-            acls += _allow(connect, "topic", [Resource(connector.dead_letters, "literal")], "describe write")
+            letters = [Resource(connector.dead_letters, "literal")]
+            acls += _allow(connect, "topic", letters, "describe read write")  # status.yml counts them
+            acls += _allow(connect, "topic", [Resource(REPLAYED, "literal")], "describe read")
             acls += _replay_acls(site, connector)
     return _merged(acls)
 

@@ -41,9 +41,10 @@ class RoleVariables:
         defaults: dict[str, Any] = {}
         internal: dict[str, Any] = {}
         for dependency in self._read(role, "meta").get("dependencies", ()):
-            theirs, its = self._of_dependencies(dependency["role"])
-            defaults |= theirs | self._read(dependency["role"], "defaults")
-            internal |= its | self._read(dependency["role"], "vars")
+            name = str(dependency["role"]).rpartition(".")[2]  # without the collection's
+            theirs, its = self._of_dependencies(name)
+            defaults |= theirs | self._read(name, "defaults")
+            internal |= its | self._read(name, "vars")
         return defaults, internal
 
     def _read(self, role: str, part: str) -> dict[str, Any]:

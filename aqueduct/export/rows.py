@@ -16,13 +16,14 @@ from aqueduct.export import headers
 from aqueduct.export.headers import RAW
 from aqueduct.kafka.batches.batch import Batch, damaged
 from aqueduct.kafka.batches.records import RecordPlaces
+from aqueduct.kafka.batches.varints import Mask
 from aqueduct.land import rows as land_rows
 from aqueduct.land.avro_values import Find
 from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import NO_TIME, RowReader
 from aqueduct.land.texts import are_text
-from aqueduct.land.times import Mask, epochs
+from aqueduct.land.times import epochs
 from aqueduct.names import TopicPartition
 
 INSTANT = pa.timestamp("ms", "UTC")

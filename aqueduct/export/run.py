@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from operator import attrgetter
 
+from aqueduct import DISTRIBUTION
 from aqueduct.backup.verify import verify_segments
 from aqueduct.errors import Failed, Refused
 from aqueduct.export import files, plan, rows, state
@@ -174,7 +175,7 @@ def _identity(order: ExportOrder, store: str, selection: RestorePlan, declaratio
         request.window.last_time,
         order.format,
         declarations,
-        f"aqueduct {version('aqueduct')}, pyarrow {version('pyarrow')}",
+        f"aqueduct {version(DISTRIBUTION)}, pyarrow {version('pyarrow')}",
         sum(map(selection.expired, selection.topics)),
     )
 

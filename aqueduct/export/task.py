@@ -9,12 +9,13 @@ import pyarrow as pa
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed
-from aqueduct.export import headers, state
+from aqueduct.export import state
 from aqueduct.export.files import FileMaker, MadeFile
 from aqueduct.export.plan import ExportPart, ExportShare
 from aqueduct.export.rows import BAD_ROWS, DeclaredRows, KafkaRows, StoredRecords
 from aqueduct.export.state import Counts, ExportedFile, ShareDone, Unread
 from aqueduct.kafka.batches.batch import Batch, Unopened, unpack
+from aqueduct.kafka.batches.header_places import MOST_HEADERS
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import registry
 from aqueduct.land.avro_values import no_registry
@@ -132,7 +133,7 @@ class _PartExport:
                     self._leave_out(batch.base_offset, batch.last_offset, batch.count, str(error))
 
     def _leave_out_records(self, records: StoredRecords) -> None:
-        reason = f"it has over {headers.MOST_HEADERS:,} headers"
+        reason = f"it has over {MOST_HEADERS:,} headers"
         offsets = records.arrays.offsets[np.flatnonzero(records.too_many)].tolist()
         for offset in offsets:
             self._leave_out(offset, offset, 1, reason)

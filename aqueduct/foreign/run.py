@@ -12,6 +12,7 @@ from importlib.metadata import version
 
 import numpy as np
 
+from aqueduct import DISTRIBUTION
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.foreign import kafka_backup, s3_binary
 from aqueduct.foreign.fields import batches
@@ -252,7 +253,7 @@ def _manifest(
         started=started,
         ended=now,
         cluster=foreign.cluster or UNKNOWN,
-        version=version("aqueduct"),
+        version=version(DISTRIBUTION),
         options={"import": foreign.program, "from": order.source},
         starts={(name, FIRST): tuple(offsets) for name, offsets in starts.items()},
         positions={(name, FIRST): tuple(offsets) for name, offsets in positions.items()},

@@ -73,9 +73,16 @@ class Stopped(Failed):
 
 @contextmanager
 def connect(
-    end: End, client_id: str, stopping: Event | None = None, *, timeout_seconds: float | None = None
+    end: End,
+    client_id: str,
+    stopping: Event | None = None,
+    *,
+    timeout_seconds: float | None = None,
+    patience_seconds: float | None = None,
 ) -> "Iterator[Client]":
     """Yield a Client of the cluster; Failed if no broker answers in `timeout_seconds` (CONNECT_SECONDS).
+
+    `patience_seconds`: how long Patience lasts with this client; default: STALL_SECONDS.
 
     An error that the cluster answers ends the block as Failed, too. Once `stopping` is set the client waits
     for STOP_SECONDS in all; what takes longer is Stopped.
@@ -96,7 +103,7 @@ def connect(
         net = NetworkSelector(**settings)
         client = KafkaNetClient(net, Manager(net, **settings))
     try:
-        ours = Client(client, end, stopping)
+        ours = Client(client, end, stopping, patience_seconds)
         with reaching(end.bootstrap_servers, seconds):
             ours.wait(client._manager.bootstrap_async(seconds * 1000))
         with answering(end.bootstrap_servers):
@@ -108,12 +115,24 @@ def connect(
 class Client:
     """The Kafka client of one thread. `connect` turns a KafkaError into a sentence."""
 
-    def __init__(self, client: KafkaNetClient, end: End, stopping: Event | None = None) -> None:
+    def __init__(
+        self,
+        client: KafkaNetClient,
+        end: End,
+        stopping: Event | None = None,
+        patience_seconds: float | None = None,
+    ) -> None:
         self.end = end
+        self._patience_seconds = patience_seconds
         self._client = client
         self._stopping = stopping or Event()
         self._patience_left = float(STOP_SECONDS)
         self._topics: dict[str, Topic] = {}
+
+    @property
+    def patience_seconds(self) -> float:
+        """Return how long passing troubles are borne without progress."""
+        return STALL_SECONDS if self._patience_seconds is None else self._patience_seconds
 
     # Requests
 
@@ -276,7 +295,7 @@ def passing(error: KafkaError) -> bool:
 
 
 class Patience:
-    """The patience with a cluster's passing troubles, until there was no progress for STALL_SECONDS."""
+    """The patience with a cluster's passing troubles: `patience_seconds` of its client without progress."""
 
     def __init__(self, client: Client, fault: str) -> None:
         """`fault` is what is wrong with the cluster if nothing changes: "gave nothing of orders-3"."""
@@ -295,11 +314,11 @@ class Patience:
             raise error
         if not (self._error and isinstance(error, NodeNotReadyError)):  # which says only that it fails again
             self._error = error
-        if time.monotonic() > self._since + STALL_SECONDS:
+        if time.monotonic() > self._since + self._client.patience_seconds:
             reason = str(self._error).rstrip(".")
             raise Failed(
                 "cluster-not-responding",
-                f"The {self._client.end} {self._fault} for {STALL_SECONDS} s: {reason}.",
+                f"The {self._client.end} {self._fault} for {self._client.patience_seconds:g} s: {reason}.",
             ) from error
         self._client.sleep(self._backoff)
         self._backoff = min(self._longest, 2 * self._backoff)

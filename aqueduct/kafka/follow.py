@@ -39,6 +39,8 @@ PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all 
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
 _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 
+NO_EPOCH = -1
+
 FetchPositions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
 
 
@@ -53,6 +55,8 @@ class News:
     next_offset: int  # all before it was told; without batches in between, there was nothing to read
     log_start: int  # what is below is deleted; above `start`: before it could be read
     stable: int  # the last stable offset: what is read-committed ends here
+    first: int  # the base offset of the first batch, committed or not; `next_offset` without one
+    epoch: int  # the leader epoch of the last batch before `next_offset`; -1: it is not known
 
 
 class Follower:
@@ -63,16 +67,18 @@ class Follower:
         client: Client,
         positions: Mapping[TopicPartition, int],
         cut: Callable[[TopicPartition, int, int], None] | None = None,
+        epochs: Mapping[TopicPartition, int] | None = None,
     ) -> None:
         """`positions`: the next offset to read of each partition.
 
         With `cut`, a log that was cut before its position and has grown again is followed no more (KIP-320):
-        it is told of which partition, the position, and the offset at which.
+        it is told of which partition, the position, and the offset at which. `epochs`: the leader epochs of
+        the last batches before the positions, as far as they are known.
         """
         self._client = client
         self._positions = dict(positions)
         self._cut = cut
-        self._epochs: dict[TopicPartition, int] = {}
+        self._epochs = dict(epochs or {})
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
@@ -128,7 +134,7 @@ class Follower:
                     position = self._position(*partition)
                     asked = self._ids[partition.topic], partition.partition
                     positions_by_leader.setdefault(leader, {})[asked] = position
-                    epochs[asked] = self._epochs.get(partition, -1)
+                    epochs[asked] = self._epochs.get(partition, NO_EPOCH)
             except KafkaError as error:
                 if not passing(error):
                     raise
@@ -199,7 +205,15 @@ class Follower:
         elif answer.diverging_epoch:  # with the offset as it was: only the epoch's own entry is gone
             self._epochs.pop(partition, None)
         return News(
-            partition, topic_id, batches, start, stop, answer.log_start_offset, answer.last_stable_offset
+            partition,
+            topic_id,
+            batches,
+            start,
+            stop,
+            answer.log_start_offset,
+            answer.last_stable_offset,
+            fetched[0].base_offset if fetched else stop,
+            self._epochs.get(partition, NO_EPOCH),
         )
 
     def _deleted(self, partition: TopicPartition, topic_id: UUID, start: int) -> News:
@@ -209,7 +223,7 @@ class Follower:
             raise OffsetNotAvailableError(f"{partition} ends before offset {start}")
         self._positions[partition] = log_start
         self._epochs.pop(partition, None)
-        return News(partition, topic_id, (), start, log_start, log_start, log_start)
+        return News(partition, topic_id, (), start, log_start, log_start, log_start, log_start, NO_EPOCH)
 
     def _walk(self, partition: TopicPartition, records: bytes) -> list[Batch]:
         try:

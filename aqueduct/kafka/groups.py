@@ -23,7 +23,7 @@ from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.errors import Failed
-from aqueduct.kafka.client import POLL_SECONDS, STALL_SECONDS, Client, Patience
+from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.kafka.requests import in_lists
@@ -94,7 +94,7 @@ def unlisted(client: Client) -> list[TopicPartition]:
 
     A new leader is waited for.
     """
-    deadline = time.monotonic() + STALL_SECONDS
+    deadline = time.monotonic() + client.patience_seconds
     while True:
         topic = client.topics([GROUPS]).get(GROUPS)
         leaderless = (

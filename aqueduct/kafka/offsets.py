@@ -199,8 +199,10 @@ def of_leaders(
     request: Callable[[list[TopicPartition]], Any],
     answers: Callable[[Any], Iterable[tuple[TopicPartition, T | KafkaError]]],
     unanswered: dict[TopicPartition, KafkaError] | None = None,
+    *,
+    limit: int = PARTITIONS_PER_REQUEST,
 ) -> dict[TopicPartition, T]:
-    """Ask the partitions' leaders, each about all of its own."""
+    """Ask the partitions' leaders, each about all of its own, in requests of `limit` partitions."""
 
     def leaders(asked: list[TopicPartition]) -> dict[TopicPartition, int | KafkaError]:
         client.learn(topic for topic, _ in asked)
@@ -213,7 +215,7 @@ def of_leaders(
         request=request,
         answers=answers,
         forget=lambda partition: client.forget(partition.topic),
-        limit=PARTITIONS_PER_REQUEST,
+        limit=limit,
         fault="does not tell all partitions' offsets",
         unanswered=unanswered,
     )

@@ -4,11 +4,11 @@ The protocol is that of transactions before KIP-890's second part, which brokers
 """
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from kafka.errors import (
     InvalidProducerEpochError,
@@ -40,6 +40,7 @@ from aqueduct.names import TopicPartition
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
 IN_FLIGHT_BYTES = 16 << 20  # of all partitions
+REQUEST_BYTES = 4 << 20  # after which a request gets no more batches
 ACKNOWLEDGE_MILLISECONDS = 20_000  # by all replicas in sync
 RETRY_SECONDS = 120  # without progress
 
@@ -76,6 +77,10 @@ class Retry(Exception):
     """The transaction was given up for a trouble that may pass: begin again, from committed progress."""
 
 
+class TimesReplaced(Retry):
+    """The broker gave records its own times: the topic has message.timestamp.type=LogAppendTime."""
+
+
 T = TypeVar("T")
 
 
@@ -105,8 +110,7 @@ def until_committed(client: Client, attempt: Callable[[Callable[[], None]], T], 
 
 @dataclass(frozen=True)
 class _Sent:
-    topic_partition: TopicPartition
-    size: int  # bytes
+    batches: Mapping[TopicPartition, Ready]
     response: Future
 
 
@@ -116,6 +120,9 @@ class TransactionalProducer:
     `begin`, then any number of `send` and `commit_offsets`, then `commit` or `abort`; again and again. Any of
     them may raise Retry: nothing since `begin` counts then; continue with `begin`, and from what
     `groups.progress` says was committed. Fenced and Failed are final.
+
+    Where many partitions are written to, `queue` and `pump` take the place of `send`: neither waits, and a
+    request has a batch of each partition that has one.
     """
 
     def __init__(
@@ -143,7 +150,12 @@ class TransactionalProducer:
     def _forget_transaction(self) -> None:
         self._partitions: set[TopicPartition] = set()  # the coordinator knows of
         self._groups: set[str] = set()
-        self._in_flight: deque[_Sent] = deque()
+        self._waiting: dict[TopicPartition, deque[Ready]] = {}
+        self._in_flight: list[_Sent] = []
+        self._unanswered: Counter[TopicPartition] = Counter()  # batches in flight
+        self._in_flight_bytes = self._waiting_bytes = 0
+        self._ends: dict[TopicPartition, int] = {}
+        self._rejected: TopicPartition | None = None
 
     @property
     def producer_id(self) -> int:
@@ -154,6 +166,21 @@ class TransactionalProducer:
     def enlisted(self) -> frozenset[TopicPartition]:
         """Return the partitions of the transaction: each gets a marker at its end, written to or not."""
         return frozenset(self._partitions)
+
+    @property
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Return the offset after the last batch that was acknowledged in the transaction, by partition."""
+        return self._ends
+
+    @property
+    def rejected(self) -> TopicPartition | None:
+        """Return the partition whose batch the broker refused, which ended the transaction; None: none."""
+        return self._rejected
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Return the bytes of batches that are queued or in flight."""
+        return self._in_flight_bytes + self._waiting_bytes
 
     def begin(self) -> None:
         """Make sure that what was begun before is over, and that nobody else has the transactional id."""
@@ -180,7 +207,12 @@ class TransactionalProducer:
         topic_partition = TopicPartition(topic, partition)
         self.enlist([topic_partition])
         self._await_room(topic_partition, len(ready.data))
-        sequence = self._sequences.get(topic_partition, 0)
+        self.queue(topic_partition, ready)
+        self._submit()
+
+    def queue(self, partition: TopicPartition, ready: Ready) -> None:
+        """Queue a batch for an enlisted partition; `ready` is used up. `pump` sends it."""
+        sequence = self._sequences.get(partition, 0)
         stamp(
             ready.data,
             producer_id=self._producer_id,
@@ -188,22 +220,27 @@ class TransactionalProducer:
             sequence=sequence,
             transactional=True,
         )
-        self._sequences[topic_partition] = (sequence + ready.count) % _SEQUENCES
-        kind = ProduceRequest.TopicProduceData
-        partition_data = kind.PartitionProduceData(index=partition, records=ready.data)
-        request = ProduceRequest(
-            transactional_id=self._id,
-            acks=-1,
-            timeout_ms=ACKNOWLEDGE_MILLISECONDS,
-            topic_data=[kind(name=topic, partition_data=[partition_data])],
-            min_version=3,
-            max_version=_PRODUCE_UNTIL,
-        )
-        try:
-            leader = self._client.leader(topic, partition)
-        except KafkaError as error:
-            self._give_up(error)
-        self._in_flight.append(_Sent(topic_partition, len(ready.data), self._client.submit(request, leader)))
+        self._sequences[partition] = (sequence + ready.count) % _SEQUENCES
+        self._waiting.setdefault(partition, deque()).append(ready)
+        self._waiting_bytes += len(ready.data)
+
+    def pump(self) -> None:
+        """Take the acknowledgements that came, and send what may be sent now."""
+        for sent in [sent for sent in self._in_flight if sent.response.is_done]:
+            self._acknowledge(sent)
+        self._submit()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until an acknowledgement comes, or the time is over; then as `pump`."""
+        self._client.wait_any([sent.response for sent in self._in_flight], seconds)
+        self.pump()
+
+    def drain(self) -> None:
+        """Send all that is queued, and wait for every acknowledgement."""
+        self.pump()
+        while self._in_flight:
+            self._acknowledge(self._in_flight[0])
+            self.pump()
 
     def commit_offsets(self, group: str, offsets: CommittedOffsets) -> None:
         """Commit offsets of a group without members when, and only when, the transaction is."""
@@ -214,41 +251,95 @@ class TransactionalProducer:
 
     def commit(self) -> None:
         """Make all of it visible. Readers may see it a moment later."""
-        while self._in_flight:
-            self._acknowledge()
+        self.drain()
         self._end(committed=True)
 
     def abort(self) -> None:
         """Make none of it visible, ever."""
-        while self._in_flight:
-            self._acknowledge()
+        self.drain()
         self._end(committed=False)
 
-    # Acknowledgements
+    # Requests and acknowledgements of batches
+
+    def _submit(self) -> None:
+        """Send queued batches. A broker accepts one batch of each partition in a request."""
+        while self._waiting:
+            requests: dict[int, dict[TopicPartition, Ready]] = {}
+            sizes = Counter[int]()
+            for partition, waiting in self._waiting.items():
+                if self._unanswered[partition] >= IN_FLIGHT:
+                    continue
+                try:
+                    leader = self._client.leader(*partition)
+                except KafkaError as error:
+                    self._give_up(error)
+                if sizes[leader] < REQUEST_BYTES:
+                    requests.setdefault(leader, {})[partition] = waiting[0]
+                    sizes[leader] += len(waiting[0].data)
+            if not requests:
+                return
+            for leader, batches in requests.items():
+                for partition in batches:
+                    self._waiting[partition].popleft()
+                    if not self._waiting[partition]:
+                        del self._waiting[partition]
+                    self._unanswered[partition] += 1
+                self._waiting_bytes -= sizes[leader]
+                self._in_flight_bytes += sizes[leader]
+                response = self._client.submit(self._produce_request(batches), leader)
+                self._in_flight.append(_Sent(batches, response))
+
+    def _produce_request(self, batches: Mapping[TopicPartition, Ready]) -> ProduceRequest:
+        kind = ProduceRequest.TopicProduceData
+        topics: dict[str, list[Any]] = {}
+        for (topic, number), ready in batches.items():
+            entry = kind.PartitionProduceData(index=number, records=ready.data)
+            topics.setdefault(topic, []).append(entry)
+        return ProduceRequest(
+            transactional_id=self._id,
+            acks=-1,
+            timeout_ms=ACKNOWLEDGE_MILLISECONDS,
+            topic_data=[kind(name=topic, partition_data=entries) for topic, entries in topics.items()],
+            min_version=3,
+            max_version=_PRODUCE_UNTIL,
+        )
 
     def _await_room(self, partition: TopicPartition, size: int) -> None:
         while self._in_flight and (
-            sum(sent.topic_partition == partition for sent in self._in_flight) >= IN_FLIGHT
-            or sum(sent.size for sent in self._in_flight) + size > IN_FLIGHT_BYTES
+            self._unanswered[partition] >= IN_FLIGHT or self._in_flight_bytes + size > IN_FLIGHT_BYTES
         ):
-            self._acknowledge()
+            self._acknowledge(self._in_flight[0])
 
-    def _acknowledge(self) -> None:
-        """Wait for the oldest request in flight."""
-        sent = self._in_flight.popleft()
+    def _acknowledge(self, sent: _Sent) -> None:
+        """Wait for the answer to a request in flight."""
+        self._in_flight.remove(sent)
         try:
             response = self._client.wait(sent.response)
-            [[partition]] = [topic.partition_responses for topic in response.responses]
-            if partition.error_code:
-                raise for_code(partition.error_code)(f"{sent.topic_partition}, {partition.error_message}")
         except KafkaError as error:
-            self._client.forget(sent.topic_partition.topic)
+            for topic in {partition.topic for partition in sent.batches}:
+                self._client.forget(topic)
             self._give_up(error)
-        if self._keep_times and partition.log_append_time_ms >= 0:
+        for topic in response.responses:
+            for answer in topic.partition_responses:
+                self._acknowledged(TopicPartition(topic.name, answer.index), answer, sent.batches)
+
+    def _acknowledged(
+        self, partition: TopicPartition, answer: Any, batches: Mapping[TopicPartition, Ready]
+    ) -> None:
+        if answer.error_code:
+            self._client.forget(partition.topic)
+            self._rejected = partition
+            self._give_up(for_code(answer.error_code)(f"{partition}, {answer.error_message}"))
+        if self._keep_times and answer.log_append_time_ms >= 0:
             self._valid = False
-            raise Retry(
-                f"{sent.topic_partition} gives records its own times (message.timestamp.type=LogAppendTime)"
+            self._rejected = partition
+            raise TimesReplaced(
+                f"{partition} gives records its own times (message.timestamp.type=LogAppendTime)"
             )
+        ready = batches[partition]
+        self._unanswered[partition] -= 1
+        self._in_flight_bytes -= len(ready.data)
+        self._ends[partition] = answer.base_offset + ready.count
 
     # Troubles
 

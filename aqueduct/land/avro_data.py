@@ -15,12 +15,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aqueduct.kafka.batches.varints import Bytes, Numbers
+from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
 from aqueduct.land import columns, times, types
 from aqueduct.land.avro_schema import NULL, Items, RecordType, Scalar, Schema, Union
 from aqueduct.land.declaration import Column
 from aqueduct.land.texts import are_text
-from aqueduct.land.times import Mask
 
 WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 PADDING = 16  # bytes behind the last record, so that a number that ends too late is read, and refused

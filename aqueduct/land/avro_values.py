@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from aqueduct.kafka.batches.varints import Bytes, Numbers
-from aqueduct.land import avro_schema, columns, times
+from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
+from aqueduct.land import avro_schema, columns
 from aqueduct.land.avro_data import PADDING, AvroData, WantedFields
 from aqueduct.land.avro_schema import RecordType, Unasked, WrongSchema
 from aqueduct.land.declaration import Column
@@ -118,7 +118,7 @@ class _Writer:
                 raise WrongSchema(f"{column.origin}: {reason}")
         return cls(schema, table_columns)
 
-    def read(self, records: AvroData) -> tuple[list[pa.Array], times.Mask]:
+    def read(self, records: AvroData) -> tuple[list[pa.Array], Mask]:
         """Read a row each; return the columns, and which rows are right; `records.why` is of the others."""
         rows = len(records.at)
         fields_by_name = records.read(self.schema, WantedFields.of(self.columns))

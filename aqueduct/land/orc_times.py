@@ -17,10 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.land import orc_format, orc_integers, types
 from aqueduct.land.orc_format import OrcStream, OrcTail, Packing, ProtoMessage
-from aqueduct.land.times import Mask
 
 EPOCH = 1_420_070_400  # seconds: 2015-01-01, from which those of a stream count
 NANOS = 1_000_000_000

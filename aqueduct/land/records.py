@@ -9,8 +9,7 @@ import pyarrow as pa
 from aqueduct.kafka.batches import bodies, varints
 from aqueduct.kafka.batches.batch import Batch, damaged
 from aqueduct.kafka.batches.records import RecordPlaces
-from aqueduct.kafka.batches.varints import Numbers
-from aqueduct.land.times import Mask
+from aqueduct.kafka.batches.varints import Mask, Numbers
 
 
 @dataclass(frozen=True)

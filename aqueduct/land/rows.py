@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.land import avro_schema, columns, orc_times, times, types
 from aqueduct.land.avro_values import AvroReader, Find, landed, no_registry
 from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Column, Format, LandTable, TableKind
@@ -44,7 +44,7 @@ class TableRows:
     days: pa.Array | None  # date32, of each row; null: it has no time. None: the table has no partitions
     bad: pa.Table
     tombstones: int  # that are left out
-    late: times.Mask | None = None  # rows of the table of late ones; None: there is no such table
+    late: Mask | None = None  # rows of the table of late ones; None: there is no such table
     filtered: pa.Table | None = None  # where what does not land comes from; None: all does
 
     @property
@@ -131,7 +131,7 @@ class RowReader:
 
 
 def _note_unwritable(
-    column: Column, values: pa.Array, kind: TableKind, fits: times.Mask, misfits: dict[int, str]
+    column: Column, values: pa.Array, kind: TableKind, fits: Mask, misfits: dict[int, str]
 ) -> None:
     """Note which rows have a time that a file of ORC can't have; they fit no more."""
     for reason, wrong in orc_times.unwritable_rows(values, iceberg=kind is TableKind.ICEBERG).items():
@@ -140,7 +140,7 @@ def _note_unwritable(
             fits[row] = False
 
 
-def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[int, str]) -> pa.Array | None:
+def days_of(table: LandTable, rows: pa.Table, fits: Mask, misfits: dict[int, str]) -> pa.Array | None:
     """Return the day of each row; None: the table has no partitions.
 
     A row that fitted till now, and whose day can't be, is no fit any more, and why is noted.
@@ -157,7 +157,7 @@ def days_of(table: LandTable, rows: pa.Table, fits: times.Mask, misfits: dict[in
     return days
 
 
-def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> times.Mask | None:
+def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> Mask | None:
     """Return which rows came when their days took none any more; None: there is no table of such rows.
 
     Nothing but Kafka's time of the record tells it, so a record that lands again goes where it was.
@@ -168,7 +168,7 @@ def late_of(table: LandTable, rows: pa.Table, days: pa.Array | None) -> times.Ma
     # The first day that took it.
     taken = times.to_days(came - table.late.after * times.SECOND, table.partitioned_by.of.zone)
     own = days.view(pa.int32())
-    late: times.Mask = has_time & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
+    late: Mask = has_time & mask(own.is_valid()) & (taken > own.fill_null(0).to_numpy())
     return late
 
 
@@ -205,7 +205,7 @@ def _reader(table: LandTable, find: Find) -> ValueReader:
     return JsonReader(columns.json_schema(table.columns))
 
 
-def _instants(moments: pa.ChunkedArray) -> tuple[Numbers, times.Mask]:
+def _instants(moments: pa.ChunkedArray) -> tuple[Numbers, Mask]:
     """Return timestamps in microseconds since 1970, and which are there."""
     whole = moments.combine_chunks()
     return whole.view(pa.int64()).fill_null(0).to_numpy(), mask(whole.is_valid())

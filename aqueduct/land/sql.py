@@ -28,6 +28,7 @@ from pyspark.util import PythonEvalType
 from aqueduct import strict_json
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.job_files import JobFiles
+from aqueduct.kafka.batches.varints import Mask
 from aqueduct.land import orc_times, rows, times, types
 from aqueduct.land.declaration import Column, LandTable
 from aqueduct.land.registry import RegistryAway
@@ -347,7 +348,7 @@ def _bad(
     )
 
 
-def _fault(reason_by_row: dict[int, str], wrong: times.Mask, reason: str) -> None:
+def _fault(reason_by_row: dict[int, str], wrong: Mask, reason: str) -> None:
     """Note why rows are bad, where nothing is noted yet."""
     for row in np.flatnonzero(wrong).tolist():
         reason_by_row.setdefault(row, reason)

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aqueduct.land.times import Mask
+from aqueduct.kafka.batches.varints import Mask
 
 EMPTY_IS_NULL = b"empty is null"  # in a field's metadata
 WHOLE = r"^-?[0-9]{1,19}$"

@@ -11,12 +11,11 @@ from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.batches.varints import Numbers
+from aqueduct.kafka.batches.varints import Mask, Numbers
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
@@ -30,8 +29,6 @@ TEXT = (
     r"(?P<zone>Z|[+-]\d{2}(?::?\d{2})?)?)?$"
 )
 DATE = r"^(?P<year>\d{4})-(?P<month>\d{2})-(?P<day>\d{2})$"
-
-Mask = npt.NDArray[np.bool_]
 
 
 def zone(name: str, where: str) -> ZoneInfo:

@@ -162,17 +162,27 @@ class Common:
     """The options of every verb: the cluster, the log."""
 
     bootstrap_servers: Annotated[str, Option("Kafka brokers: HOST:PORT,...")]
-    id: Annotated[str, Option("names this process in logs, at the brokers and in metrics")] = "aqueduct-diode"
-    cert_file: Annotated[Path | None, Option("PEM certificate for Kafka", Path)] = None
-    key_file: Annotated[Path | None, Option("PEM key of it", Path)] = None
-    key_password_file: Annotated[Path | None, Option("file that holds the key's password", Path)] = None
+    id: Annotated[
+        str, Option("name of this process in logs, in metrics and at the brokers; default aqueduct-diode")
+    ] = "aqueduct-diode"
+    cert_file: Annotated[Path | None, Option("client certificate for Kafka (PEM)", Path)] = None
+    key_file: Annotated[
+        Path | None, Option("private key of the client certificate (PEM); default: certFile", Path)
+    ] = None
+    key_password_file: Annotated[Path | None, Option("file with the password of the private key", Path)] = (
+        None
+    )
     ca_file: Annotated[
-        Path | None, Option("PEM certificates to trust at Kafka; with it, or certFile: TLS", Path)
+        Path | None, Option("trusted certificates for Kafka (PEM); caFile or certFile enables TLS", Path)
     ] = None
     log_level: Annotated[
-        str, Option("least level that is logged", _one_of("DEBUG", "INFO", "WARN", "ERROR"))
+        str,
+        Option(
+            "lowest level that is logged: DEBUG, INFO, WARN or ERROR; default INFO",
+            _one_of("DEBUG", "INFO", "WARN", "ERROR"),
+        ),
     ] = "INFO"
-    log_file_name: Annotated[Path | None, Option("default: the console", Path)] = None
+    log_file_name: Annotated[Path | None, Option("log file; default: standard error", Path)] = None
 
     def __post_init__(self) -> None:
         _refuse([*self.faults()])
@@ -198,22 +208,30 @@ class Common:
 class LinkEnd(Common):
     """The options of a process at one end of a link."""
 
-    nic: Annotated[str | None, Option("network card; default: the one that the routes choose")] = None
-    target_port: Annotated[int, Option("UDP port of the downstream", _number(1, 65535))] = 9777
-    link: Annotated[int, Option("number of the link, the same at both ends", _number(0, 65535))] = 0
+    nic: Annotated[str | None, Option("network interface of the link; default: by the routing table")] = None
+    target_port: Annotated[int, Option("UDP port of the receiving end; default 9777", _number(1, 65535))] = (
+        9777
+    )
+    link: Annotated[
+        int, Option("number of the link, the same at both ends; default 0", _number(0, 65535))
+    ] = 0
     largest_record: Annotated[
         int,
         Option(
-            "bytes of a record with its batch's header, compressed if the producer does; a larger one does "
-            "not cross, and is counted",
+            "largest record in bytes, as Kafka stores it, with its batch header; larger ones are counted and "
+            "not sent; default 16 MiB",
             _number(1, 1 << 30),
         ),
     ] = 16 << 20
     mtu: Annotated[
-        int | None, Option("auto, the default: the network card's", _or("auto", None, _number(576, 65535)))
+        int | None,
+        Option(
+            "MTU of the link in bytes; default auto: that of the network interface",
+            _or("auto", None, _number(576, 65535)),
+        ),
     ] = None
     metrics_port: Annotated[
-        int | None, Option("for Prometheus, on localhost; default: none", _number(1, 65535))
+        int | None, Option("port of metrics for Prometheus, on localhost; default: none", _number(1, 65535))
     ] = None
 
 
@@ -221,44 +239,76 @@ class LinkEnd(Common):
 class Sending(LinkEnd):
     """The options of verbs that send over a link."""
 
-    target_ip: Annotated[str | None, Option("of the downstream: a name, IPv4 or IPv6")] = None
+    target_ip: Annotated[str | None, Option("receiving end: host name, IPv4 or IPv6 address")] = None
     targets: Annotated[
         tuple[Target, ...],
-        Option("several links, each gets everything: HOST:PORT=LINK,... instead of targetIP", _targets),
+        Option("instead of targetIP: HOST:PORT=LINK,... sends everything over each of these links", _targets),
     ] = ()
     payload_size: Annotated[
-        int, Option("largest datagram's bytes; auto or 0: from the MTU", _or("auto", 0, _number(0, 65507)))
+        int,
+        Option(
+            "largest datagram in bytes; default auto (or 0): what fits the MTU",
+            _or("auto", 0, _number(0, 65507)),
+        ),
     ] = 0
-    eps: Annotated[float | None, Option("events per second; -1: no limit", _limit)] = None
-    bits_per_second: Annotated[float | None, Option("on the wire; -1: no limit", _limit)] = None
-    compress_when_length_exceeds: Annotated[int, Option("bytes; 0: no compression", _number(0, 1 << 30))] = (
-        1000
-    )
-    encryption: Annotated[bool, Option("always true: there is no link without", _yes)] = True
-    public_key_file: Annotated[Path, Option("the receiver's public key", Path)]
-    signing_key_file: Annotated[Path, Option("this sender's private key", Path)]
-    generate_new_symmetric_key_every: Annotated[int, Option("seconds", _number(1, 86400))] = 500
-    parity: Annotated[int, Option("percent of datagrams that may be lost of a block", _number(0, 100))] = 15
-    interleave: Annotated[int, Option("blocks whose datagrams are sent in turn", _number(1, 64))] = 16
-    linger: Annotated[int, Option("milliseconds that a block waits to be filled", _number(0, 10000))] = 20
+    eps: Annotated[float | None, Option("limit in records per second; default -1: no limit", _limit)] = None
+    bits_per_second: Annotated[
+        float | None, Option("limit in bits per second of all datagrams; default -1: no limit", _limit)
+    ] = None
+    compress_when_length_exceeds: Annotated[
+        int, Option("compress frames larger than this, in bytes; default 1000; 0: none", _number(0, 1 << 30))
+    ] = 1000
+    encryption: Annotated[bool, Option("only true is accepted: all data is encrypted", _yes)] = True
+    public_key_file: Annotated[Path, Option("public key of the receiving end", Path)]
+    signing_key_file: Annotated[Path, Option("private key of this sending end", Path)]
+    generate_new_symmetric_key_every: Annotated[
+        int, Option("seconds between new data keys; default 500", _number(1, 86400))
+    ] = 500
+    parity: Annotated[
+        int,
+        Option(
+            "parity datagrams of a block, in percent of its data; as many of its datagrams may be lost; "
+            "default 15",
+            _number(0, 100),
+        ),
+    ] = 15
+    interleave: Annotated[
+        int,
+        Option("blocks whose datagrams are sent in turn, against bursts of loss; default 16", _number(1, 64)),
+    ] = 16
+    linger: Annotated[
+        int, Option("milliseconds that a block waits for more data; default 20", _number(0, 10000))
+    ] = 20
     input_filter_rules: Annotated[
-        str | None, Option("allow:REGEX and deny:REGEX, separated by commas, or a file of them, one a line")
+        str | None,
+        Option(
+            "filter of record values, first match wins: allow:REGEX,deny:REGEX,... or a file, one rule a line"
+        ),
     ] = None
     input_filter_default_action: Annotated[
         Literal["allow", "deny"],
-        Option("what is done with a value that no rule matches", _one_of("allow", "deny")),
+        Option(
+            "action for values that match no rule: allow or deny; default allow", _one_of("allow", "deny")
+        ),
     ] = "allow"
     input_filter_timeout: Annotated[
-        int, Option("milliseconds for one match; then it is denied", _number(1, 60000))
+        int,
+        Option(
+            "milliseconds for one match; a value that takes longer is denied; default 100", _number(1, 60000)
+        ),
     ] = 100
     partition_start_value: Annotated[
-        int, Option("added to the partition's number downstream", _number(0, 1 << 30))
+        int,
+        Option(
+            "number that partition 0 of this cluster has at the receiving end; default 0",
+            _number(0, 1 << 30),
+        ),
     ] = 0
     group_id: Annotated[
         str | None,
         Option(
-            "group that the position is committed as; default: aqueduct-diode-ID. A resend remembers when it "
-            "began as GROUP-resend",
+            "consumer group of the committed position; default aqueduct-diode-ID; resend commits to "
+            "GROUP-resend",
             name="groupID",
         ),
     ] = None
@@ -287,16 +337,20 @@ def _internal(topic: str | None) -> Iterator[str]:
 class Upstream(Sending):
     """The options of `aqueduct diode upstream`."""
 
-    topic: Annotated[str | None, Option("the topic that crosses")] = None
+    topic: Annotated[str | None, Option("topic to send; set topic or topics")] = None
     topics: Annotated[
-        re.Pattern[str] | None, Option("regular expression of whole names: the topics that cross", _pattern)
+        re.Pattern[str] | None, Option("topics to send: regular expression for whole names", _pattern)
     ] = None
     from_: Annotated[
         int | None,
-        Option("where there is no committed position: begin with records of this time", _moment, name="from"),
+        Option(
+            "first record time, if no position is committed: 2026-01-31T18:00:00Z; default: all records",
+            _moment,
+            name="from",
+        ),
     ] = None
     repeat_after: Annotated[
-        int, Option("send everything again so many seconds later; 0: no", _number(0, 3600))
+        int, Option("send everything a second time, this many seconds later; default 0: no", _number(0, 3600))
     ] = 0
 
     def faults(self) -> Iterator[str]:
@@ -310,39 +364,46 @@ class Upstream(Sending):
 class Resend(Sending):
     """The options of `aqueduct diode resend`."""
 
-    topic: Annotated[
-        str | None, Option("with partition, what is sent; of a bundle, nothing of other topics is sent")
-    ] = None
+    topic: Annotated[str | None, Option("with partition: its topic; with a bundle: send only this topic")] = (
+        None
+    )
     topics: Annotated[
         re.Pattern[str] | None,
-        Option("regular expression of whole names: nothing of other topics is sent", _pattern),
+        Option("send only these topics: regular expression for whole names", _pattern),
     ] = None
-    resend_file_name: Annotated[Path | None, Option("the bundle", Path)] = None
+    resend_file_name: Annotated[
+        Path | None, Option("bundle to send; set this, or topic with partition", Path)
+    ] = None
     partition: Annotated[
         int | None,
-        Option("instead: this one, by its number downstream", _or("-1", None, _number(0, 1 << 30))),
+        Option(
+            "instead of a bundle: partition to send, by its number at the receiving end",
+            _or("-1", None, _number(0, 1 << 30)),
+        ),
     ] = None
     offset_from: Annotated[
         int | None,
         Option(
-            "with partition: its first offset; default: the first there is",
+            "with partition: first offset; default: the first that exists",
             _or("-1", None, _number(0, 2**63 - 1)),
         ),
     ] = None
     offset_to: Annotated[
         int | None,
         Option(
-            "with partition: its last offset; default: up to the end", _or("-1", None, _number(0, 2**63 - 1))
+            "with partition: last offset; default: the end of the partition",
+            _or("-1", None, _number(0, 2**63 - 1)),
         ),
     ] = None
     from_: Annotated[
-        int | None, Option("of its records: none earlier than this time", _moment, name="from")
+        int | None,
+        Option("skip records before this time, such as 2026-01-31T18:00:00Z", _moment, name="from"),
     ] = None
-    to: Annotated[int | None, Option("of its records: none later than this time", _moment)] = None
+    to: Annotated[int | None, Option("skip records after this time", _moment)] = None
     partition_stop_value: Annotated[
         int,
         Option(
-            "how many partitions, from partitionStartValue on, are of this cluster; 0: all",
+            "number of partitions from partitionStartValue on that this cluster has; default 0: all",
             _number(0, 1 << 30),
         ),
     ] = 0
@@ -391,28 +452,40 @@ class Resend(Sending):
 class Downstream(LinkEnd):
     """The options of `aqueduct diode downstream`."""
 
-    target_ip: Annotated[str, Option("address to listen at")] = "0.0.0.0"  # noqa: S104
-    raw_topic: Annotated[str | None, Option("where what arrived is kept for dedup")] = None
+    target_ip: Annotated[str, Option("address to listen on; default 0.0.0.0")] = "0.0.0.0"  # noqa: S104
+    raw_topic: Annotated[
+        str | None, Option("topic to which frames are written for dedup; required with mode raw")
+    ] = None
     mode: Annotated[
         Literal["raw", "record"],
         Option(
-            "record: straight into the plain topics, at least once and without a ledger",
+            "raw: write frames to the raw topic; record: write records to topics of the same names, at least "
+            "once, unordered, without a ledger; default raw",
             _one_of("raw", "record"),
         ),
     ] = "raw"
-    private_key_files: Annotated[tuple[Path, ...], Option("this receiver's, old ones too: FILE,...", _files)]
-    sender_public_key_file: Annotated[tuple[Path, ...], Option("of those who may send: FILE,...", _files)]
-    state_dir: Annotated[Path, Option("where it is kept what must not be taken twice", Path)]
+    private_key_files: Annotated[
+        tuple[Path, ...], Option("private keys of this receiving end, former ones too: FILE,...", _files)
+    ]
+    sender_public_key_file: Annotated[
+        tuple[Path, ...], Option("public keys of the accepted sending ends: FILE,...", _files)
+    ]
+    state_dir: Annotated[
+        Path, Option("directory for the state that detects replayed data; one for each process", Path)
+    ]
     mac: Annotated[
         str | None,
         Option(
-            "address of the network card that the sender sends to; on another card it does not start", _card
+            "MAC address to which the sending end sends; if no network interface has it, the command fails",
+            _card,
         ),
     ] = None
-    receive_buffer: Annotated[int, Option("bytes, in the kernel", _number(1 << 16, 1 << 31))] = 32 << 20
+    receive_buffer: Annotated[
+        int, Option("receive buffer of the socket, in bytes; default 32 MiB", _number(1 << 16, 1 << 31))
+    ] = 32 << 20
     topics: Annotated[
         re.Pattern[str] | None,
-        Option("regular expression of whole names: of other topics nothing is written", _pattern),
+        Option("topics to write: regular expression for whole names; default: all", _pattern),
     ] = None
 
     def faults(self) -> Iterator[str]:
@@ -425,24 +498,34 @@ class Downstream(LinkEnd):
 class Create(Common):
     """The options of `aqueduct diode create`."""
 
-    topic: Annotated[str, Option("the gap topic")]
+    topic: Annotated[str, Option("gap topic, which contains the ledger")]
     limit: Annotated[
         Literal["first", "all"],
-        Option("all gaps, or only the first of each partition", _one_of("first", "all")),
+        Option(
+            "all: every gap; first: only the first gap of each partition; default all",
+            _one_of("first", "all"),
+        ),
     ] = "all"
-    resend_file_name: Annotated[Path | None, Option("where the bundle goes; default: stdout", Path)] = None
+    resend_file_name: Annotated[
+        Path | None, Option("file to which the bundle is written; default: standard output", Path)
+    ] = None
     silence_after: Annotated[
-        int, Option("seconds without a word of a sender, after which that is told", _number(1, 1 << 30))
+        int,
+        Option(
+            "report a sender from which nothing arrived for this many seconds; default 180",
+            _number(1, 1 << 30),
+        ),
     ] = SILENCE_SECONDS
     announced_within: Annotated[
         int | None,
         Option(
-            "seconds: report how old the newest announcement in the ledger is; an older one is not believed",
+            "report the age of the newest announcement that dedup has read; exit with 3 if it is older than "
+            "this, in seconds",
             _number(1, 1 << 30),
         ),
     ] = None
     group_id: Annotated[
-        str | None, Option("accepted, and of no use: nothing is committed", name="groupID")
+        str | None, Option("accepted and ignored: the command commits nothing", name="groupID")
     ] = None
 
 

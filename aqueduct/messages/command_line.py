@@ -16,6 +16,49 @@ COMMAND_LINE = (
         fix="Correct all options that the message lists.",
     ),
     DeclaredMessage(
+        id="site-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A site of `init --sites` has a name that cannot be part of host names and groups.",
+        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+    ),
+    DeclaredMessage(
+        id="site-repeated",
+        area=Area.COMMAND_LINE,
+        meaning="A site of `init --sites` is listed twice.",
+        fix="Remove one of them.",
+    ),
+    DeclaredMessage(
+        id="sites-without-source",
+        area=Area.COMMAND_LINE,
+        meaning="All sites of `init --sites` are lakes, which mirror other sites.",
+        fix="Add a site whose name begins with neither `lake` nor `dw`.",
+    ),
+    DeclaredMessage(
+        id="inventory-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="The name of `init --name` cannot be the name of a folder of inventories.",
+        fix="Begin with a lower-case letter, and use lower-case letters and digits only.",
+    ),
+    DeclaredMessage(
+        id="init-file-exists",
+        area=Area.COMMAND_LINE,
+        meaning="The folder of `init` already has a file that would be created. Nothing is overwritten.",
+        fix="Choose another folder, or remove the files.",
+    ),
+    DeclaredMessage(
+        id="init-folder-unwritable",
+        area=Area.COMMAND_LINE,
+        meaning="`init` cannot write to the folder.",
+        fix="Choose a folder that you may write to.",
+    ),
+    DeclaredMessage(
+        id="release-mismatch",
+        area=Area.COMMAND_LINE,
+        meaning="The collection `aqueduct.estate` and the Python package `aqueduct-estate` are of different "
+        "releases.",
+        fix="Install both of one release, as the message says.",
+    ),
+    DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
         meaning="An option has no effect without another one, or a required one is missing.",
@@ -103,7 +146,9 @@ COMMAND_LINE = (
         id="python-package-missing",
         area=Area.COMMAND_LINE,
         meaning="This host lacks a Python package that the verb needs.",
-        fix=("Install Aqueduct with the extra that the message identifies, such as `aqueduct[spark]`."),
+        fix=(
+            "Install Aqueduct with the extra that the message identifies, such as `aqueduct-estate[spark]`."
+        ),
     ),
     DeclaredMessage(
         id="report-inside-store",

@@ -15,4 +15,22 @@ DEAD_LETTERS = (
         meaning="The topic of `--ledger` did not exist, and was created. It lists no earlier replay.",
         fix="If earlier replays used another ledger, check `--ledger`: their letters were sent again.",
     ),
+    DeclaredMessage(
+        id="dead-letter-topics-unknown",
+        area=Area.DEAD_LETTERS,
+        meaning="The client may describe no topic of dead letters, so whether there are any is not known.",
+        fix="Grant the client `Read` on the topics of dead letters, or list them with `--dlq`.",
+    ),
+    DeclaredMessage(
+        id="dead-letters-unreadable",
+        area=Area.DEAD_LETTERS,
+        meaning="Dead letters cannot be read, so they are not counted.",
+        fix="Grant the client `Read` on the topic. A batch that unpacks to too much stays as it is.",
+    ),
+    DeclaredMessage(
+        id="dead-letter-ledger-unknown",
+        area=Area.DEAD_LETTERS,
+        meaning="The ledger of replays cannot be read, so it is not known which letters were sent back.",
+        fix="Grant the client `Read` on `aqueduct.dlq.replayed`, or pass another `--ledger`.",
+    ),
 )

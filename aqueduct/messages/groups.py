@@ -31,11 +31,11 @@ GROUPS = (
         area=Area.GROUPS,
         meaning=(
             "No broker lists the consumer groups of a partition of `__consumer_offsets` without a leader, so "
-            "the backup does not contain them."
+            "a backup does not contain them, and their lag is not known."
         ),
         fix=(
-            "Start the brokers that `aqueduct doctor cluster` lists, and back up again. The client needs "
-            "`Describe` on `__consumer_offsets`."
+            "Start the brokers that `aqueduct doctor cluster` lists, and run the command again. The client "
+            "needs `Describe` on `__consumer_offsets`."
         ),
     ),
     DeclaredMessage(
@@ -58,5 +58,38 @@ GROUPS = (
         area=Area.GROUPS,
         meaning="The target cluster has no share groups, so their offsets were not set.",
         fix="Upgrade Kafka to 4.2 or later, and enable the feature `share.version`.",
+    ),
+    DeclaredMessage(
+        id="group-stopped",
+        area=Area.GROUPS,
+        meaning="A group without members has unread records, and its offset does not move.",
+        fix="Start its consumers, or delete the group if nothing needs it. `--exclude` leaves it out.",
+    ),
+    DeclaredMessage(
+        id="group-stuck",
+        area=Area.GROUPS,
+        meaning="A group with members has unread records, and its offset does not move.",
+        fix=(
+            "Read the logs of its consumers. `aqueduct transactions find-hanging` lists transactions that "
+            "groups wait for. Use a `--window` longer than the time between two commits."
+        ),
+    ),
+    DeclaredMessage(
+        id="group-falling-behind",
+        area=Area.GROUPS,
+        meaning="A group reads more slowly than its topics are written.",
+        fix="Add consumers, up to the number of partitions, or make them faster.",
+    ),
+    DeclaredMessage(
+        id="group-lag-unknown",
+        area=Area.GROUPS,
+        meaning="The lag of a group in a partition cannot be measured.",
+        fix="Follow the reason in the message. The client needs `Describe` on groups and `Read` on topics.",
+    ),
+    DeclaredMessage(
+        id="group-records-expired",
+        area=Area.GROUPS,
+        meaning="Retention deleted records that a group had not read.",
+        fix="Raise `retention.ms` or `retention.bytes` of the topic until the group has caught up.",
     ),
 )

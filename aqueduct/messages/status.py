@@ -91,6 +91,11 @@ STATUS = (
         "Correct the cause in the message, and run `playbooks/connectors.yml`.",
     ),
     _message(
+        "dead-letters-waiting",
+        "A connector has more dead letters than the limit that were not sent back.",
+        "Correct the cause, and run `playbooks/dlq_replay.yml`; or raise `status_dead_letters`.",
+    ),
+    _message(
         "landing-skips",
         "A landing skips a topic or a partition, or the lag of a partition cannot be measured.",
         "Follow the reason in the message.",

@@ -19,6 +19,7 @@ from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.table import Table, keys_and_values
 from aqueduct.kafka.transactions import Search
+from aqueduct.kafka.unread import unread_ages
 from aqueduct.mirror import binding, status
 from aqueduct.mirror.binding import Binding, Evidence, PositionVerdict, SourceLog
 from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
@@ -218,6 +219,12 @@ class MirrorReader:
             }
             drained = self._without_records(tails, logs)
         return [MirrorProgress(p.partition, p.next, p.log, p.partition in drained) for p in progress.values()]
+
+    def unread_ages(self, progress: Iterable[MirrorProgress]) -> dict[TopicPartition, float]:
+        """Return the age, in seconds, of the oldest record that is not mirrored, as far as it is known."""
+        positions = {p.partition: p.first for p in progress if p.behind}
+        with answering(self._source.end.bootstrap_servers):
+            return unread_ages(self._source, positions)
 
     def _read_tables(self) -> None:
         topics = self._target.topics(self._tables)

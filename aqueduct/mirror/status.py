@@ -15,6 +15,7 @@ import json
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aqueduct import moments
 from aqueduct.errors import labelled
@@ -96,10 +97,12 @@ class MirrorProgress:
     @property
     def behind(self) -> int:
         """Offsets yet to be mirrored: records, and the markers of transactions among them."""
-        if self.drained:
-            return 0
-        first = self.log.start if self.recreated else max(self.next, self.log.start)
-        return max(0, self.log.end - first)
+        return 0 if self.drained else max(0, self.log.end - self.first)
+
+    @property
+    def first(self) -> int:
+        """Return the first offset yet to be mirrored."""
+        return self.log.start if self.recreated else max(self.next, self.log.start)
 
     @property
     def gone(self) -> int:
@@ -370,6 +373,55 @@ def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
     return [f"Not caught up: {some(named)}."] if behind else []
+
+
+def report(
+    findings: list[str],
+    progress: Iterable[MirrorProgress],
+    lost: Iterable[MirrorProgress],
+    ranges: Iterable[AffectedRange],
+    ages: Mapping[TopicPartition, float] | None = None,
+) -> dict[str, Any]:
+    """Return what JSON reports of a flow contain, whatever its engine is.
+
+    `ages`: seconds since the first record was written that a partition is behind by; the report has null for
+    the others.
+    """
+    return {
+        "findings": findings,
+        "ranges": [
+            {
+                "topic": affected.partition.topic,
+                "partition": affected.partition.partition,
+                "kind": affected.kind,
+                "from": affected.start,
+                "to": affected.stop,
+                "at_most": affected.at_most,
+            }
+            for affected in ranges
+        ],
+        "partitions": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.log.start,
+                "to": p.log.end,
+                "next": p.next,
+                "behind": p.behind,
+                "seconds": (ages or {}).get(p.partition) if p.behind else 0.0,
+            }
+            for p in sorted(progress, key=lambda p: p.partition)
+        ],
+        "gaps": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.next,
+                "to": p.log.start,
+            }
+            for p in sorted(lost, key=lambda p: p.partition)
+        ],
+    }
 
 
 def _by_partition(progress: MirrorProgress) -> TopicPartition:

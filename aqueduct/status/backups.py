@@ -1,5 +1,7 @@
 """Backups, by the snapshots of their stores or the last run of their units; drills, by their metrics."""
 
+from typing import Any
+
 from aqueduct import moments
 from aqueduct.status.facts import metric
 from aqueduct.status.judging import (
@@ -84,13 +86,12 @@ def _newest(
     for _, answer in answers(facts, [host], SNAPSHOTS, CODES):
         if not isinstance(answer.document, list):
             continue
-        times = []
-        for snapshot in answer.document:
-            try:
-                times.append(moments.parse(str(snapshot["created"])) / 1000)
-            except (KeyError, TypeError, ValueError):
-                times.append(0.0)
+        times = [_time(snapshot, "created") or 0.0 for snapshot in answer.document]
         figures["snapshots"] = len(times)
+        if times:
+            [*_, newest] = sorted(zip(times, answer.document, strict=True), key=lambda pair: pair[0])
+            record = _time(newest[1], "newest_record")
+            figures["newest_record_age"] = None if record is None else round(facts.seconds - record)
         if answer.code != 0:
             findings.append(
                 StatusFinding(
@@ -103,6 +104,14 @@ def _newest(
     _, cause = reason(facts, [host], SNAPSHOTS)
     findings.append(unanswered(declared, host, cause, journal(UNIT)))
     return None
+
+
+def _time(snapshot: Any, name: str) -> float | None:
+    """Return a time of a snapshot, in seconds since 1970; None: it has none."""
+    try:
+        return moments.parse(str(snapshot[name])) / 1000
+    except (KeyError, TypeError, ValueError):
+        return None
 
 
 def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:

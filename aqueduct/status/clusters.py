@@ -42,7 +42,11 @@ def judge_node(declared: DeclaredObject, cluster_hosts: Collection[str], facts: 
     """Judge a broker or a controller; each node of its cluster may know it."""
     [host] = declared.hosts
     findings = silences(facts, [host]) + inactive(facts, host, UNIT)
-    figures: dict[str, Figure] = {"node": declared.node_id}
+    unit = facts.of(host).units.get(UNIT)
+    figures: dict[str, Figure] = {
+        "node": declared.node_id,
+        "version": (unit.version if unit else "") or None,
+    }
     counted = _counted(declared, cluster_hosts, facts, figures)
     if counted is None and facts.of(host).has_answered:
         _, cause = reason(facts, [host], ANSWER)

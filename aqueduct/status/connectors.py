@@ -10,13 +10,16 @@ from aqueduct.status.judging import (
     inactive,
     journal,
     listed,
+    number,
     reason,
     silences,
     unanswered,
 )
 from aqueduct.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
+from aqueduct.wording import some
 
 ANSWER, UNIT, CODES = "connect", "connect", (0, 1, 3)
+LETTERS, LETTERS_CODES = "letters", (0, 3)
 FIX = "ansible-playbook playbooks/connectors.yml"
 
 
@@ -37,6 +40,8 @@ def judge_connector(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatu
             None,
         )
         findings, figures = _judge(declared, connector)
+        if declared.details.get("dead_letters"):
+            findings += _judge_letters(declared, facts, figures)
         return ObjectStatus(declared=declared, findings=tuple(workers + findings), figures=figures)
     host, cause = reason(facts, declared.hosts, ANSWER)
     if host or not declared.hosts:
@@ -73,6 +78,53 @@ def _judge(
             if task.get("state") != "RUNNING"
         ]
     return findings, figures
+
+
+def _judge_letters(
+    declared: DeclaredObject, facts: EstateFacts, figures: dict[str, Figure]
+) -> list[StatusFinding]:
+    """Judge the dead letters of a connector that were not sent back."""
+    topic, name = declared.details["dead_letters"], declared.details["connector"]
+    figures["dead_letters"] = None
+    for host, answer in answers(facts, declared.hosts, LETTERS, LETTERS_CODES):
+        unknown = [
+            told(entry.get("why", ""))
+            for entry in listed(answer.document, "unknown")
+            if isinstance(entry, Mapping) and entry.get("what") == topic
+        ]
+        if unknown:
+            return [unanswered(declared, host, f"its dead letters: {unknown[0]}", journal(UNIT))]
+        if topic not in listed(answer.document, "topics"):
+            continue
+        counts = [
+            (told(cause.get("error_class") or "without error"), _waiting(cause))
+            for cause in listed(answer.document, "causes")
+            if isinstance(cause, Mapping)
+            and cause.get("dlq") == topic
+            and cause.get("connector") in (name, None)
+        ]
+        waiting = [count for _, count in counts if count is not None]
+        if len(waiting) < len(counts):
+            return [unanswered(declared, host, "a number of dead letters is none", journal(UNIT))]
+        figures["dead_letters"] = sum(waiting)
+        if sum(waiting) <= facts.limits.dead_letters:
+            return []
+        causes = sorted(((count, cause) for cause, count in counts if count), reverse=True)
+        named = some(f"{count:,} {cause.rpartition('.')[2]}" for count, cause in causes)
+        return [
+            StatusFinding(
+                id="dead-letters-waiting",
+                sentence=f"{declared} has dead letters that were not sent back: {named}.",
+                fix=f"ansible-playbook playbooks/dlq_replay.yml -e connector={name} -e dry_run=true",
+            )
+        ]
+    host, cause = reason(facts, declared.hosts, LETTERS)
+    return [unanswered(declared, host, f"its dead letters: {cause or 'not counted'}", journal(UNIT))]
+
+
+def _waiting(cause: Mapping[str, Any]) -> int | None:
+    records, sent_back = number(cause.get("records")), number(cause.get("sent_back"))
+    return None if records is None or sent_back is None else records - sent_back
 
 
 def _why(task: Mapping[str, Any]) -> str:

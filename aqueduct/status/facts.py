@@ -22,6 +22,7 @@ class UnitFacts:
     result: str  # of the last run: success, exit-code, timeout
     changed: float
     ended: float  # when the main process of the last run ended
+    version: str = ""  # of Aqueduct's software that runs; empty: it is not known
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +157,7 @@ def _unit(raw: Mapping[str, Any]) -> UnitFacts:
         result=told(raw["result"]),
         changed=float(raw["changed"]),
         ended=float(raw["ended"]),
+        version=told(raw.get("version", "")),
     )
 
 

@@ -83,7 +83,11 @@ def _of_site(
                 name=f"{site}/{connector.name}",
                 site=site,
                 hosts=workers,
-                details={"connector": connector.name, "state": connector.state},
+                details={
+                    "connector": connector.name,
+                    "state": connector.state,
+                    "dead_letters": connector.dead_letters,
+                },
             )
     yield from _landings(groups, hostvars, site)
     yield from _backups(groups, hostvars, site)

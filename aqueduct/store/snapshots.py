@@ -99,6 +99,7 @@ class Summary:
     unpacked_bytes: int
     stored_bytes: int
     gaps: int
+    newest_time: int | None  # of its records, in milliseconds since 1970; None: it has none
     # topic, instance, state; of compacted topics, and of others that have more than one
     generations: tuple[tuple[str, int, InstanceState], ...]
     instances: tuple[tuple[str, int, InstanceState], ...]  # the same, of all topics
@@ -150,6 +151,7 @@ class Fold:
         self._segments: dict[TopicInstance, list[Segment]] = {}
         self._gaps: dict[TopicInstance, list[Gap]] = {}
         self._sums: dict[TopicInstance, tuple[int, int, int]] = {}  # records, bytes unpacked and stored
+        self._times: dict[TopicInstance, int] = {}  # of the newest record
 
     def add(self, manifest: Manifest, sha256: str = "") -> None:
         """Add the next manifest, with its object's digest, which the one after it names.
@@ -157,7 +159,7 @@ class Fold:
         Broken if it does not build on the one before it, or where offsets are covered by nothing, or twice.
         """
         if manifest.full:
-            self._newest, self._segments, self._gaps, self._sums = None, {}, {}, {}
+            self._newest, self._segments, self._gaps, self._sums, self._times = None, {}, {}, {}, {}
         elif self._newest is None or manifest.chain.parent != self._newest.number:
             raise Broken(manifest.number, f"builds on snapshot {manifest.chain.parent}, which is lost")
         elif manifest.chain.parent_sha256 != self._sha256:
@@ -166,7 +168,7 @@ class Fold:
         _check(manifest, self._newest)
         self._newest, self._sha256 = manifest, sha256
         for gone in (self._segments.keys() | self._gaps.keys()) - manifest.positions.keys():
-            for pieces in (self._segments, self._gaps, self._sums):
+            for pieces in (self._segments, self._gaps, self._sums, self._times):
                 pieces.pop(gone, None)
         for segment in manifest.segments:
             lineage = segment.topic, segment.instance
@@ -177,6 +179,8 @@ class Fold:
                 unpacked + segment.unpacked_bytes,
                 stored + segment.stored_bytes,
             )
+            if segment.max_time is not None:
+                self._times[lineage] = max(segment.max_time, self._times.get(lineage, -1))
         for gap in manifest.gaps:
             self._gaps.setdefault((gap.topic, gap.instance), []).append(gap)
 
@@ -213,6 +217,7 @@ class Fold:
             unpacked - sum(segment.unpacked_bytes for segment in old),
             stored - sum(segment.stored_bytes for segment in old),
             gaps + len({segment.stored_partition for segment in old}),
+            max((self._times[lineage] for lineage in active if lineage in self._times), default=None),
             tuple(
                 (topic.name, instance.number, instance.state)
                 for topic in manifest.topics

@@ -22,7 +22,7 @@ from typing import BinaryIO
 import aqueduct
 from aqueduct.errors import Failed, Refused
 
-OWN, EXTRA = "aqueduct", "spark"
+OWN, EXTRA = aqueduct.DISTRIBUTION, "spark"
 OF_SPARK = {"pyspark", "py4j"}
 SUFFIXES = (".tar.gz", ".tgz")
 FAST = 1  # of gzip: half the time of 6, for an eighth more bytes
@@ -90,7 +90,7 @@ def needed() -> Iterator[Distribution]:
         except PackageNotFoundError:
             raise Refused(
                 "python-package-missing",
-                f"This host has no Python package {name}, which {by} needs: install aqueduct[spark].",
+                f"This host has no Python package {name}, which {by} needs: install {OWN}[{EXTRA}].",
             ) from None
         yield package
         extras = {EXTRA} if name == OWN else set()
@@ -157,7 +157,7 @@ def _own(package: Distribution) -> Iterator[tuple[str, bytes]]:
     """Yield our modules, and what tells their version."""
     yield from _modules()
     metadata = str(package.read_text("METADATA"))
-    yield f"{OWN}-{package.version}.dist-info/METADATA", metadata.encode()
+    yield f"{OWN.replace('-', '_')}-{package.version}.dist-info/METADATA", metadata.encode()
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:

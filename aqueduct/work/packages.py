@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from aqueduct import DISTRIBUTION
 from aqueduct.errors import Refused
 
 
@@ -14,5 +15,5 @@ def packages(extra: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise Refused(
             "python-package-missing",
-            f"This host has no Python package {error.name}: install aqueduct[{extra}].",
+            f"This host has no Python package {error.name}: install {DISTRIBUTION}[{extra}].",
         ) from None

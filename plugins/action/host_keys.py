@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from aqueduct.controller import certificates
 from aqueduct.errors import AqueductError, Refused
 
-MODULE = "host_keys"
+MODULE = "aqueduct.estate.host_keys"
 
 
 class ActionModule(ActionBase):

@@ -20,7 +20,7 @@ from aqueduct.controller import artifacts, names
 from aqueduct.errors import AqueductError
 from aqueduct.wording import printable
 
-MODULE, APT = "host_software", "ansible.builtin.apt"
+MODULE, APT = "aqueduct.estate.host_software", "ansible.builtin.apt"
 OWN = "own"
 # Several times as fast as pip, and checked with the controller's own environment (locks/controller.txt).
 UV, UV_HERE = "uv", Path(sys.executable).with_name("uv")

@@ -14,7 +14,7 @@ from ansible.plugins.action import ActionBase
 from aqueduct.estate.role_variables import RoleVariables
 from aqueduct.status.asking import CERTIFICATES
 
-MODULE = "host_facts"
+MODULE = "aqueduct.estate.host_facts"
 TEXTS = {"type": "list", "elements": "str", "default": []}
 NAMED = {"type": "dict", "default": {}}
 STATUS: dict[str, dict[str, Any]] = {

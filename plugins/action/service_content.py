@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-MODULE = "service_content"
+MODULE = "aqueduct.estate.service_content"
 
 
 class ActionModule(ActionBase):

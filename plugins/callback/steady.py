@@ -13,9 +13,14 @@ from typing import Any, NoReturn
 
 from ansible import constants, context
 from ansible.plugins.callback.default import CallbackModule as Default
+from ansible.plugins.loader import filter_loader
+from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
 
-from aqueduct.errors import ExitCode
-from aqueduct.wording import printable
+try:
+    from aqueduct.errors import ExitCode
+    from aqueduct.wording import printable
+except ImportError as error:
+    raise PackageMissing(error) from None
 
 DOCUMENTATION = """
 name: steady
@@ -37,6 +42,9 @@ class CallbackModule(Default):
 
     def __init__(self) -> None:
         super().__init__()
+        # Ansible forks a process for each task of each host. Each would import the estate again for its first
+        # filter, which takes longer than most tasks do; it inherits what is loaded here.
+        filter_loader.get("aqueduct.estate.site_name")
         # There is one for all of Ansible: warnings, and what other plugins show, pass here, too.
         self._display.display = as_text(self._display.display)
 

@@ -320,6 +320,14 @@ def dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str, conn
     return next((declared.dead_letters for declared in site_connectors if declared.name == connector), "")
 
 
+def all_dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
+    """`groups | all_dead_letters(hostvars, site)`: the topics of dead letters of all connectors of a site."""
+    site_connectors = connectors.read_connectors(groups, hostvars, site)
+    return sorted(
+        {declared.dead_letters for declared in site_connectors if declared.state != "absent"} - {""}
+    )
+
+
 def letters_topics(groups: model.Groups, hostvars: model.HostVars, site: str, letters: str) -> list[str]:
     """`groups | letters_topics(hostvars, site, letters)`: what the sinks read whose dead letters go to this
     topic, as patterns."""
@@ -518,7 +526,8 @@ class FilterModule:
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
         every += (source_settings, doctor_findings, uncompared_flows, comparison_findings)
         every += (reader_options, links_to, links_from, ledgers, link_topics)
-        every += (connect_topics, connectors_of, connect_worker, dead_letters, letters_topics)
+        every += (connect_topics, connectors_of, connect_worker)
+        every += (dead_letters, all_dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)

@@ -13,8 +13,12 @@ from ansible.errors import AnsibleError, ExitCode
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import AnsibleVaultError
 from ansible.plugins.inventory import BaseFileInventoryPlugin
+from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
 
-from aqueduct.wording import place
+try:
+    from aqueduct.wording import place
+except ImportError as error:
+    raise PackageMissing(error) from None
 
 DOCUMENTATION = """
 name: readable

@@ -41,7 +41,11 @@ facts: {description: The answers., type: dict, returned: success}
 
 MOST = 8 << 20  # bytes of one answer
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\n?")
-PROPERTIES = ("Id", "LoadState", "ActiveState", "Result", "StateChangeTimestamp", "ExecMainExitTimestamp")
+VERSION = re.compile(rb"/opt/aqueduct/[a-z_-]+-([0-9][0-9A-Za-z.]*)/")  # of what runs, in its command line
+PROPERTIES = (
+    *("Id", "LoadState", "ActiveState", "Result", "MainPID", "StateChangeTimestamp"),
+    "ExecMainExitTimestamp",
+)
 
 
 def main() -> None:
@@ -186,7 +190,17 @@ def state(unit: Mapping[str, str]) -> dict[str, Any]:
         "result": unit.get("Result") or "success",
         "changed": moment(unit.get("StateChangeTimestamp", "")),
         "ended": moment(unit.get("ExecMainExitTimestamp", "")),
+        "version": version(unit.get("MainPID", "")),
     }
+
+
+def version(pid: str) -> str:
+    """Return the version of our software that a process runs, which may be older than the installed one."""
+    try:
+        match = VERSION.search(Path("/proc", pid, "cmdline").read_bytes()) if int(pid) > 0 else None
+    except (OSError, ValueError):
+        return ""
+    return match[1].decode() if match else ""
 
 
 def moment(written: str) -> float:

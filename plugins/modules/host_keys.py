@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 DOCUMENTATION = r"""
 module: host_keys

@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 DOCUMENTATION = r"""
 module: host_software
@@ -74,6 +74,7 @@ python: {description: "The host's Python, such as 3.11.", type: str, returned: s
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 COMPLETE = "complete"  # an empty file: what was unpacked, was unpacked to its end
 WHEELS = "wheels"  # names the packages that an environment has
+FORMER_NAME = "aqueduct"  # of our own package; both names would stay, with the files of both
 # Access control lists as Linux keeps them (linux/posix_acl_xattr.h).
 ACL_DEFAULT, ACL_VERSION, NOBODY = "system.posix_acl_default", 2, 0xFFFFFFFF
 USER_OBJ, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x04, 0x08, 0x10, 0x20
@@ -179,6 +180,8 @@ class Host:
                     self._run([sys.executable, "-m", "venv", "--without-pip", path])
                 options = [f"--requirement={unpacked}/requirements.txt", f"--find-links={unpacked}"]
                 self._install(root, uv, f"--cache-dir={unpacked}/cache", "--require-hashes", *options)
+        if any(root.glob(f"lib/python3.*/site-packages/{FORMER_NAME}-*.dist-info")):
+            self._run([uv, "pip", "uninstall", "--quiet", f"--python={root}/bin/python", FORMER_NAME])
         self._install(root, uv, "--no-cache", wheel)
         (root / ".lock").unlink(missing_ok=True)  # uv leaves it, writable for everyone
         self._run([f"{root}/bin/python", "-I", "-c", COMPILE])

@@ -4,8 +4,8 @@
 import base64
 from pathlib import Path
 
-from ansible.module_utils import safe_files
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 DOCUMENTATION = r"""
 module: service_content

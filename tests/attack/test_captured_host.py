@@ -63,14 +63,14 @@ class Captured:
 
     def play(self, *, serves: bool = True, **answer: Any) -> "subprocess.CompletedProcess[str]":
         """Bring the host its keys, as the role certificates does."""
-        library = self.folder / "library"
-        library.mkdir()
         told = json.dumps({"files": []} | answer)
         module = MODULE.format(brought=str(self.folder / "brought"), answer=told)
-        (library / "host_keys.py").write_text(f"#!/usr/bin/python\n{module}")
+        collections = ansible_process.collections_with(
+            self.folder, "plugins/modules/host_keys.py", f"#!/usr/bin/python\n{module}"
+        )
         entry = {"principal": PRINCIPAL, "owner": getpass.getuser(), "names": [HOST], "serves": serves}
         task = {
-            "host_keys": {
+            "aqueduct.estate.host_keys": {
                 "keys": [entry | {"folder": str(self.folder / "tls")}],
                 "source": "own_ca",
                 "directory": str(self.folder / "pki"),
@@ -84,7 +84,7 @@ class Captured:
             book,
             *(f"--inventory={HOST},", "--connection=local"),
             f"--extra-vars=ansible_python_interpreter={sys.executable}",
-            ANSIBLE_LIBRARY=str(library),
+            ANSIBLE_COLLECTIONS_PATH=str(collections),
         )
 
     def brought(self) -> list[x509.Certificate]:

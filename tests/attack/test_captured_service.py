@@ -181,10 +181,10 @@ def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
     brought = {"src": str(own / "good/report.json"), "dest": str(tmp_path / "reports/good.json")}
     missing = {"src": str(own / "good/none"), "dest": str(tmp_path / "reports/none.json")}
     tasks = [
-        {"service_content": brought, "register": "good"},
-        {"service_content": missing, "register": "lacking"},
+        {"aqueduct.estate.service_content": brought, "register": "good"},
+        {"aqueduct.estate.service_content": missing, "register": "lacking"},
         {"ansible.builtin.assert": {"that": ["good.dest is defined", "lacking.dest is not defined"]}},
-        {"service_content": {"src": str(src), "dest": str(tmp_path / "reports/hostile.json")}},
+        {"aqueduct.estate.service_content": {"src": str(src), "dest": f"{tmp_path}/reports/hostile.json"}},
     ]
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}]))
     done = ansible_process.play(

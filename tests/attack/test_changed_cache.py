@@ -85,7 +85,7 @@ def test_our_own_wheel_that_changed_stops_the_play_by_name(
     (tmp_path / "VERSION").write_text("1.0")
     (tmp_path / "pyproject.toml").write_text(
         "[build-system]\nrequires = []\nbuild-backend = 'setuptools.build_meta'\n"
-        "[project]\nname = 'aqueduct'\ndynamic = ['version']\n"
+        "[project]\nname = 'aqueduct-estate'\ndynamic = ['version']\n"
         "[tool.setuptools]\npackages = ['aqueduct']\n"
         "[tool.setuptools.dynamic]\nversion = {file = 'VERSION'}\n"
     )
@@ -327,7 +327,7 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
         "environments": ["base"],
     }
     task = {
-        "host_software": {
+        "aqueduct.estate.host_software": {
             "needs": needs,
             "repository": str(repository),
             "root": str(root),

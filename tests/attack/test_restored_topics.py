@@ -132,8 +132,7 @@ def test_what_a_run_left_that_was_cut_short_is_no_record_of_others(
     def troubled(producer: TransactionalProducer, *arguments: Any) -> None:
         calls.append(1)
         if len(calls) < 3:
-            while producer._in_flight:
-                producer._acknowledge()
+            producer.drain()
             producer._valid = False
             raise Retry("the network is away")
         commit_offsets(producer, *arguments)

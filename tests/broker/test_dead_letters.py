@@ -1,4 +1,4 @@
-"""`aqueduct dlq replay`: every letter once, whatever happens."""
+"""`aqueduct dlq`: counted and shown as they are; and sent back, every letter once, whatever happens."""
 
 import json
 import os
@@ -438,3 +438,126 @@ def test_the_ledger_is_compacted(broker: Broker, topic: str) -> None:
     assert main(command(broker, topic)) == 0
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         assert setting(client, [replayed.TOPIC], "cleanup.policy") == {replayed.TOPIC: "compact"}
+
+
+def read_json(
+    broker: Broker, capsys: pytest.CaptureFixture[str], code: int, what: str, *options: str
+) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["dlq", what, "--bootstrap-servers", broker.plaintext, "--json", *options]) == code
+    return dict(json.loads(capsys.readouterr().out))
+
+
+def test_letters_are_counted_by_connector_topic_and_cause(
+    broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 30)
+    fill(broker, topic, 5, start=30, **{"connector.name": "other"})
+    clients.produce(broker, dead(topic), ["no headers"])
+    assert main(command(broker, topic, "--error-class", "Bad1")) == 3, "one cannot go back"
+    document = read_json(broker, capsys, 0, "list", "--dlq", dead(topic))
+    assert document["topics"] == [dead(topic)]
+    found = {(each["connector"], each["topic"], each["error_class"]): each for each in document["causes"]}
+    assert {key: (each["records"], each["sent_back"]) for key, each in found.items()} == {
+        ("sink", topic, "org.example.Bad0"): (10, 0),
+        ("sink", topic, "org.example.Bad1"): (10, 10),
+        ("sink", topic, "org.example.Bad2"): (10, 0),
+        ("other", topic, "org.example.Bad0"): (2, 0),
+        ("other", topic, "org.example.Bad1"): (2, 2),
+        ("other", topic, "org.example.Bad2"): (1, 0),
+        (None, None, None): (1, 0),
+    }
+    one = found["sink", topic, "org.example.Bad1"]
+    assert (one["oldest"], one["newest"]) == ("2023-11-14T22:13:20.001Z", "2023-11-14T22:13:20.028Z")
+
+    chosen = ("--dlq", dead(topic), "--connector", "other", "--error-class", "Bad0")
+    document = read_json(broker, capsys, 0, "list", *chosen)
+    assert [each["records"] for each in document["causes"]] == [2]
+    times = ("--from", "1700000000010", "--to-time", "1700000000019")
+    document = read_json(broker, capsys, 0, "list", "--dlq", dead(topic), *times)
+    assert sum(each["records"] for each in document["causes"]) == 10
+    document = read_json(broker, capsys, 0, "list", "--dlq", dead(topic), "--newest", "3")
+    assert sum(each["records"] for each in document["causes"]) == 3 * PARTITIONS
+    assert document["older_offsets_not_read"] == 36 - 3 * PARTITIONS
+    assert main(["dlq", "list", "--bootstrap-servers", broker.plaintext, "--dlq", dead(topic)]) == 0
+    assert "36 dead letters in 1 topic." in capsys.readouterr().out
+
+
+def test_topics_of_dead_letters_are_found_by_their_names(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name = f"{clients.unique('sink')}-dlq"
+    clients.create(broker, name)
+    document = read_json(broker, capsys, 0, "list")
+    assert name in document["topics"]
+    assert not [each for each in document["causes"] if each["dlq"] == name]
+
+
+def test_newest_letters_of_a_cause_are_shown(
+    broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 30, **{"exception.message": "line 1\nline {} \x1b[2J"})
+    chosen = ("--dlq", dead(topic), "--error-class", "Bad1", "--records", "3")
+    document = read_json(broker, capsys, 0, "show", *chosen)
+    assert [each["offset"] * 2 + each["partition"] for each in document["letters"]] == [28, 25, 22]
+    assert document["matching"] == 10
+    [letter, *_] = document["letters"]
+    assert (letter["key"], letter["sent_back"], "value" in letter) == (
+        {"text": "k", "bytes": 1},
+        False,
+        False,
+    )
+    pairs = [(each["name"], each["value"]["text"]) for each in letter["headers"]]
+    assert pairs[:3] == [("h", "1"), ("h", None), ("", "")]
+    assert dict(pairs)["__connect.errors.offset"] == "28"
+    document = read_json(broker, capsys, 0, "show", *chosen, "--values", "--bytes", "4")
+    [letter, *_] = document["letters"]
+    assert letter["value"] == {"text": "28", "bytes": 2}
+    cut = {each["name"]: each["value"] for each in letter["headers"]}["__connect.errors.topic"]
+    assert cut == {"text": topic[:4], "bytes": len(topic)}
+
+    capsys.readouterr()
+    assert main(["dlq", "show", "--bootstrap-servers", broker.plaintext, *chosen]) == 0
+    shown = capsys.readouterr().out
+    assert "\x1b" not in shown
+    assert "line 1\\nline 28" in shown
+
+
+def test_names_that_no_letter_has_are_reported(
+    broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 4)
+    for what in ("list", "show"):
+        options = ["--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), "--connector", "other"]
+        assert main(["dlq", what, *options]) == 3
+        assert "[dead-letter-name-unknown]" in capsys.readouterr().err
+        unknown = ["--bootstrap-servers", broker.plaintext, "--dlq", f"{topic}-none"]
+        assert main(["dlq", what, *unknown]) == 3
+        assert "[topic-unknown]" in capsys.readouterr().err
+
+
+def test_letters_without_rights_are_unknown(
+    broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fill(broker, topic, 4)
+    name = clients.unique("watcher")
+    listing = ["dlq", "list", "--bootstrap-servers", broker.tls, "--json"]
+    listing += ["--client-config", str(broker.authority.client_config(name))]
+    assert main(listing) == 3
+    assert "[dead-letter-topics-unknown]" in capsys.readouterr().err
+    granted = [Acl(f"User:CN={name}", "topic", dead(topic), "literal", "describe")]
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(tuple(granted), ()))
+    assert main([*listing, "--dlq", dead(topic)]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert "dead-letters-unreadable" in {each["id"] for each in document["unknown"]}
+    granted = [Acl(f"User:CN={name}", "topic", dead(topic), "literal", "read")]
+    with raw.connect(End("cluster", broker.plaintext), "test") as client:
+        apply_acls(client, acls.AclChanges(tuple(granted), ()))
+    hidden = f"{topic}-ledger"
+    clients.create(broker, hidden)
+    assert main([*listing, "--dlq", dead(topic), "--ledger", hidden]) == 3
+    document = json.loads(capsys.readouterr().out)
+    assert [each["id"] for each in document["unknown"]] == ["dead-letter-ledger-unknown"]
+    assert {each["sent_back"] for each in document["causes"]} == {None}
+    assert sum(each["records"] for each in document["causes"]) == 4

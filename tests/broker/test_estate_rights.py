@@ -22,11 +22,11 @@ from servers.broker import Broker
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE, TARGET = "pro1-host-1", "lake-host-1"
-PLAY = f"""
+PLAY = """
 - hosts: kafka
   gather_facts: false
   tasks:
-    - ansible.builtin.import_role: {{name: {ROOT}/roles/kafka, tasks_from: entities}}
+    - ansible.builtin.import_role: {name: aqueduct.estate.kafka, tasks_from: entities}
 """
 # A mirror and a link from pro1 to the lake, a backup there and Connect here.
 SERVICES = {

@@ -60,6 +60,9 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     code, text = said("--until-caught-up")
     assert code == 3
     assert f"Not caught up: {TOPIC}-0 (31 records)." in text
+    told = json.loads(said("--json")[1])["partitions"]
+    assert told[0]["seconds"] > 0
+    assert [each["seconds"] for each in told[1:]] == [0]
 
     clients.delete_records(source, TOPIC, 60)
     # Its tasks stay RUNNING; the group forgets it after session.timeout.ms.

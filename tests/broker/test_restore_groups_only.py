@@ -15,7 +15,6 @@ from identifiers import printed
 from aqueduct import cli
 from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.kafka import client as raw
-from aqueduct.kafka import groups
 from aqueduct.kafka.diagnosis import group_partition
 from aqueduct.restore import progress
 from servers import broker as brokers_
@@ -123,8 +122,7 @@ def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ha
             for done in asked.delete_consumer_groups(SERVED).values():
                 done.result()
         clients.wait_for("no leader", lambda: not clients.led(asked, OFFSETS, len(LEADERS)))
-        for module in (raw, groups):
-            monkeypatch.setattr(module, "STALL_SECONDS", 3)
+        monkeypatch.setattr(raw, "STALL_SECONDS", 3)
         yield HalfStopped(first, run)
 
 

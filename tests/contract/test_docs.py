@@ -239,7 +239,7 @@ def as_shown(shown: str, printed: str) -> bool:
 def tree(tmp_path: Path) -> Path:
     """Return a copy of the repository, without environments, keys and somebody's own inventory."""
     ignored = shutil.ignore_patterns(".*", "__pycache__", "pki", "reports", "mine")
-    return shutil.copytree(ROOT, tmp_path / "aqueduct", ignore=ignored)
+    return shutil.copytree(ROOT, tmp_path / "aqueduct", symlinks=True, ignore=ignored)
 
 
 def run(commands: Sequence[str], tree: Path) -> list[str]:

@@ -134,7 +134,7 @@ PLAN = """
   gather_facts: false
   any_errors_fatal: true
   tasks:
-    - ansible.builtin.include_role: {name: kafka, tasks_from: quorum}
+    - ansible.builtin.include_role: {name: aqueduct.estate.kafka, tasks_from: quorum}
       vars:
         _kafka_quorum_options: [--dry-run]
         _kafka_quorum_plan_options: []
@@ -162,7 +162,7 @@ FORMAT = """
 - hosts: site_pro1
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: kafka, tasks_from: format}
+    - ansible.builtin.include_role: {name: aqueduct.estate.kafka, tasks_from: format}
       when: inventory_hostname == 'controller'
 """
 LOST = """

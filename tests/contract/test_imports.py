@@ -38,8 +38,8 @@ ROOMS = (
     ("mirror", "connect", "link.wire"),
     ("link.ledger",),
     ("link",),
-    ("link.dedup",),
-    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend"),
+    ("link.dedup", "mirror_engine"),
+    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend", "starter"),
     ("restore", "file_backup", "quorum", "zookeeper"),
     ("estate", "export", "drill"),
     ("status",),
@@ -50,13 +50,15 @@ RUNNING = {
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
     *(f"kafka.{name}" for name in ("addresses", "answers", "client", "fan_out", "fetch", "follow", "groups")),
-    *(f"kafka.{name}" for name in ("offsets", "produce", "share_groups", "share_messages")),
+    "kafka.unread",
+    *(f"kafka.{name}" for name in ("group_reading", "offsets", "produce", "share_groups", "share_messages")),
     *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
-    *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
+    *(f"mirror_engine.{name}" for name in ("metrics", "reader", "run", "state", "task")),
+    *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
     *(
         f"link.{name}"
@@ -85,7 +87,7 @@ RUNNING = {
         f"zookeeper.{name}"
         for name in ("backup", "brokers", "client", "connection", "migration", "reading", "restore")
     ),
-    "controller.artifacts",
+    *("controller.artifacts", "controller.release", "starter.repository"),
     *(f"export.{name}" for name in ("run", "task")),
     "mend.run",
     "prune.run",

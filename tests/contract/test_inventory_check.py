@@ -163,7 +163,7 @@ def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
   gather_facts: false
   connection: local
   tasks:
-    - ansible.builtin.import_role: {{name: certificates, tasks_from: host}}
+    - ansible.builtin.import_role: {{name: aqueduct.estate.certificates, tasks_from: host}}
       vars: {{_certificates_keys: {keys}, ansible_python_interpreter: {sys.executable}}}
 """
     )

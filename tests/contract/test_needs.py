@@ -22,7 +22,7 @@ PLAY = """
 - hosts: all
   gather_facts: false
   tasks:
-    - host_needs:
+    - aqueduct.estate.host_needs:
         roles: {root}/roles
       register: needed
     - ansible.builtin.copy:

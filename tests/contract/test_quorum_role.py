@@ -27,7 +27,7 @@ PLAY = [
         "any_errors_fatal": True,
         "tasks": [
             {
-                "ansible.builtin.include_role": {"name": "zookeeper", "tasks_from": "quorum"},
+                "ansible.builtin.include_role": {"name": "aqueduct.estate.zookeeper", "tasks_from": "quorum"},
             }
         ],
     }

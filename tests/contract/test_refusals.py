@@ -35,7 +35,7 @@ def tree(folder: Path) -> Path:
     for name in filter(None, tracked.split("\0")):
         if (ROOT / name).exists():
             (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, copy / name)
+            shutil.copy2(ROOT / name, copy / name, follow_symlinks=False)
     return copy
 
 

@@ -256,5 +256,6 @@ def test_nothing_is_in_git_that_git_is_to_ignore() -> None:
 def test_the_controller_runs_every_verb() -> None:
     """Run README's commands, in the environment that the scripts make. Spark is for much work alone."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    needed = {each for name, packages in extras.items() if name != "dev" for each in packages}
-    assert needed - set(extras["dev"]) == {"pyspark==4.3.0"}
+    needed = {each for name in extras.keys() - {"controller", "dev"} for each in extras[name]}
+    assert needed - set(extras["controller"]) == {"pyspark==4.3.0"}
+    assert "aqueduct-estate[controller]" in extras["dev"]

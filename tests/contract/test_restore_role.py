@@ -30,7 +30,7 @@ def flattened(tasks: list[Task]) -> Iterator[Task]:
 def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
     text = (ROOT / "roles/backup/tasks/restore.yml").read_text()
     tasks = [*flattened(yaml.safe_load(text))]
-    runs = [number for number, task in enumerate(tasks) if "transient_unit" in task]
+    runs = [number for number, task in enumerate(tasks) if "aqueduct.estate.transient_unit" in task]
     services = [number for number, task in enumerate(tasks) if "ansible.builtin.systemd_service" in task]
     (check,) = (
         number

@@ -212,7 +212,7 @@ def configured(folder: Path) -> Iterator[tuple[str, Json]]:
     variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
     for path in sorted(folder.glob("tasks/*.yml")):
         for task in every_task(yaml.safe_load(path.read_text())):
-            files = task.get("service_files", {}).get("files", [])
+            files = task.get("aqueduct.estate.service_files", {}).get("files", [])
             for file in files if isinstance(files, list) else ():  # else a template
                 where = resolved(str(file["dest"]), variables)
                 if "content" in file and re.match("/etc/aqueduct/.+/", where):

@@ -128,9 +128,9 @@ class Applied:
             yaml.safe_load((own / "tasks" / f"{name}.yml").read_text())
             for name in (self.timer.backup, self.timer.restore)
         )
-        tasks = [task for task in backup if "service_units" not in task]
-        [restores] = [task for task in flattened(restore, {}) if "transient_unit" in task]
-        variables = restores["vars"] | {"_asked": restores["transient_unit"]}
+        tasks = [task for task in backup if "aqueduct.estate.service_units" not in task]
+        [restores] = [task for task in flattened(restore, {}) if "aqueduct.estate.transient_unit" in task]
+        variables = restores["vars"] | {"_asked": restores["aqueduct.estate.transient_unit"]}
         shown = {
             "content": "{{ _asked | to_json }}",
             "dest": str(self.folder / "restore.json"),

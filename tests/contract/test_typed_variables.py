@@ -149,7 +149,7 @@ PLAY = """
   connection: local
   gather_facts: false
   tasks:
-    - ansible.builtin.include_role: {name: kafka, tasks_from: restart_order}
+    - ansible.builtin.include_role: {name: aqueduct.estate.kafka, tasks_from: restart_order}
     - ansible.builtin.debug: {msg: "order={{ groups.kafka_restart_last | default([]) | length }}."}
 """
 

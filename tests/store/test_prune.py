@@ -560,7 +560,7 @@ def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "Say what is kept"),
+        ([], "[option-required] "),
         (["--keep-last", "0"], "isn't a whole number from 1"),
         (["--keep-daily", "-1"], "isn't a whole number from 1"),
         (["--keep-last", "1", "--orphan-hours", "0"], "isn't a number of hours"),

@@ -115,6 +115,6 @@ def test_a_verb_imports_no_other() -> None:
 
 
 def test_a_host_without_spark_is_told_what_to_install() -> None:
-    sentence = r"^This host has no Python package nowhere: install aqueduct\[spark\]\.$"
+    sentence = r"^This host has no Python package nowhere: install aqueduct-estate\[spark\]\.$"
     with pytest.raises(Refused, match=sentence), spark_packages():
         import_module("nowhere")

@@ -34,6 +34,7 @@ def test_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
         "records": 53,
         "bytes": 1494,
         "gaps": 1,
+        "newest_record": "2014-01-01T00:00:44.000Z",
         "generations": [
             {"topic": "planes", "instance": "g1", "state": "PASSIVATE"},
             {"topic": "planes", "instance": "g2", "state": "ACTIVATE"},

@@ -9,6 +9,7 @@ from aqueduct.export.rows import StoredRecords
 from aqueduct.kafka.batches import bodies
 from aqueduct.kafka.batches.batch import Damaged, unpack, walk
 from aqueduct.kafka.batches.bodies import Header
+from aqueduct.kafka.batches.header_places import MOST_HEADERS
 from aqueduct.kafka.batches.records import Record, RecordPlaces, Records, build
 
 FIELD = st.binary(max_size=200) | st.none()
@@ -32,7 +33,7 @@ def test_they_are_those_that_one_after_the_other_has(
 
 
 def test_too_many_are_told_and_not_read() -> None:
-    most = headers.MOST_HEADERS
+    most = MOST_HEADERS
     many = [bodies.body(None, None, [(b"h", b"v")] * number) for number in (1, most + 1, most)]
     read = headers.read(places(*many))
     assert read.too_many.tolist() == [False, True, False]

@@ -1,6 +1,8 @@
 """One option from three places, and everything that is refused."""
 
+import re
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,18 @@ def upstream(**more: str) -> Upstream:
 def resend(**more: str) -> Resend:
     rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
     return options.build(Resend, None, {}, rest | more, pytest.fail)
+
+
+@pytest.mark.parametrize("verb", options.VERBS)
+def test_help_states_the_default(verb: type[options.Common]) -> None:
+    default_by_field = {field.name: field.default for field in fields(verb)}
+    for option in options.known(verb):
+        default = default_by_field[option.field]
+        if isinstance(default, str) or (type(default) is int and default):
+            stated = re.search(r"default (\S+?)(?: (MiB))?(?:;|$)", option.option.help)
+            assert stated, option.camel
+            expected = str(default >> 20) if isinstance(default, int) and stated[2] else str(default)
+            assert stated[1] == expected, option.camel
 
 
 def test_defaults_are_those_of_the_documentation() -> None:

@@ -83,20 +83,37 @@ def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:
     assert module.text(str(tmp_path / "none")) is None
 
 
-def test_units_have_a_state(module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def process() -> Iterator[int]:
+    """Start a process that has Kafka's classpath in its command line."""
+    words = ["-c", "import time; time.sleep(600)", "/opt/aqueduct/kafka-4.3.1/libs/*"]
+    with subprocess.Popen([sys.executable, *words]) as started:
+        yield started.pid
+        started.kill()
+
+
+def test_units_have_a_state(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, process: int
+) -> None:
     (tmp_path / "systemctl").write_text(
         "#!/bin/sh\n"
         '[ "$1" = list-units ] && { echo "x.service loaded failed failed X"; exit 0; }\n'
         "printf 'Id=a.service\\nLoadState=loaded\\nActiveState=failed\\nResult=exit-code\\n"
-        "StateChangeTimestamp=@1780000000\\nExecMainExitTimestamp=@1780000001\\n\\n'\n"
+        f"MainPID={process}\\nStateChangeTimestamp=@1780000000\\nExecMainExitTimestamp=@1780000001\\n\\n'\n"
         "printf 'Id=b@c.service\\nLoadState=not-found\\nActiveState=inactive\\nResult=success\\n"
         "StateChangeTimestamp=\\nExecMainExitTimestamp=\\n'\n"
     )
     (tmp_path / "systemctl").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     assert module.unit_states(["a", "b@c"], 9) == {
-        "a": {"state": "failed", "result": "exit-code", "changed": 1780000000.0, "ended": 1780000001.0},
-        "b@c": {"state": "not installed", "result": "success", "changed": 0.0, "ended": 0.0},
+        "a": {
+            "state": "failed",
+            "result": "exit-code",
+            "changed": 1780000000.0,
+            "ended": 1780000001.0,
+            "version": "4.3.1",
+        },
+        "b@c": {"state": "not installed", "result": "success", "changed": 0.0, "ended": 0.0, "version": ""},
     }
     assert module.failed_units(9) == ["x.service"]
 

@@ -1,9 +1,11 @@
 """What the module host_software does on a host: folders shared by a group, and compiled environments."""
 
+import hashlib
 import os
 import struct
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -76,3 +78,40 @@ def test_what_the_program_imports_is_compiled(plugin: ModuleType, tmp_path: Path
     subprocess.run([sys.executable, "-I", "-c", f"{found}\n{plugin.COMPILE}"], check=True)
     names = {path.name.partition(".")[0] for path in tmp_path.rglob("*.pyc")}
     assert names == {"__init__", "elsewhere", "here", "used"}
+
+
+def test_our_package_of_the_former_name_is_removed(plugin: ModuleType, tmp_path: Path) -> None:
+    """Both would else stay, with the modules that only the former one has."""
+    environment, wheel = tmp_path / "base", tmp_path / "aqueduct_estate-1.0-py3-none-any.whl"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    [packages] = environment.glob("lib/python3.*/site-packages")
+    former = {
+        "METADATA": "Metadata-Version: 2.1\nName: aqueduct\nVersion: 0.9\n",
+        "RECORD": "",
+        "INSTALLER": "uv",
+    }
+    (packages / "aqueduct-0.9.dist-info").mkdir()
+    for name, content in former.items():
+        (packages / "aqueduct-0.9.dist-info" / name).write_text(content)
+    (packages / "aqueduct").mkdir()
+    (packages / "aqueduct/gone.py").touch()
+    listed = ["aqueduct/gone.py", *(f"aqueduct-0.9.dist-info/{name}" for name in former)]
+    (packages / "aqueduct-0.9.dist-info/RECORD").write_text("".join(f"{name},,\n" for name in listed))
+    (environment / plugin.WHEELS).write_text(f"wheels for Python {plugin.PYTHON}")
+    information = "aqueduct_estate-1.0.dist-info"
+    with zipfile.ZipFile(wheel, "w") as members:
+        members.writestr("aqueduct/__init__.py", "")
+        members.writestr(
+            f"{information}/METADATA", "Metadata-Version: 2.1\nName: aqueduct-estate\nVersion: 1.0\n"
+        )
+        members.writestr(
+            f"{information}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        members.writestr(f"{information}/RECORD", "")
+    brought = {plugin.OWN: {"path": str(wheel), "sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()}}
+    host = plugin.Host(SimpleNamespace(check_mode=False, params={"brought": brought}))
+    uv = str(Path(sys.executable).with_name("uv"))
+    host.environment("base", str(environment), "wheels", wheel.name, uv)
+    assert [path.name for path in packages.glob("aqueduct*.dist-info")] == [information]
+    assert (packages / "aqueduct/__init__.py").exists()
+    assert not (packages / "aqueduct/gone.py").exists()

@@ -14,7 +14,8 @@ OWNER = Path.home().owner()
 def run(*files: dict[str, Any], secrets: tuple[str, ...] = (), check: bool = False) -> dict[str, Any]:
     """Run the module on this machine, as whoever runs the test."""
     given = {"files": [{"owner": OWNER, **file} for file in files], "secrets": secrets}
-    command = ["ansible", "localhost", "-m", "service_files", "-a", json.dumps(given), "--diff", "-vvv"]
+    asked = ["localhost", "-m", "aqueduct.estate.service_files", "-a", json.dumps(given)]
+    command = ["ansible", *asked, "--diff", "-vvv"]
     done = subprocess.run(
         [str(Path(sys.executable).with_name(command[0])), *command[1:], *(["--check"] if check else [])],
         cwd=ROOT,

@@ -9,6 +9,7 @@ from estate_facts import (
     DEFAULTS,
     GROUPS,
     HOSTVARS,
+    LETTERS,
     SECONDS,
     answer,
     certificate,
@@ -24,7 +25,8 @@ from aqueduct.messages import MESSAGES
 from aqueduct.status import report
 from aqueduct.status.evaluation import evaluate
 from aqueduct.status.facts import HostFacts, metric
-from aqueduct.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus
+from aqueduct.status.judging import EstateFacts
+from aqueduct.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus, StatusLimits
 from aqueduct.status.objects import declared_objects
 
 Raw = dict[str, Any]
@@ -52,6 +54,32 @@ def test_a_sound_estate_is_well() -> None:
     status = judged(sound())
     assert [(each.declared, each.findings) for each in status.objects if each.state != ObjectState.WELL] == []
     assert status.exit_code == ExitCode.DONE
+
+
+def test_figures_are_those_of_the_hosts() -> None:
+    status = judged(sound())
+    flow = of(status, ObjectKind.FLOW).figures
+    assert (flow["partitions"], flow["lag"], flow["lag_seconds"]) == (1, 3, 1.2)
+    assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] == 3720
+    assert of(status, ObjectKind.BROKER).figures["version"] == "4.3.1"
+
+
+def test_dead_letters_up_to_the_limit_are_no_finding() -> None:
+    raw = sound()
+    answered(LAKE, "letters", causes=[LETTERS | {"sent_back": 3}])(raw)
+    within = EstateFacts(hosts=facts(raw).hosts, now=int(SECONDS * 1000), limits=StatusLimits(dead_letters=2))
+    status = of(evaluate(DECLARED, within), ObjectKind.CONNECTOR)
+    assert (status.state, status.figures["dead_letters"]) == (ObjectState.WELL, 2)
+
+
+def test_seconds_that_are_not_known_are_no_number() -> None:
+    raw = sound()
+    partitions = [{"behind": 1, "seconds": 2.0}, {"behind": 1, "seconds": None}]
+    raw[LAKE]["answers"]["flow:pro"] = answer({"findings": [], "partitions": partitions})
+    raw[PRO]["answers"]["snapshots"] = answer([{"created": "2026-06-01T11:00:00Z", "newest_record": None}])
+    status = judged(raw)
+    assert of(status, ObjectKind.FLOW).figures["lag_seconds"] is None
+    assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] is None
 
 
 def test_without_facts_all_is_unknown() -> None:
@@ -241,6 +269,35 @@ WANTS, UNKNOWN = ObjectState.WANTS_A_HAND, ObjectState.UNKNOWN
         ),
         (ObjectKind.LINK, "", put(LAKE, "answers", "ledger:pro", NO_ANSWER), "object-not-answered", UNKNOWN),
         (ObjectKind.CONNECTOR, "", answered(LAKE, "connect", connectors=[]), "connector-not-running", WANTS),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "letters", causes=[LETTERS | {"sent_back": 3}]),
+            "dead-letters-waiting",
+            WANTS,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "letters", 3, causes=[LETTERS | {"sent_back": None}]),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "letters", 3, unknown=[{"what": "files-dlq", "why": "it may not be read"}]),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.CONNECTOR, "", answered(LAKE, "letters", topics=[]), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            put(LAKE, "answers", "letters", NO_ANSWER),
+            "object-not-answered",
+            UNKNOWN,
+        ),
         (
             ObjectKind.CONNECTOR,
             "",

@@ -39,7 +39,7 @@ def test_it_holds_what_tasks_need_and_nothing_of_this_host(archive: Path, tmp_pa
         assert {(each.uid, each.mtime, each.isreg()) for each in opened} == {(0, 0, True)}
     program = (
         "import aqueduct.backup.run, aqueduct.reconcile.reader, boto3, sys; "
-        "from importlib.metadata import version; print(version('aqueduct'), *sys.path)"
+        "from importlib.metadata import version; print(version('aqueduct-estate'), *sys.path)"
     )
     # Without what this process has: its Python is another installation's, if there is one.
     path = {"PATH": f"{Path(sys.base_prefix) / 'bin'}:/usr/bin:/bin"}
@@ -47,7 +47,7 @@ def test_it_holds_what_tasks_need_and_nothing_of_this_host(archive: Path, tmp_pa
     done = subprocess.run(command, env=path, capture_output=True, text=True, cwd=tmp_path)
     assert done.stderr == ""
     version, *where = done.stdout.split()
-    assert version == distribution("aqueduct").version
+    assert version == distribution("aqueduct-estate").version
     assert str(tmp_path / "lib") in where
     assert not any(each.startswith(sys.prefix) for each in where)
 
@@ -110,7 +110,7 @@ def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(environment, "distribution", without_jmespath)
     with pytest.raises(
-        Refused, match=r"no Python package jmespath, which boto\w+ needs: install aqueduct\[spark\]"
+        Refused, match=r"no Python package jmespath, which boto\w+ needs: install aqueduct-estate\[spark\]"
     ):
         environment.write(tmp_path / "env.tar.gz")
     assert not [*tmp_path.iterdir()]

@@ -39,7 +39,7 @@ def test_master_is_refused_before_anything_is_done(verb: str, tmp_path: Path) ->
     done = run(main, *verb.split(), *options, "--master", "local[2]")
     assert done.returncode == ExitCode.REFUSED, done.stderr
     assert printed(done.stderr) == ["python-package-missing"]
-    assert "aqueduct[spark]" in done.stderr
+    assert "aqueduct-estate[spark]" in done.stderr
     assert not (tmp_path / "store").exists()
 
 

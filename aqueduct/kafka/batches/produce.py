@@ -60,8 +60,8 @@ def ready(
     """
     for run, payloads in _runs(batches, min(MERGED_BYTES, max_bytes)):
         first, stop = run[0], run[-1].last_offset + 1
-        if len(run) == 1 and first.dense and not first.log_append_time and len(first) <= max_bytes:
-            yield Ready(_renumbered(first), first.count, stop)
+        if len(run) == 1 and (unopened := renumbered(first, max_bytes)):
+            yield unopened
         else:
             try:
                 records = Records.of(run, payloads)
@@ -69,6 +69,16 @@ def ready(
                 leave_out(first, error)
             else:
                 yield from _rebuilt(records, first.codec, stop, max_bytes)
+
+
+def renumbered(batch: Batch, max_bytes: int) -> Ready | None:
+    """Return a batch with its records as they stand in it; None if it must be rebuilt: see `ready`."""
+    if not batch.dense or batch.log_append_time or len(batch) > max_bytes:
+        return None
+    encoded = bytearray(batch.data)
+    _OFFSET.pack_into(encoded, 0, 0)
+    _LEADER_EPOCH.pack_into(encoded, _LEADER_EPOCH_AT, -1)
+    return Ready(encoded, batch.count, batch.last_offset + 1)
 
 
 def stamp(encoded: bytearray, *, producer_id: int, epoch: int, sequence: int, transactional: bool) -> None:
@@ -110,13 +120,6 @@ def _runs(batches: Iterable[Batch], at_most: int) -> Iterator[tuple[list[Batch],
             yield [batch], None
     if run:
         yield run, payloads
-
-
-def _renumbered(batch: Batch) -> bytearray:
-    encoded = bytearray(batch.data)
-    _OFFSET.pack_into(encoded, 0, 0)
-    _LEADER_EPOCH.pack_into(encoded, _LEADER_EPOCH_AT, -1)
-    return encoded
 
 
 def _rebuilt(records: Records, codec: str, stop: int, max_bytes: int) -> Iterator[Ready]:

@@ -6,6 +6,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 Zigzags = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
 
 _LIMITS = np.uint64(1) << np.arange(7, 64, 7, np.uint64)  # the least zigzags of 2, 3, ... 10 bytes
 
@@ -48,7 +49,7 @@ def get(encoded: Bytes, positions: Numbers) -> tuple[Numbers, Numbers]:
     raise ValueError("a number has more than 64 bits")
 
 
-def fields(encoded: Bytes, positions: Numbers) -> tuple[Numbers, Numbers, NDArray[np.bool_]]:
+def fields(encoded: Bytes, positions: Numbers) -> tuple[Numbers, Numbers, Mask]:
     """Return where fields begin and end that have their lengths at these places, and which are null.
 
     IndexError or ValueError where there is none.

@@ -1,0 +1,1 @@
+"""A user's own repository, as `aqueduct init` creates it."""

@@ -1,0 +1,176 @@
+"""The repository is the collection aqueduct.estate: its content, and how it works where it is installed."""
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from subprocess import CompletedProcess
+
+import built
+import pytest
+import yaml
+from ansible.module_utils.compat.version import LooseVersion
+from packaging.specifiers import SpecifierSet
+
+ROOT = Path(__file__).resolve().parents[2]
+GALAXY = yaml.safe_load((ROOT / "galaxy.yml").read_text())
+# A new folder of the repository is in none of them until somebody decides whether users need it.
+FILES = {"CHANGELOG.md", "FILES.json", "LICENSE", "MANIFEST.json", "README.md", "VERSION", "pyproject.toml"}
+FOLDERS = {"aqueduct", "artifacts", "docs", "inventories", "locks", "meta", "playbooks", "plugins", "roles"}
+FOLDERS |= {"spark_apps"}
+# What a checkout that was worked with has, too.
+LEFT_BEHIND = (
+    *("inventories/mine/pki/ca/ca.key", "inventories/mine/reports/status.json", "roles/kafka/files/own.pem"),
+    *(".venv/bin/python", "plugins/filter/__pycache__/x.pyc", "roles/kafka/.cache/x", "build/lib/x.py"),
+    *("dist/aqueduct.tar.gz", "aqueduct_estate.egg-info/PKG-INFO", ".vault-password"),
+)
+LARGEST = 250_000  # bytes of a file, none of which is data
+
+
+@pytest.fixture(scope="module")
+def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the collection from what git has, with what a run leaves behind."""
+    folder = tmp_path_factory.mktemp("collection")
+    tree = built.export(folder / "tree")
+    for name in LEFT_BEHIND:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("left behind")
+    return built.collection(tree, folder)
+
+
+def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) -> None:
+    with tarfile.open(tarball) as archive:
+        members = archive.getmembers()
+    files = {member.name for member in members if member.isfile()}
+    assert {name.partition("/")[0] for name in files} == FILES | FOLDERS
+    assert files.isdisjoint(LEFT_BEHIND)
+    assert [name for name in files if re.search(r"(^|/)\.|pki|reports/|\.(key|pem|p12)$", name)] == []
+    assert {"inventories/example/hosts.yml", "locks/base.txt", "artifacts/files.sha256"} <= files
+    assert "inventories/lab/hosts.yml" not in files
+    assert [member.name for member in members if member.size > LARGEST] == []
+    assert [member.name for member in members if member.issym() or member.islnk()] == []
+
+
+def test_the_collection_has_the_package_s_version_and_takes_the_locked_ansible() -> None:
+    assert GALAXY["version"] == (ROOT / "VERSION").read_text().strip()
+    takes = SpecifierSet(yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"])
+    locked = re.findall(r"^ansible-core==(\S+)", (ROOT / "locks/controller.txt").read_text(), re.MULTILINE)
+    assert locked
+    assert all(version in takes for version in locked)
+
+
+def test_the_collections_that_it_needs_come_with_the_locked_ansible() -> None:
+    used = {
+        ".".join(name.split(".")[:2])
+        for folder in ("roles", "playbooks")
+        for path in (ROOT / folder).rglob("*.yml")
+        for name in re.findall(r"\b(?:community|ansible)\.\w+\.\w+", path.read_text())
+    } - {"ansible.builtin"}
+    assert used == {*GALAXY["dependencies"]}
+    for name, versions in GALAXY["dependencies"].items():
+        done = built.tool("ansible-galaxy", "collection", "list", name, "--format=yaml", folder=ROOT)
+        [found] = {each[name]["version"] for each in yaml.safe_load(done.stdout).values()}
+        assert LooseVersion(found) >= LooseVersion(versions.removeprefix(">="))
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the collection into a folder that has nothing of the checkout."""
+    folder = tmp_path_factory.mktemp("elsewhere")
+    (folder / "ansible.cfg").write_text("[defaults]\ncollections_path = collections\n")
+    install = (
+        "collection",
+        "install",
+        "--offline",
+        "--no-deps",
+        "--collections-path",
+        folder / "collections",
+    )
+    done = built.tool("ansible-galaxy", *install, tarball, folder=folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return folder
+
+
+def play(folder: Path, *arguments: str | Path) -> CompletedProcess[str]:
+    return built.tool("ansible-playbook", *arguments, folder=folder)
+
+
+@pytest.mark.parametrize("inventory", ["example", "lab"])
+def test_an_installed_collection_checks_an_inventory(elsewhere: Path, inventory: str) -> None:
+    done = play(elsewhere, "aqueduct.estate.check", f"--inventory={ROOT / 'inventories' / inventory}")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_installed_collection_refuses_a_broken_inventory(elsewhere: Path) -> None:
+    broken = ROOT / "tests/contract/broken_inventories/no_broker.yml"
+    done = play(elsewhere, "aqueduct.estate.site", f"--inventory={broken}")
+    assert done.returncode == 2
+    assert "no host was touched" in done.stdout
+
+
+def test_an_installed_collection_finds_the_roles_and_tasks_of_every_playbook(elsewhere: Path) -> None:
+    names = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
+    done = play(
+        elsewhere,
+        *("--syntax-check", f"--inventory={ROOT / 'inventories/lab'}"),
+        *(f"aqueduct.estate.{name}" for name in names),
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(re.findall(r"^playbook: ", done.stdout, re.MULTILINE)) == len(names)
+
+
+LOADED = """
+import sys
+from ansible.plugins.loader import callback_loader, init_plugin_loader
+init_plugin_loader()
+callback_loader.get("aqueduct.estate.steady")
+print("aqueduct.estate.model" in sys.modules)
+"""
+
+
+def test_tasks_inherit_the_filters_of_the_process_that_forks_them() -> None:
+    """Each of 100 short tasks took half a second of processor time where it imported them, now a tenth."""
+    environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", LOADED]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
+
+
+def own_filters() -> Iterator[str]:
+    for path in ROOT.glob("plugins/filter/*.py"):
+        spec = spec_from_file_location(f"own_{path.stem}", path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = module_from_spec(spec)
+        spec.loader.exec_module(module)
+        yield from module.FilterModule().filters()
+
+
+def test_our_own_plugins_and_roles_have_their_full_names() -> None:
+    """Ansible finds short names only where a setting says where they are."""
+    filters = "|".join(own_filters())
+    modules = "|".join({path.stem for path in ROOT.glob("plugins/[am][co]*/[!_]*.py")})
+    roles = "|".join(path.name for path in ROOT.glob("roles/*"))
+    short = re.compile(
+        rf"\|\s*(?:{filters})\b|\b(?:map|select|reject)\(\s*['\"](?:{filters})['\"]"
+        rf"|^\s*-? ?(?:{modules}):$|^\s+- (?:role: )?(?:{roles})$|(?:_role|_role:\n)\s+name: (?:{roles})$",
+        re.MULTILINE,
+    )
+    files = [
+        path
+        for folder in ("roles", "playbooks", "molecule", "inventories/example", "inventories/lab")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".yml", ".j2")
+    ]
+    assert len(files) > 300
+    found = [(path.name, found[0]) for path in files for found in short.finditer(path.read_text())]
+    assert [each for each in found if each[1].strip() not in VARIABLES] == []
+
+
+# Variables of inventories and a role that are called as a module is.
+VARIABLES = {"connect_connectors:", "kafka_acls:", "kafka_topics:", "object_store_buckets:"}
+VARIABLES |= {"zookeeper_owners:"}
