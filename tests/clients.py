@@ -124,12 +124,14 @@ def configure(broker: Broker, topic: str, **config: str) -> None:
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=set_)
     asked.incremental_alter_configs([resource])[resource].result(SECONDS)
 
-    def known() -> bool:
-        described = ConfigResource(ResourceType.TOPIC, topic)
-        found = asked.describe_configs([described])[described].result(SECONDS)
-        return settings.items() <= {key: entry.value for key, entry in found.items()}.items()
+    wait_for(f"the settings of {topic}", lambda: settings.items() <= settings_of(broker, topic).items())
 
-    wait_for(f"the settings of {topic}", known)
+
+def settings_of(broker: Broker, topic: str) -> dict[str, str]:
+    """Return all settings that hold for a topic."""
+    asked, described = admin(broker), ConfigResource(ResourceType.TOPIC, topic)
+    found = asked.describe_configs([described])[described].result(SECONDS)
+    return {key: entry.value for key, entry in found.items()}
 
 
 def metadata(asked: AdminClient) -> ClusterMetadata:

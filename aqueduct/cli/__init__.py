@@ -39,6 +39,7 @@ VERBS = {
     "prune": "remove old snapshots from a store, and what they alone name",
     "quorum": "keep what a KRaft cluster's controllers know, and form a new quorum from it",
     "reconcile": "compare two ends of a flow, record by record",
+    "replicate": "mirror topics to another cluster, batch by batch, each record once",
     "restore": "write a snapshot of a store back to a cluster",
     "rewrap": "let others open an encrypted backup, without writing it again",
     "snapshots": "list what a store holds",

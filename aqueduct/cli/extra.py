@@ -18,3 +18,8 @@ def diode_packages() -> AbstractContextManager[None]:
 def connect_packages() -> AbstractContextManager[None]:
     """Guard a verb's imports of packages that hosts of Kafka Connect have."""
     return packages("connect")
+
+
+def mirror_packages() -> AbstractContextManager[None]:
+    """Guard a verb's imports of packages that hosts of the mirror engine `batches` have."""
+    return packages("mirror")

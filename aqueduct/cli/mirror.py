@@ -19,7 +19,6 @@ import sys
 import time
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
-from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.errors import ExitCode, Failed, Refused, labelled
@@ -30,7 +29,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import AffectedRange, MirrorProgress
+from aqueduct.mirror.status import MirrorProgress
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
@@ -124,14 +123,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         findings += unmatched
     if args.json:
-        print(json.dumps(_report(findings, progress, lost, ranges), indent=2))
+        print(json.dumps(status.report(findings, progress, lost, ranges), indent=2))
     for finding in [] if args.json else findings:
         print(finding)
     for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        content = _report(findings, progress, lost, ranges) | {"unknown": unknown}
+        content = status.report(findings, progress, lost, ranges) | {"unknown": unknown}
         report_file.write(args.report, "mirror", code, started, content)
     return code
 
@@ -239,45 +238,3 @@ def _table(progress: Iterable[MirrorProgress]) -> str:
     ]
     total = count(sum(p.behind for p in behind), "record")
     return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
-
-
-def _report(
-    findings: list[str],
-    progress: Iterable[MirrorProgress],
-    lost: Iterable[MirrorProgress],
-    ranges: Iterable[AffectedRange],
-) -> dict[str, Any]:
-    return {
-        "findings": findings,
-        "ranges": [
-            {
-                "topic": affected.partition.topic,
-                "partition": affected.partition.partition,
-                "kind": affected.kind,
-                "from": affected.start,
-                "to": affected.stop,
-                "at_most": affected.at_most,
-            }
-            for affected in ranges
-        ],
-        "partitions": [
-            {
-                "topic": p.partition.topic,
-                "partition": p.partition.partition,
-                "from": p.log.start,
-                "to": p.log.end,
-                "next": p.next,
-                "behind": p.behind,
-            }
-            for p in sorted(progress, key=lambda p: p.partition)
-        ],
-        "gaps": [
-            {
-                "topic": p.partition.topic,
-                "partition": p.partition.partition,
-                "from": p.next,
-                "to": p.log.start,
-            }
-            for p in sorted(lost, key=lambda p: p.partition)
-        ],
-    }

@@ -18,7 +18,7 @@ class Area(Enum):
     RESTORE = "Restore", "`restore`, `drill`"
     GROUPS = "Consumer and share groups", "`backup`, `restore`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
-    MIRROR = "Mirrors", "`mirror`"
+    MIRROR = "Mirrors", "`mirror`, `replicate`"
     LINK = "One-way links", "`diode`, `dedup`"
     CONNECT = "Kafka Connect", "`doctor connect`"
     DEAD_LETTERS = "Dead letters", "`dlq`"

@@ -31,4 +31,117 @@ MIRROR = (
         ),
         fix="Compare the groups' offsets at both ends before a consumer moves to the target.",
     ),
+    DeclaredMessage(
+        id="mirror-position-missing",
+        area=Area.MIRROR,
+        meaning=(
+            "The flow has no position of a partition, and the target has records that may be the flow's own. "
+            "They would arrive twice."
+        ),
+        fix=(
+            "Restore the topic `aqueduct-mirror-positions.FLOW.internal`. If the flow has never mirrored to "
+            "this target, run it once with `--first-start`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-position-outdated",
+        area=Area.MIRROR,
+        meaning=(
+            "A position is older than the flow's newest checkpoint: the topic of positions lost its end. "
+            "Records after the position would arrive twice."
+        ),
+        fix=(
+            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-position-unreadable",
+        area=Area.MIRROR,
+        meaning=(
+            "A record in the flow's topics of positions or checkpoints cannot be read. A newer version of "
+            "Aqueduct or another program wrote it."
+        ),
+        fix="Update Aqueduct on the host of the flow. Let no other program write to the flow's topics.",
+    ),
+    DeclaredMessage(
+        id="mirror-target-recreated",
+        area=Area.MIRROR,
+        meaning="The target topic was deleted and re-created after records of it were mirrored.",
+        fix="Run the flow once with `--again TOPIC` to mirror the topic from its beginning.",
+    ),
+    DeclaredMessage(
+        id="mirror-target-cut",
+        area=Area.MIRROR,
+        meaning=(
+            "The target partition lost records that the flow had written, for example by an unclean leader "
+            "election."
+        ),
+        fix=(
+            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-target-not-empty",
+        area=Area.MIRROR,
+        meaning="A topic is to be mirrored from its beginning, and its topic at the target has records.",
+        fix="Delete the target topic, which deletes its records, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="mirror-source-diverged",
+        area=Area.MIRROR,
+        meaning=(
+            "The leader of a source partition does not know the leader epoch of the last mirrored record. It "
+            "is unknown which records it lost."
+        ),
+        fix=(
+            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-partition-offline",
+        area=Area.MIRROR,
+        meaning=(
+            "A partition has no leader at the source or at the target, so it is not mirrored. It is tried "
+            "again."
+        ),
+        fix="Start the brokers that have its replicas.",
+    ),
+    DeclaredMessage(
+        id="mirror-partition-rejected",
+        area=Area.MIRROR,
+        meaning=(
+            "The target does not accept a batch of a partition. The other partitions are mirrored. It is "
+            "tried again."
+        ),
+        fix="Correct what the message says, for example the permissions of the flow's principal.",
+    ),
+    DeclaredMessage(
+        id="mirror-time-rejected",
+        area=Area.MIRROR,
+        meaning=(
+            "The target does not accept the time of a record: it is too old or too far in the future for the "
+            "target topic."
+        ),
+        fix=(
+            "Raise `message.timestamp.before.max.ms` or `message.timestamp.after.max.ms` of the target topic."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-times-replaced",
+        area=Area.MIRROR,
+        meaning=(
+            "The target topic would give every record the time of its arrival, because it has "
+            "`message.timestamp.type=LogAppendTime`."
+        ),
+        fix="Set `message.timestamp.type=CreateTime` for the target topic.",
+    ),
+    DeclaredMessage(
+        id="mirror-tasks-differ",
+        area=Area.MIRROR,
+        meaning=(
+            "The flow's topics of positions and checkpoints have different numbers of partitions. Each "
+            "partition belongs to a task."
+        ),
+        fix="Restore both topics. Never change their numbers of partitions.",
+    ),
 )

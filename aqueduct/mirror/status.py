@@ -15,6 +15,7 @@ import json
 import struct
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from aqueduct import moments
 from aqueduct.errors import labelled
@@ -370,6 +371,49 @@ def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
     return [f"Not caught up: {some(named)}."] if behind else []
+
+
+def report(
+    findings: list[str],
+    progress: Iterable[MirrorProgress],
+    lost: Iterable[MirrorProgress],
+    ranges: Iterable[AffectedRange],
+) -> dict[str, Any]:
+    """Return what JSON reports of a flow contain, whatever its engine is."""
+    return {
+        "findings": findings,
+        "ranges": [
+            {
+                "topic": affected.partition.topic,
+                "partition": affected.partition.partition,
+                "kind": affected.kind,
+                "from": affected.start,
+                "to": affected.stop,
+                "at_most": affected.at_most,
+            }
+            for affected in ranges
+        ],
+        "partitions": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.log.start,
+                "to": p.log.end,
+                "next": p.next,
+                "behind": p.behind,
+            }
+            for p in sorted(progress, key=lambda p: p.partition)
+        ],
+        "gaps": [
+            {
+                "topic": p.partition.topic,
+                "partition": p.partition.partition,
+                "from": p.next,
+                "to": p.log.start,
+            }
+            for p in sorted(lost, key=lambda p: p.partition)
+        ],
+    }
 
 
 def _by_partition(progress: MirrorProgress) -> TopicPartition:

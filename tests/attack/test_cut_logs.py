@@ -203,3 +203,19 @@ def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
     assert feed.cut == 1
     said = "cut-0: its log was cut at 6, before 10, up to which it was sent"
     assert sum(said in message for message in caplog.messages) == 1
+
+
+def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Broker, tmp_path: Path) -> None:
+    topic, report = clients.create(own, clients.unique("cut")), tmp_path / "mirror.json"
+    argv = ["replicate", "--flow", topic, "--topics-pattern", topic.replace(".", "[.]"), "--until-caught-up"]
+    argv += ["--source-bootstrap-servers", own.plaintext, "--target-bootstrap-servers", target.plaintext]
+    argv += ["--report", str(report)]
+    write(own, topic, range(10))
+    assert main(argv) == ExitCode.DONE
+    lose(own, tmp_path, topic, 6)
+    write(own, topic, range(100, 110))
+    assert main(argv) == ExitCode.INCOMPLETE
+    values = [int(value or b"") for _, value, _, _ in clients.records(target, topic)]
+    assert values == [*range(10), *range(100, 110)]
+    [affected] = json.loads(report.read_text())["ranges"]
+    assert (affected["kind"], affected["from"], affected["to"]) == ("target_only", 6, 10)

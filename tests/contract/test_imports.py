@@ -38,7 +38,7 @@ ROOMS = (
     ("mirror", "connect", "link.wire"),
     ("link.ledger",),
     ("link",),
-    ("link.dedup",),
+    ("link.dedup", "mirror_engine"),
     ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend"),
     ("restore", "file_backup", "quorum", "zookeeper"),
     ("estate", "export", "drill"),
@@ -56,6 +56,7 @@ RUNNING = {
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
+    *(f"mirror_engine.{name}" for name in ("metrics", "reader", "run", "state", "task")),
     *(f"connect.{name}" for name in ("apply", "inspection", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
     *(

@@ -30,6 +30,8 @@ NEW_LINEAGE = "unit/test_link_ledger_arrivals.py", "test_a_topic_made_anew_start
 OTHER_BUNDLE = "broker/test_link_resend.py", "test_what_is_missing_of_another_topic_is_not_sent_from_this_one"
 BROKERS_DELETE = "Kafka deletes the offsets of a group with their topic, and the consumer resets"
 
+MIRROR_ENGINE = "unit/test_mirror_engine_position.py", "test_each_record_arrives_once_or_is_listed"
+
 # Of each holder its attacks, in the order of ATTACKS: a test, or why there is nothing to attack.
 HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "mirror (MirrorMaker 2)": (MIRROR, MIRROR, MIRROR),
@@ -37,6 +39,14 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
         BROKERS_DELETE,
         ("unit/test_mirror_status.py", "test_how_far_a_partition_is"),
         ("unit/test_mirror_classic.py", "test_what_a_position_can_not_show_is_unknown"),
+    ),
+    "mirror (`batches`)": (
+        (
+            "broker/test_mirror_engine.py",
+            "test_source_topic_that_is_recreated_is_mirrored_from_its_beginning",
+        ),
+        ("attack/test_cut_logs.py", "test_mirror_of_batches_continues_where_a_log_was_cut"),
+        MIRROR_ENGINE,
     ),
     "groups that a mirror synchronises": (
         ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
@@ -128,6 +138,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "mend/fit",
         "mend/logs",
         "mirror/binding",
+        "mirror_engine/position",
         "restore/progress",
         "store/manifest",
     }

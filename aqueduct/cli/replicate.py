@@ -1,0 +1,159 @@
+"""Mirror topics to another cluster with the engine `batches`: each record once, as the batches that hold it.
+
+Records and positions are committed in the same transactions at the target, so the command may be killed at
+any moment and started again. Keys, values, headers, times and order are kept; offsets are not. Only committed
+records are mirrored. A second process of the same flow takes over, and the first one ends with 1.
+
+Positions are in the topic aqueduct-mirror-positions.FLOW.internal at the target, checkpoints for the
+translation of offsets in aqueduct-mirror-checkpoints.FLOW.internal. Both are compacted, and have a partition
+for each task. If a position is missing or does not match the target, the partition is not mirrored and is
+listed; the others continue.
+
+Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions or topics are not mirrored, or records are
+lost; 1 failed; 2 refused, nothing was written.
+"""
+
+import argparse
+import logging
+import re
+import signal
+import sys
+from datetime import UTC, datetime
+from threading import Event
+
+from aqueduct.cli import duration, report_file, selection
+from aqueduct.cli.extra import mirror_packages
+from aqueduct.errors import ExitCode, Refused, left_out_entries
+from aqueduct.kafka import client_config
+from aqueduct.mirror import status
+from aqueduct.mirror.status import AffectedRange
+from aqueduct.wording import count
+
+# A name of a flow is part of the names of topics and of transactional ids.
+_FLOW = re.compile(r"[a-zA-Z0-9._-]{1,100}")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--flow", metavar="NAME", type=_flow, required=True, help="the flow's name, by default its source's")
+    for end in ("source", "target"):
+        servers = f"--{end}-bootstrap-servers"
+        add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
+        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+    add(
+        "--topics-pattern",
+        metavar="REGEX",
+        type=_pattern,
+        required=True,
+        help="topics to mirror, by whole name at the source, without internal ones",
+    )
+    add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
+    add(
+        "--tasks",
+        metavar="N",
+        type=selection.whole(1, 1000),
+        default=2,
+        help="tasks that share the partitions of a new flow; an existing flow keeps its own; default 2",
+    )
+    add(
+        "--replication-factor",
+        metavar="N",
+        type=selection.whole(1, 1000),
+        help="of topics that are created at the target; default: the target's own",
+    )
+    add(
+        "--refresh",
+        metavar="DURATION",
+        type=duration.period,
+        default=30,
+        help="interval at which topics, partitions and settings are compared; default 30s",
+    )
+    add(
+        "--first-start",
+        action="store_true",
+        help="the flow has never mirrored to this target: mirror to topics that have records",
+    )
+    add(
+        "--again",
+        metavar="A,B",
+        type=selection.names,
+        default=(),
+        help="mirror these source topics from their beginning; their topics at the target must be empty",
+    )
+    add("--until-caught-up", action="store_true", help="end when all is mirrored that is there now")
+    add(
+        "--metrics-port",
+        metavar="PORT",
+        type=selection.whole(1, selection.PORTS[-1]),
+        help="figures for Prometheus, on localhost; default: none",
+    )
+    report_file.add_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> ExitCode:
+    with mirror_packages():
+        from aqueduct import prometheus
+        from aqueduct.mirror_engine import metrics
+        from aqueduct.mirror_engine import run as engine
+        from aqueduct.mirror_engine.topics import MirroredTopics
+    started = datetime.now(UTC)
+    order = engine.MirrorOrder(
+        flow=args.flow,
+        source=client_config.end("source", args.source_bootstrap_servers, args.source_config),
+        target=client_config.end("target", args.target_bootstrap_servers, args.target_config),
+        topics=MirroredTopics(args.topics_pattern, args.target_prefix),
+        tasks=args.tasks,
+        refresh_seconds=args.refresh,
+        replication_factor=args.replication_factor,
+        first_start=args.first_start,
+        again=frozenset(args.again),
+        until_caught_up=args.until_caught_up,
+    )
+    logging.basicConfig(format="aqueduct: %(message)s", level=logging.WARNING)
+    figures = engine.MirrorFigures()
+    if args.metrics_port:
+        prometheus.serve(args.metrics_port, lambda: metrics.metrics(figures))
+    progress = engine.run(order, _until_signal(), figures)
+    ranges = [
+        AffectedRange(partition, of.kind, of.start, of.stop, of.at_most)
+        for partition, position in sorted(figures.positions.items())
+        for of in position.ranges
+    ]
+    behind = sum(of.behind for of in progress)
+    print(
+        f"{count(figures.records, 'record')} mirrored; {count(len(progress), 'partition')}, behind by "
+        f"{count(behind, 'offset')}."
+    )
+    for affected in ranges:
+        print(f"{affected.kind}: {affected}")
+    for skipped in figures.skipped:
+        print(f"Not mirrored: {skipped}")
+    code = ExitCode.INCOMPLETE if figures.skipped or ranges else ExitCode.DONE
+    if args.report:
+        content = status.report([], progress, [], ranges) | {
+            "records": figures.records,
+            "left_out": left_out_entries(figures.skipped),
+        }
+        report_file.write(args.report, "replicate", code, started, content)
+    sys.stdout.flush()
+    return code
+
+
+def _flow(text: str) -> str:
+    if not _FLOW.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} isn't a name; write up to 100 of a-z, A-Z, 0-9, . _ -")
+    return text
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise Refused("pattern-invalid", f"--topics-pattern {text} does not compile: {error}.") from None
+
+
+def _until_signal() -> Event:
+    stopping = Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signal_number, lambda *_: stopping.set())
+    return stopping

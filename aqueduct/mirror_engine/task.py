@@ -1,0 +1,416 @@
+"""One task of a flow: it copies the batches of some source partitions, transaction by transaction."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+from threading import Event, Thread
+
+from kafka.errors import (
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+from aqueduct.errors import Skipped
+from aqueduct.kafka import offsets
+from aqueduct.kafka.batches.produce import RecordTooLarge
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.follow import News
+from aqueduct.kafka.produce import TimesReplaced, TransactionalProducer, until_committed
+from aqueduct.mirror.binding import Binding
+from aqueduct.mirror.positions import source_logs
+from aqueduct.mirror_engine.pieces import pieces
+from aqueduct.mirror_engine.position import (
+    Checkpoint,
+    PartitionRefused,
+    Piece,
+    Position,
+    PositionOvertaken,
+    TargetLog,
+    advanced,
+    checkpoint_record,
+    position_record,
+    resume,
+)
+from aqueduct.mirror_engine.reader import LogCut, SourceReader
+from aqueduct.mirror_engine.state import TaskState, state_batches
+from aqueduct.names import TopicPartition
+
+TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of a task that is gone
+TRANSACTION_BYTES = 64 << 20
+UNACKNOWLEDGED_BYTES = 32 << 20  # from which on no more is read
+CHECKPOINT_BYTES = 16 << 20  # of a partition's batches between two checkpoints
+POLL_SECONDS = 0.5  # between two looks whether the task is to stop
+ACKNOWLEDGED_SECONDS = 0.005  # between two looks at what was read, while acknowledgements are missing
+MARKER_SECONDS = 1.0  # until a position is committed for nothing but transaction markers
+
+_TOO_LARGE = MessageSizeTooLargeError, RecordListTooLargeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorShare:
+    """The part of a flow that one task mirrors."""
+
+    flow: str
+    number: int
+    source: End
+    target: End
+    again: frozenset[str] = frozenset()  # topics to mirror from their beginning
+
+    @property
+    def name(self) -> str:
+        """The task's transactional ids begin so, and its clients are called so."""
+        return f"aqueduct-mirror-{self.flow}-{self.number}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Source partitions to mirror, each with its partition at the target."""
+
+    targets: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
+    max_bytes: Mapping[str, int] = field(default_factory=dict)  # max.message.bytes, by target topic
+
+
+@dataclass
+class TaskFigures:
+    """The counts of a task, and what it knows of its partitions. Only the task changes them."""
+
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    committed_time: float = 0.0  # seconds since 1970
+    positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    behind: dict[TopicPartition, int] = field(default_factory=dict)  # offsets, when it was last read
+    refused: dict[TopicPartition, Skipped] = field(default_factory=dict)
+
+    def add(self, reached: Mapping[TopicPartition, Position], filling: "_Filling") -> None:
+        """Count a transaction that was committed."""
+        self.records += filling.records
+        self.bytes += filling.bytes
+        self.transactions += 1
+        self.committed_time = time.time()
+        self.positions |= reached
+        self.behind |= filling.behind
+
+
+class MirrorTask(Thread):
+    """A task in a thread of its own, until `stopping` is set or it fails: see `error`."""
+
+    def __init__(self, share: MirrorShare, stopping: Event) -> None:
+        super().__init__(name=share.name, daemon=True)
+        self.figures = TaskFigures()
+        self.error: Exception | None = None
+        self._share = share
+        self._stopping = stopping
+        self._assignment = Assignment()
+        self._reassigned = Event()
+        self._again = share.again
+        self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
+
+    def assign(self, assignment: Assignment) -> None:
+        """Mirror these partitions from now on. Partitions that were refused are tried again."""
+        if assignment != self._assignment or self.figures.refused:
+            self._assignment = assignment
+            self._reassigned.set()
+
+    def run(self) -> None:
+        try:
+            with connect(self._share.target, self._share.name, self._stopping) as client:
+                producers = [
+                    TransactionalProducer(
+                        client, f"{self._share.name}-{letter}", TIMEOUT_SECONDS, keep_times=True
+                    )
+                    for letter in "ab"  # when one's transaction has ended, its markers are not written yet
+                ]
+                state = TaskState(client, self._share.flow, self._share.number)
+
+                def attempt(progress: Callable[[], None]) -> None:
+                    while not self._stopping.is_set():
+                        self._mirror(client, producers, state, progress)
+
+                until_committed(client, attempt)
+        except Exception as error:
+            if not self._stopping.is_set():
+                self.error = error
+
+    def _mirror(
+        self,
+        client: Client,
+        producers: Sequence[TransactionalProducer],
+        state: TaskState,
+        progress: Callable[[], None],
+    ) -> None:
+        """Mirror until the assignment changes, or until a partition must be judged again or is rejected."""
+        if self._reassigned.is_set():
+            self._reassigned.clear()
+            self._rejected.clear()
+        assignment = self._assignment
+        for producer in producers:
+            producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        state.refresh()
+        positions = self._resumed(client, state, assignment)
+        self._again = frozenset()
+        copy = _Copy(self._share, state, assignment, self.figures, positions)
+        turns = cycle(producers)
+        stored = state.positions
+        try:
+            copy.begin(next(turns), {p: new for p, new in positions.items() if new != stored.get(p)})
+            progress()
+            if not positions:
+                self._reassigned.wait(POLL_SECONDS)
+                return
+            with SourceReader(self._share.source, self._share.name, positions) as reader:
+                while not self._is_over():
+                    if copy.transaction(next(turns), reader, self._is_over):
+                        progress()
+        except (LogCut, PositionOvertaken):
+            return
+        except Rejected as rejected:
+            self._rejected[rejected.partition] = rejected.skipped
+
+    def _is_over(self) -> bool:
+        return self._stopping.is_set() or self._reassigned.is_set()
+
+    def _resumed(
+        self, client: Client, state: TaskState, assignment: Assignment
+    ) -> dict[TopicPartition, Position]:
+        """Return where each partition continues. The figures list those that do not."""
+        stored, checkpoints = state.positions, state.newest_checkpoints
+        topics = client.topics({target.topic for target in assignment.targets.values()})
+        led = {partition for topic in topics.values() for partition in topic.led_partitions}
+        targets = {source: target for source, target in assignment.targets.items() if target in led}
+        ends = offsets.ends(client, targets.values(), "read_uncommitted")
+        with connect(self._share.source, self._share.name, self._stopping) as source:
+            logs = source_logs(source, {partition: _binding(stored.get(partition)) for partition in targets})
+        refused = {
+            partition: _without_leader(partition) for partition in assignment.targets.keys() - logs.keys()
+        }
+        refused |= self._rejected
+        positions: dict[TopicPartition, Position] = {}
+        for partition in logs.keys() - refused.keys():
+            log, target = logs[partition], targets[partition]
+            try:
+                positions[partition] = resume(
+                    partition,
+                    stored.get(partition),
+                    log,
+                    TargetLog(str(topics[target.topic].id), ends[target]),
+                    checkpoint=checkpoints.get(partition),
+                    again=partition.topic in self._again,
+                )
+            except PartitionRefused as error:
+                reason = error.sentence.removeprefix(f"{partition}: ")
+                refused[partition] = Skipped(str(partition), reason.rstrip("."), error.id)
+        self.figures.refused, self.figures.positions = refused, dict(positions)
+        self.figures.behind = {
+            partition: max(0, logs[partition].stable_end - position.next)
+            for partition, position in positions.items()
+        }
+        return positions
+
+
+def _binding(position: Position | None) -> Binding | None:
+    if position is None:
+        return None
+    return Binding(topic_id=position.topic_id, next=position.next, epoch=position.epoch)
+
+
+def _without_leader(partition: TopicPartition) -> Skipped:
+    return Skipped(
+        str(partition),
+        "the partition has no leader at one end; start its brokers",
+        "mirror-partition-offline",
+    )
+
+
+class Rejected(Exception):
+    """A partition whose records the target does not accept."""
+
+    def __init__(self, partition: TopicPartition, skipped: Skipped) -> None:
+        super().__init__(str(skipped))
+        self.partition = partition
+        self.skipped = skipped
+
+
+class _Copy:
+    """The copy of a task's partitions from their positions on."""
+
+    def __init__(
+        self,
+        share: MirrorShare,
+        state: TaskState,
+        assignment: Assignment,
+        figures: TaskFigures,
+        positions: Mapping[TopicPartition, Position],
+    ) -> None:
+        self._share = share
+        self._state = state
+        self._targets = assignment.targets
+        self._sources = {target: source for source, target in assignment.targets.items()}
+        self._max_bytes = assignment.max_bytes
+        self._figures = figures
+        self._positions = dict(positions)
+        # Bytes since a partition's last checkpoint. The first transaction with it contains one.
+        self._since_checkpoint: dict[TopicPartition, int] = {}
+
+    def transaction(
+        self, producer: TransactionalProducer, reader: SourceReader, is_over: Callable[[], bool]
+    ) -> bool:
+        """Copy what comes in one transaction; return False if nothing came."""
+        filling = _Filling(dict(self._positions))
+        producer.begin()
+        try:
+            self._fill(producer, reader, is_over, filling)
+            if filling.reached:
+                self._commit(producer, filling)
+        except KafkaError as error:
+            raise self._rejection(producer, error) from error
+        except TimesReplaced as error:
+            if producer.rejected is None:
+                raise
+            source = self._sources[producer.rejected]
+            reason = f"{error}; set it to CreateTime"
+            raise Rejected(source, Skipped(str(source), reason, "mirror-times-replaced")) from error
+        if filling.end:
+            raise filling.end
+        return bool(filling.reached)
+
+    def begin(self, producer: TransactionalProducer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit new positions before any of their records, each with a checkpoint."""
+        if positions:
+            producer.begin()
+            self._commit(producer, _Filling(dict(positions), reached=set(positions)))
+
+    def _fill(
+        self,
+        producer: TransactionalProducer,
+        reader: SourceReader,
+        is_over: Callable[[], bool],
+        filling: "_Filling",
+    ) -> None:
+        until: float | None = None
+        while filling.bytes < TRANSACTION_BYTES:
+            if producer.unacknowledged_bytes:
+                producer.wait(ACKNOWLEDGED_SECONDS)
+            now = time.monotonic()
+            if is_over() or (until is not None and now >= until):
+                return
+            if producer.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES:
+                continue
+            wait = POLL_SECONDS if until is None else until - now
+            try:
+                news = reader.take(0 if producer.unacknowledged_bytes else min(wait, POLL_SECONDS))
+                if not news:
+                    continue
+                self._add(producer, news, filling)
+            except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
+                filling.end = end
+                return
+            producer.pump()
+            soon = time.monotonic() + (0 if filling.bytes else MARKER_SECONDS)
+            until = soon if until is None else min(until, soon)
+
+    def _add(self, producer: TransactionalProducer, news: Sequence[News], filling: "_Filling") -> None:
+        with_records = [self._targets[part.topic_partition] for part in news if part.batches]
+        if with_records:
+            producer.enlist([*with_records, self._state.positions_partition])
+        for part in news:
+            source = part.topic_partition
+            target = self._targets[source]
+            filling.read(part)
+            try:
+                for piece in pieces(part.batches, self._max_bytes[target.topic]):
+                    filling.bytes += len(piece.data)
+                    filling.partition_bytes[source] += len(piece.data)
+                    producer.queue(target, piece)
+            except RecordTooLarge as error:
+                raise Rejected(source, Skipped.because_of(str(source), error)) from error
+
+    def _commit(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        producer.drain()
+        reached = {}
+        checkpoints = []
+        for source in filling.reached:
+            position = filling.positions[source]
+            position = replace(
+                position, target_end=producer.ends.get(self._targets[source], position.target_end)
+            )
+            since = self._since_checkpoint.get(source, CHECKPOINT_BYTES) + filling.partition_bytes[source]
+            if since >= CHECKPOINT_BYTES:
+                checkpoint = Checkpoint(
+                    position.generation, position.next, position.target_end, position.records
+                )
+                checkpoints.append(checkpoint_record(source, position, checkpoint))
+                since = 0
+            self._since_checkpoint[source] = since
+            reached[source] = position
+        self._write(
+            producer, self._state.positions_partition, [position_record(*item) for item in reached.items()]
+        )
+        self._write(producer, self._state.checkpoints_partition, checkpoints)
+        producer.commit()
+        self._positions |= reached
+        self._figures.add(reached, filling)
+
+    def _write(
+        self,
+        producer: TransactionalProducer,
+        partition: TopicPartition,
+        records: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        if records:
+            producer.enlist([partition])
+            for batch in state_batches(records):
+                producer.queue(partition, batch)
+            producer.pump()
+
+    def _rejection(self, producer: TransactionalProducer, error: KafkaError) -> "KafkaError | Rejected":
+        """Return the reason why a partition is set aside; the error itself if it concerns all of them."""
+        source = self._sources.get(producer.rejected) if producer.rejected else None
+        if source is None:
+            return error
+        if isinstance(error, _TOO_LARGE):
+            reason = f"{error}; raise max.message.bytes of the target topic"
+            skipped = Skipped(str(source), reason, "record-too-large")
+        elif isinstance(error, InvalidTimestampError):
+            reason = (
+                f"{error}; raise message.timestamp.before.max.ms and message.timestamp.after.max.ms of the "
+                "target topic"
+            )
+            skipped = Skipped(str(source), reason, "mirror-time-rejected")
+        else:
+            skipped = Skipped(str(source), str(error), "mirror-partition-rejected")
+        return Rejected(source, skipped)
+
+
+@dataclass
+class _Filling:
+    """What one transaction contains so far."""
+
+    positions: dict[TopicPartition, Position]
+    reached: set[TopicPartition] = field(default_factory=set)
+    partition_bytes: Counter[TopicPartition] = field(default_factory=Counter)
+    bytes: int = 0
+    records: int = 0
+    behind: dict[TopicPartition, int] = field(default_factory=dict)
+    end: LogCut | PositionOvertaken | None = None  # why nothing can follow in this run
+
+    def read(self, news: News) -> None:
+        source = news.topic_partition
+        piece = Piece(
+            topic_id=str(news.topic_id),
+            start=news.start,
+            first=news.first,
+            next=news.next_offset,
+            log_start=news.log_start,
+            epoch=news.epoch,
+            records=sum(batch.count for batch in news.batches),
+        )
+        self.positions[source] = advanced(self.positions[source], piece)
+        self.reached.add(source)
+        self.records += piece.records
+        self.behind[source] = max(0, news.stable - news.next_offset)

@@ -1,0 +1,320 @@
+"""`aqueduct replicate` between real brokers, compared with an independent client record by record."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+import clients
+import pytest
+from clients import unique
+
+from aqueduct.cli import main
+from aqueduct.mirror_engine.position import positions_topic
+from servers.broker import Broker
+
+
+class Flow:
+    """A flow from one broker to another, of one topic if `pattern` does not match others, too."""
+
+    def __init__(
+        self, source: Broker, target: Broker, topic: str, tmp_path: Path, pattern: str | None = None
+    ) -> None:
+        self.name = unique("flow")
+        self.source = source
+        self.target = target
+        self.topic = topic
+        self.report = tmp_path / f"{self.name}.json"
+        self.options = [
+            *("replicate", "--flow", self.name, "--topics-pattern", pattern or re.escape(topic)),
+            *("--source-bootstrap-servers", source.plaintext),
+            *("--target-bootstrap-servers", target.plaintext),
+        ]
+
+    def catch_up(self, *more: str) -> int:
+        """Run the flow until it has mirrored what is there; return the exit code."""
+        return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
+
+    @contextmanager
+    def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
+        command = [sys.executable, "-m", "aqueduct.cli", *self.options, "--refresh", "1s", *more]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def reported(self) -> dict[str, list[dict[str, object]]]:
+        return dict(json.loads(self.report.read_text()))
+
+    def identifiers(self) -> list[object]:
+        return [omission["id"] for omission in self.reported()["left_out"]]
+
+    def is_equal(self, *partitions: int) -> bool:
+        return clients.records(self.target, self.topic, *partitions) == clients.records(
+            self.source, self.topic, *partitions
+        )
+
+
+@pytest.fixture
+def flow(source: Broker, target: Broker, tmp_path: Path) -> Flow:
+    return Flow(source, target, clients.create(source, unique("mirrored"), 2), tmp_path)
+
+
+def odd_records(count: int) -> Iterator[dict[str, object]]:
+    """Yield records with all that a record may have, or lack."""
+    for number in range(count):
+        yield {
+            "key": (None, b"", b"key")[number % 3],
+            "value": (f"value {number}".encode() * 20, b"", None)[number % 7 % 3],
+            "headers": [("h", str(number).encode()), ("h", None), ("", b"")][: number % 4],
+            "timestamp": 1_700_000_000_000 + number * 7 % 1000,
+        }
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_records_arrive_as_they_are(flow: Flow, codec: str) -> None:
+    settings = {"compression.type": codec, "linger.ms": 50}
+    for partition in (0, 1):
+        clients.produce(flow.source, flow.topic, odd_records(3_000), partition, **settings)
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+    assert len(clients.records(flow.target, flow.topic, 0, 1)) == 6_000
+    # Nothing is new.
+    ends = clients.ends(flow.target, flow.topic, 0, 1)
+    assert flow.catch_up() == 0
+    assert clients.ends(flow.target, flow.topic, 0, 1) == ends
+
+
+def test_batches_of_one_record_arrive(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(500), **{"batch.num.messages": 1, "linger.ms": 0})
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0)
+
+
+def test_only_committed_records_arrive(flow: Flow) -> None:
+    for number in range(6):
+        end = ("commit", "abort")[number % 2]
+        clients.transaction(flow.source, flow.topic, [f"{number} {n}" for n in range(20)], end, 0, 1)
+        clients.produce(flow.source, flow.topic, [f"idempotent {number}"])
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+    assert len(clients.records(flow.target, flow.topic, 1)) == 60
+    open_ = clients.transaction(flow.source, flow.topic, ["open"], "leave")
+    clients.produce(flow.source, flow.topic, ["after"])
+    assert flow.catch_up() == 0  # what is behind an open transaction is not committed for any reader
+    assert [value for _, value, _, _ in clients.records(flow.target, flow.topic)][-1] == b"idempotent 5"
+    open_.abort_transaction()
+    clients.settle(flow.source, flow.topic)
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+
+
+def test_mirror_continues_after_kill(flow: Flow) -> None:
+    for partition in (0, 1):
+        clients.produce(flow.source, flow.topic, odd_records(20_000), partition)
+    for kills in range(4):
+        before = sum(ends(flow))
+        with flow.running() as process:
+            clients.wait_for("records", partial(has_more, flow, before))
+            clients.produce(flow.source, flow.topic, odd_records(2_000), kills % 2)
+            process.kill()
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+    assert len(clients.records(flow.target, flow.topic, 0, 1)) == 48_000
+
+
+def has_more(flow: Flow, before: int) -> bool:
+    return sum(ends(flow)) > before
+
+
+def ends(flow: Flow) -> Sequence[int]:
+    return (
+        clients.ends(flow.target, flow.topic, 0, 1) if flow.topic in clients.topics(flow.target) else (0, 0)
+    )
+
+
+def test_worker_that_was_stopped_is_fenced_by_its_successor(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(1_000))
+    with flow.running() as former:
+        clients.wait_for("the first records", lambda: ends(flow)[0] >= 1_000)
+        former.send_signal(signal.SIGSTOP)
+        clients.produce(flow.source, flow.topic, odd_records(5_000))
+        with flow.running() as successor:
+            clients.wait_for("the successor", lambda: ends(flow)[0] >= 6_000)
+            former.send_signal(signal.SIGCONT)
+            clients.produce(flow.source, flow.topic, odd_records(5_000))
+            output, _ = former.communicate(timeout=180)
+            assert former.returncode == 1, output
+            assert "[producer-fenced]" in output
+            clients.wait_for("all records", lambda: ends(flow)[0] >= 11_000)
+            successor.terminate()
+            assert successor.wait(60) == 0
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0)
+
+
+def test_target_prefix_and_settings(source: Broker, target: Broker, tmp_path: Path) -> None:
+    settings = {"retention_ms": "987654321000", "min_insync_replicas": "1", "max_message_bytes": "200000"}
+    topic = clients.create(source, unique("mirrored"), 3, **settings)
+    clients.produce(source, topic, ["one"], 2)
+    flow = Flow(source, target, topic, tmp_path)
+    prefix = unique("from")
+    assert flow.catch_up("--target-prefix", f"{prefix}.") == 0
+    assert [value for _, value, _, _ in clients.records(target, f"{prefix}.{topic}", 2)] == [b"one"]
+    found = clients.settings_of(target, f"{prefix}.{topic}")
+    assert (found["retention.ms"], found["max.message.bytes"]) == ("987654321000", "200000")
+    clients.configure(source, topic, retention_ms="987654322000")
+    clients.grow(source, topic, 5)
+    clients.produce(source, topic, ["two"], 4)
+    assert flow.catch_up("--target-prefix", f"{prefix}.") == 0
+    assert clients.settings_of(target, f"{prefix}.{topic}")["retention.ms"] == "987654322000"
+    assert [value for _, value, _, _ in clients.records(target, f"{prefix}.{topic}", 4)] == [b"two"]
+
+
+def test_flow_without_positions_is_refused_beside_records(
+    flow: Flow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    clients.create(flow.target, flow.topic, 2)
+    clients.produce(flow.target, flow.topic, ["was there"])
+    assert flow.catch_up() == 2
+    assert "[mirror-position-missing]" in capsys.readouterr().err
+    assert len(clients.records(flow.target, flow.topic)) == 1
+    assert flow.catch_up("--first-start") == 0
+    assert clients.records(flow.target, flow.topic)[1:] == clients.records(flow.source, flow.topic)
+    clients.delete(flow.target, positions_topic(flow.name))
+    assert flow.catch_up() == 2
+    assert flow.catch_up("--first-start") == 3  # its checkpoints show that it has mirrored
+    assert flow.identifiers() == ["mirror-position-missing"] * 2
+    assert len(clients.records(flow.target, flow.topic)) == 11
+
+
+def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    clients.recreate(flow.source, flow.topic, 2)
+    clients.produce(flow.source, flow.topic, odd_records(30))
+    assert flow.catch_up() == 0
+    assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
+
+
+def test_source_topic_that_is_recreated_meanwhile(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    with flow.running():
+        clients.wait_for("the first records", lambda: ends(flow)[0] >= 10)
+        clients.recreate(flow.source, flow.topic, 2)
+        clients.produce(flow.source, flow.topic, odd_records(30))
+        clients.wait_for("the others", lambda: len(clients.records(flow.target, flow.topic)) >= 40)
+    assert flow.catch_up() == 0
+    assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
+
+
+def test_records_that_retention_deleted_are_listed(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    clients.produce(flow.source, flow.topic, odd_records(30))
+    clients.delete_records(flow.source, flow.topic, 25)
+    assert flow.catch_up() == 3
+    [lost] = flow.reported()["ranges"]
+    assert (lost["kind"], lost["partition"], lost["from"], lost["to"]) == ("lost", 0, 10, 25)
+    assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
+
+
+def test_target_topic_that_is_recreated_is_refused(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    clients.recreate(flow.target, flow.topic, 2)
+    assert flow.catch_up() == 3
+    assert flow.identifiers() == ["mirror-target-recreated"] * 2
+    assert flow.catch_up("--again", flow.topic) == 0
+    assert flow.is_equal(0)
+
+
+def test_record_that_is_too_large_stops_its_partition_alone(flow: Flow) -> None:
+    clients.create(flow.target, flow.topic, 2, max_message_bytes="10000")
+    clients.produce(flow.source, flow.topic, [b"x" * 50_000])
+    clients.produce(flow.source, flow.topic, [b"y" * 4_000] * 10, 1)
+    assert flow.catch_up() == 3
+    assert flow.identifiers() == ["record-too-large"]
+    assert flow.is_equal(1)
+    assert clients.records(flow.target, flow.topic, 0) == []
+    clients.configure(flow.target, flow.topic, max_message_bytes="100000")
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+
+
+def test_compacted_topic_arrives_without_what_compaction_removed(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    compaction = {"min_cleanable_dirty_ratio": "0.001", "segment_ms": "1", "delete_retention_ms": "0"}
+    topic = clients.create(source, unique("compacted"), cleanup_policy="compact", **compaction)
+    for number in range(6):
+        clients.produce(source, topic, [{"key": f"{k}", "value": f"{number}"} for k in range(number, 10)])
+        time.sleep(0.01)
+
+    def is_compacted() -> bool:
+        clients.produce(source, topic, [{"key": "9", "value": unique("value")}])
+        return len(clients.records(source, topic)) <= 15
+
+    clients.wait_for("compaction", is_compacted, 60)
+    # No more of it, at the target neither, so that both ends have what is compared.
+    clients.configure(source, topic, min_cleanable_dirty_ratio="1.0", segment_ms="604800000")
+    flow = Flow(source, target, topic, tmp_path)
+    assert flow.catch_up() == 0
+    written = clients.records(source, topic)
+    assert 10 <= len(written) <= 15
+    assert clients.ends(source, topic)[0] > len(written)
+    assert clients.records(target, topic) == written
+
+
+def test_times_that_the_source_gave_are_kept(source: Broker, target: Broker, tmp_path: Path) -> None:
+    topic = clients.create(source, unique("timed"), message_timestamp_type="LogAppendTime")
+    clients.produce(source, topic, odd_records(50), **{"compression.type": "zstd"})
+    flow = Flow(source, target, topic, tmp_path)
+    assert flow.catch_up() == 0
+    written, arrived = clients.records(source, topic), clients.records(target, topic)
+    assert [(*record[:3], record[3][1]) for record in written] == [
+        (*record[:3], record[3][1]) for record in arrived
+    ]
+
+
+def test_topic_that_would_get_other_times_is_not_mirrored(flow: Flow) -> None:
+    clients.create(flow.target, flow.topic, 2, message_timestamp_type="LogAppendTime")
+    clients.produce(flow.source, flow.topic, ["one"])
+    assert flow.catch_up() == 3
+    assert flow.identifiers() == ["mirror-times-replaced"]
+    assert clients.ends(flow.target, flow.topic) == [0]
+
+
+def test_topics_and_partitions_that_are_new_are_mirrored(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    first = clients.create(source, unique("growing"), 1)
+    flow = Flow(source, target, first, tmp_path, f"{first}.*")
+    with flow.running():
+        clients.produce(source, first, ["one"])
+        clients.wait_for("the first topic", lambda: first in clients.topics(target))
+        clients.grow(source, first, 40)
+        for partition in range(40):
+            clients.produce(source, first, [f"{partition}"], partition)
+        second = clients.create(source, f"{first}.second", 3)
+        clients.produce(source, second, ["two"], 2)
+        clients.wait_for("the second topic", lambda: second in clients.topics(target))
+        clients.wait_for("its record", lambda: clients.ends(target, second, 2)[0] > 0)
+    assert flow.catch_up() == 0
+    for topic, partitions in ((first, range(40)), (second, range(3))):
+        assert clients.records(target, topic, *partitions) == clients.records(source, topic, *partitions)
+
+
+def test_pattern_that_matches_nothing_is_reported(source: Broker, target: Broker, tmp_path: Path) -> None:
+    flow = Flow(source, target, unique("nothing"), tmp_path)
+    assert flow.catch_up() == 3
+    assert flow.identifiers() == ["pattern-matches-nothing"]
