@@ -45,7 +45,9 @@ from aqueduct.names import TopicPartition
 
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of a task that is gone
 TRANSACTION_BYTES = 64 << 20
-UNACKNOWLEDGED_BYTES = 32 << 20  # from which on no more is read
+UNACKNOWLEDGED_BYTES = 16 << 20  # from which on no more is sent
+# While more comes, a transaction is filled for twice as long as the last commit took, within these bounds.
+FILL_SECONDS = 0.02, 10.0
 CHECKPOINT_BYTES = 16 << 20  # of a partition's batches between two checkpoints
 POLL_SECONDS = 0.5  # between two looks whether the task is to stop
 ACKNOWLEDGED_SECONDS = 0.005  # between two looks at what was read, while acknowledgements are missing
@@ -265,6 +267,8 @@ class _Copy:
         self._max_bytes = assignment.max_bytes
         self._figures = figures
         self._positions = dict(positions)
+        self._pending: deque[News] = deque()  # read, and not in a transaction yet
+        self._fill_seconds = FILL_SECONDS[0]
         # Bytes since a partition's last checkpoint. The first transaction with it contains one.
         self._since_checkpoint: dict[TopicPartition, int] = {}
 
@@ -303,45 +307,47 @@ class _Copy:
         is_over: Callable[[], bool],
         filling: "_Filling",
     ) -> None:
-        until: float | None = None
+        begun: float | None = None
         while filling.bytes < TRANSACTION_BYTES:
             if producer.unacknowledged_bytes:
                 producer.wait(ACKNOWLEDGED_SECONDS)
             now = time.monotonic()
-            if is_over() or (until is not None and now >= until):
+            if is_over() or (begun is not None and filling.bytes and now > begun + self._fill_seconds):
                 return
             if producer.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES:
                 continue
-            wait = POLL_SECONDS if until is None else until - now
             try:
-                news = reader.take(0 if producer.unacknowledged_bytes else min(wait, POLL_SECONDS))
-                if not news:
-                    continue
-                self._add(producer, news, filling)
+                if not self._pending:
+                    self._pending.extend(reader.take(0 if filling.bytes else POLL_SECONDS))
+                if self._pending:
+                    begun = begun or now
+                    self._add(producer, filling)
+                    producer.pump()
+                elif filling.bytes or (begun is not None and now > begun + MARKER_SECONDS):
+                    return
             except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
                 filling.end = end
                 return
-            producer.pump()
-            soon = time.monotonic() + (0 if filling.bytes else MARKER_SECONDS)
-            until = soon if until is None else min(until, soon)
 
-    def _add(self, producer: TransactionalProducer, news: Sequence[News], filling: "_Filling") -> None:
-        with_records = [self._targets[part.topic_partition] for part in news if part.batches]
-        if with_records:
-            producer.enlist([*with_records, self._positions_partition])
-        for part in news:
-            source = part.topic_partition
-            target = self._targets[source]
-            filling.read(part)
-            try:
-                for piece in pieces(part.batches, self._max_bytes[target.topic]):
-                    filling.bytes += len(piece.data)
-                    filling.partition_bytes[source] += len(piece.data)
-                    producer.queue(target, piece)
-            except RecordTooLarge as error:
-                raise Rejected(source, Skipped.because_of(str(source), error)) from error
+    def _add(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        """Add the next of what was read, and tell the coordinator of all that waits, in one request."""
+        targets = [self._targets[news.topic_partition] for news in self._pending if news.batches]
+        if targets:
+            producer.enlist([*targets, self._positions_partition])
+        news = self._pending.popleft()
+        source = news.topic_partition
+        target = self._targets[source]
+        filling.read(news)
+        try:
+            for piece in pieces(news.batches, self._max_bytes[target.topic]):
+                filling.bytes += len(piece.data)
+                filling.partition_bytes[source] += len(piece.data)
+                producer.queue(target, piece)
+        except RecordTooLarge as error:
+            raise Rejected(source, Skipped.because_of(str(source), error)) from error
 
     def _commit(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        began = time.monotonic()
         producer.drain()
         reached = {}
         checkpoints: list[tuple[bytes, bytes | None]] = []
@@ -361,6 +367,8 @@ class _Copy:
         self._write(producer, self._positions_partition, [position_record(*item) for item in reached.items()])
         self._write(producer, self._checkpoints_partition, checkpoints)
         producer.commit()
+        took = time.monotonic() - began
+        self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
         self._positions |= reached
         self._figures.add(reached, filling)
 
