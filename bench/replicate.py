@@ -1,6 +1,6 @@
 """python -m bench.replicate [--data NAME]... [--scale FACTOR] [--runs N]
 
-How fast MirrorMaker 2 and the classic MirrorMaker copy a full topic between two brokers of one machine.
+How fast the engine batches, MirrorMaker 2 and the classic MirrorMaker copy a full topic between two brokers.
 """
 
 import argparse
@@ -33,7 +33,11 @@ ROLE = Path(__file__).resolve().parents[1] / "roles/mirror_maker"
 THREADS = 2
 STILL_SECONDS = 3  # without another record: all have arrived
 STALL_SECONDS = 120
-ENGINES = ("mm2", "classic")
+ENGINES = {
+    "batches": "engine batches, exactly once",
+    "mm2": "MirrorMaker 2 of 4.3.1, exactly once",
+    "classic": "classic of 3.9.2, at least once",
+}
 numbers = count()
 
 
@@ -100,6 +104,19 @@ def classic(
     return ["java", *FAST, "-cp", classes, *classic_mirror.arguments(flow, str(own), 5)]
 
 
+def batches(
+    alias: str, topic: str, source: str, target: str, folder: Path, buffers: Mapping[str, str] = BUFFERS
+) -> list[str]:
+    return [
+        *(sys.executable, "-m", "aqueduct.cli", "replicate", "--flow", alias, "--topics-pattern", topic),
+        *("--source-bootstrap-servers", source, "--target-bootstrap-servers", target),
+        *("--tasks", str(THREADS)),
+    ]
+
+
+COMMANDS = {"batches": batches, "mm2": mm2, "classic": classic}
+
+
 def copied(
     engine: str,
     data: Data,
@@ -111,8 +128,7 @@ def copied(
     """Copy the topic by a mirror of its own, and return its speed."""
     create(target.plaintext, data.name)
     alias = f"{engine}{next(numbers)}"
-    make = mm2 if engine == "mm2" else classic
-    command = make(alias, data.name, source.plaintext, target.plaintext, folder, buffers)
+    command = COMMANDS[engine](alias, data.name, source.plaintext, target.plaintext, folder, buffers)
     reader = Consumer({"bootstrap.servers": target.plaintext, "group.id": "none", "log_level": 0})
     places = [TopicPartition(data.name, each) for each in range(PARTITIONS)]
     started = begun = moved = time.monotonic()
@@ -142,7 +158,7 @@ def row(data: Data, engine: str, speeds: Sequence[Speed]) -> list[str]:
     records = median(each.records for each in speeds)
     return [
         data.name,
-        {"mm2": "MirrorMaker 2 of 4.3.1, exactly once", "classic": "classic of 3.9.2, at least once"}[engine],
+        ENGINES[engine],
         f"{records:,.0f}",
         f"{records * data.record_bytes / 1e6:,.0f}",
         f"{median(each.cpu_seconds for each in speeds):.1f}",

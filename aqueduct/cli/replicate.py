@@ -9,7 +9,10 @@ translation of offsets in aqueduct-mirror-checkpoints.FLOW.internal. Both are co
 for each task. If a position is missing or does not match the target, the partition is not mirrored and is
 listed; the others continue.
 
-Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions or topics are not mirrored, or records are
+With --groups-pattern, a group continues at the target with the very next record. A group that has members at
+the target is skipped and listed. No group is moved back, or beyond what has arrived.
+
+Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions, topics or groups are skipped, or records are
 lost; 1 failed; 2 refused, nothing was written.
 """
 
@@ -46,6 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_pattern,
         required=True,
         help="topics to mirror, by whole name at the source, without internal ones",
+    )
+    add(
+        "--groups-pattern",
+        metavar="REGEX",
+        type=_pattern,
+        help="consumer groups whose offsets are translated and set at the target; default: none",
     )
     add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
     add(
@@ -95,6 +104,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct import prometheus
         from aqueduct.mirror_engine import metrics
         from aqueduct.mirror_engine import run as engine
+        from aqueduct.mirror_engine.groups import MirroredGroups
         from aqueduct.mirror_engine.topics import MirroredTopics
     started = datetime.now(UTC)
     order = engine.MirrorOrder(
@@ -108,6 +118,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         first_start=args.first_start,
         again=frozenset(args.again),
         until_caught_up=args.until_caught_up,
+        groups=MirroredGroups(args.groups_pattern) if args.groups_pattern else None,
     )
     logging.basicConfig(format="aqueduct: %(message)s", level=logging.WARNING)
     figures = engine.MirrorFigures()
@@ -132,6 +143,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     if args.report:
         content = status.report([], progress, [], ranges) | {
             "records": figures.records,
+            "groups": {"groups": figures.groups.groups, "offsets": figures.groups.offsets},
             "left_out": left_out_entries(figures.skipped),
         }
         report_file.write(args.report, "replicate", code, started, content)
@@ -149,7 +161,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)
     except re.error as error:
-        raise Refused("pattern-invalid", f"--topics-pattern {text} does not compile: {error}.") from None
+        raise Refused("pattern-invalid", f"The pattern {text} does not compile: {error}.") from None
 
 
 def _until_signal() -> Event:

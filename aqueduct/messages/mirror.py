@@ -144,4 +144,13 @@ MIRROR = (
         ),
         fix="Restore both topics. Never change their numbers of partitions.",
     ),
+    DeclaredMessage(
+        id="group-offset-inexact",
+        area=Area.MIRROR,
+        meaning=(
+            "Records between two checkpoints of a mirror were compacted, or its source lost the end of its "
+            "log. The group's offset at the target is before its next record: it reads some records again."
+        ),
+        fix="None is needed if the group's application tolerates records that it has processed.",
+    ),
 )

@@ -20,6 +20,8 @@ def metrics(figures: MirrorFigures) -> Iterator[Metric]:
     positions = figures.positions
     yield OWN.gauge("partitions", "source partitions that are mirrored", len(positions))
     yield OWN.gauge("refused", "partitions and topics that are not mirrored", len(figures.skipped))
+    yield OWN.gauge("groups", "groups with offsets of mirrored partitions", figures.groups.groups)
+    yield OWN.gauge("groups_skipped", "groups that have members at the target", len(figures.groups.skipped))
     behind = sum(sum(dict(task.behind).values()) for task in tasks)
     yield OWN.gauge("lag", "offsets that were not mirrored when their partitions were last read", behind)
     lost = sum(

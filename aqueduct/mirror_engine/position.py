@@ -63,6 +63,13 @@ class Position:
     records: int = 0  # mirrored in this generation
     ranges: tuple[PositionRange, ...] = ()
     earlier: tuple[EarlierTopic, ...] = ()
+    producers: tuple[int, ...] = ()  # ids of the task's producers: in the headers of its batches
+
+    @property
+    def checkpoint(self) -> "Checkpoint":
+        return Checkpoint(
+            self.generation, self.next, self.target_end, self.records, self.topic_id, self.producers
+        )
 
     def with_range(self, kind: str, start: int, stop: int, *, at_most: bool) -> "Position":
         if start >= stop:
@@ -74,20 +81,22 @@ class Position:
 class Checkpoint(NamedTuple):
     """A pair of offsets: the flow's records before one are before the other, in the source and the target."""
 
-    generation: int  # of the position
+    generation: int  # as in the position, like the fields below
     source: int
     target: int
-    records: int  # mirrored before it in this generation
+    records: int
+    topic_id: str
+    producers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class StoredCheckpoint:
-    """The value of a checkpoint's record."""
+    """The value of a checkpoint's record. The key has the generation and the source offset."""
 
     topic_id: str
-    target_topic_id: str
     target: int
     records: int
+    producers: tuple[int, ...]
 
 
 class UnreadablePosition(Failed):
@@ -101,18 +110,17 @@ def position_record(partition: TopicPartition, position: Position) -> tuple[byte
     return json.dumps(partition, separators=(",", ":")).encode(), strict_json.dumps(position)
 
 
-def checkpoint_record(
-    partition: TopicPartition, position: Position, checkpoint: Checkpoint
-) -> tuple[bytes, bytes]:
-    """Return key and value of the record of a checkpoint between the topics of a position."""
-    key = json.dumps([*partition, checkpoint.generation, checkpoint.source], separators=(",", ":")).encode()
+def checkpoint_key(partition: TopicPartition, checkpoint: Checkpoint) -> bytes:
+    key = [*partition, checkpoint.generation, checkpoint.source]
+    return json.dumps(key, separators=(",", ":")).encode()
+
+
+def checkpoint_record(partition: TopicPartition, checkpoint: Checkpoint) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a checkpoint."""
     stored = StoredCheckpoint(
-        topic_id=position.topic_id,
-        target_topic_id=position.target_topic_id,
-        target=checkpoint.target,
-        records=checkpoint.records,
+        checkpoint.topic_id, checkpoint.target, checkpoint.records, checkpoint.producers
     )
-    return key, strict_json.dumps(stored)
+    return checkpoint_key(partition, checkpoint), strict_json.dumps(stored)
 
 
 def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, Position]:
@@ -121,24 +129,35 @@ def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, Position]:
         topic, partition = strict_json.parse(key)
         return TopicPartition(str(topic), int(partition)), strict_json.loads(Position, value)
     except (ValueError, TypeError) as error:
-        raise UnreadablePosition(
-            f"The position {key[:300].decode(errors='replace')} cannot be read: {error}. Update "
-            "Aqueduct on this host, or restore the topic of positions."
-        ) from None
+        raise _unreadable("position", key, error) from None
 
 
-def parse_checkpoint(key: bytes, value: bytes) -> tuple[TopicPartition, StoredCheckpoint, Checkpoint]:
-    """Parse a record of the topic of checkpoints; UnreadablePosition if it is none."""
+def parse_checkpoint_key(key: bytes) -> tuple[TopicPartition, int, int]:
+    """Parse the key of a checkpoint: source partition, generation and source offset."""
     try:
-        topic, partition, generation, source_offset = strict_json.parse(key)
-        stored = strict_json.loads(StoredCheckpoint, value)
-        checkpoint = Checkpoint(int(generation), int(source_offset), stored.target, stored.records)
-        return TopicPartition(str(topic), int(partition)), stored, checkpoint
+        topic, partition, generation, source = strict_json.parse(key)
+        return TopicPartition(str(topic), int(partition)), int(generation), int(source)
     except (ValueError, TypeError) as error:
-        raise UnreadablePosition(
-            f"The checkpoint {key[:300].decode(errors='replace')} cannot be read: {error}. Update "
-            "Aqueduct on this host, or restore the topic of checkpoints."
-        ) from None
+        raise _unreadable("checkpoint", key, error) from None
+
+
+def parse_checkpoint(key: bytes, value: bytes) -> tuple[TopicPartition, Checkpoint]:
+    """Parse a record of the topic of checkpoints; UnreadablePosition if it is none."""
+    partition, generation, source = parse_checkpoint_key(key)
+    try:
+        stored = strict_json.loads(StoredCheckpoint, value)
+    except ValueError as error:
+        raise _unreadable("checkpoint", key, error) from None
+    return partition, Checkpoint(
+        generation, source, stored.target, stored.records, stored.topic_id, stored.producers
+    )
+
+
+def _unreadable(kind: str, key: bytes, error: Exception) -> UnreadablePosition:
+    return UnreadablePosition(
+        f"The {kind} {key[:300].decode(errors='replace')} cannot be read: {error}. Update Aqueduct on this "
+        f"host, or restore the topic of {kind}s."
+    )
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from threading import Event
 
 from aqueduct.errors import AqueductError, LeftOut, Refused, Skipped
@@ -15,6 +15,7 @@ from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.mirror.status import Log, MirrorProgress
+from aqueduct.mirror_engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
 from aqueduct.mirror_engine.position import (
     Position,
     checkpoints_topic,
@@ -22,6 +23,7 @@ from aqueduct.mirror_engine.position import (
     positions_topic,
     task_of,
 )
+from aqueduct.mirror_engine.state import FlowState
 from aqueduct.mirror_engine.task import Assignment, MirrorShare, MirrorTask, TaskFigures
 from aqueduct.mirror_engine.topics import MirroredTopics, declared, illegal_names, unsuitable
 from aqueduct.names import TopicPartition
@@ -29,6 +31,7 @@ from aqueduct.wording import some
 
 CLIENT = "aqueduct-mirror"
 POLL_SECONDS = 0.1
+GROUPS_SECONDS = 10  # between two rounds of synchronising groups
 SWITCH_SECONDS = 0.001  # between threads: a task must not wait long for its reader
 # Positions are read again at each start: small segments are compacted soon.
 STATE_CONFIG = {
@@ -54,6 +57,7 @@ class MirrorOrder:
     first_start: bool = False
     again: frozenset[str] = frozenset()
     until_caught_up: bool = False
+    groups: MirroredGroups | None = None  # to synchronise; None: none
 
 
 @dataclass
@@ -62,11 +66,12 @@ class MirrorFigures:
 
     tasks: tuple[TaskFigures, ...] = ()
     skipped_topics: LeftOut = ()
+    groups: GroupsSynchronised = field(default_factory=GroupsSynchronised)  # the last round
 
     @property
     def skipped(self) -> LeftOut:
         refused = [skipped for task in self.tasks for skipped in list(task.refused.values())]
-        return (*self.skipped_topics, *sorted(refused))
+        return (*self.skipped_topics, *sorted(refused), *self.groups.skipped, *self.groups.inexact)
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -122,21 +127,28 @@ def _supervise(
     ends: Mapping[TopicPartition, int],
     stopping: Event,
 ) -> None:
-    refreshed = time.monotonic()
+    refreshed = synchronised = time.monotonic()
     while not stopping.wait(POLL_SECONDS):
         for task in tasks:
             if task.error:
                 raise task.error
+        flow.sample()
+        now = time.monotonic()
         if order.until_caught_up:
             if flow.is_caught_up(ends):
+                flow.synchronise()
                 return
-        elif time.monotonic() > refreshed + order.refresh_seconds:
-            try:
+            continue
+        try:
+            if now > refreshed + order.refresh_seconds:
+                refreshed = now
                 for task, assignment in zip(tasks, flow.prepare(), strict=True):
                     task.assign(assignment)
-            except AqueductError as error:
-                log.warning("%s", error.labelled)  # the tasks continue with what they have
-            refreshed = time.monotonic()
+            if now > synchronised + GROUPS_SECONDS:
+                synchronised = now
+                flow.synchronise()
+        except AqueductError as error:
+            log.warning("%s", error.labelled)  # the tasks continue with what they have
 
 
 class _Flow:
@@ -147,6 +159,17 @@ class _Flow:
         self._source = source
         self._target = target
         self._figures = figures
+        self._targets: dict[TopicPartition, TopicPartition] = {}
+        self._groups: GroupSynchroniser | None = None
+
+    def sample(self) -> None:
+        if self._groups:
+            self._groups.sample(self._figures.positions)
+
+    def synchronise(self) -> None:
+        """Set the offsets of groups at the target, if the order says so."""
+        if self._groups and self._order.groups:
+            self._figures.groups = self._groups.synchronise(self._order.groups, self._targets)
 
     def prepare(self) -> list[Assignment]:
         """Create, grow and alter topics at the target; return the assignment of each task."""
@@ -175,6 +198,10 @@ class _Flow:
         for source, target in targets.items():
             for partition in source_topics[source].topic_partitions:
                 shares[task_of(partition, tasks)][partition] = TopicPartition(target, partition.partition)
+        self._targets = {source: target for share in shares for source, target in share.items()}
+        if self._order.groups and not self._groups:
+            state = FlowState(self._target, self._order.flow, range(tasks))
+            self._groups = GroupSynchroniser(self._source, self._target, state)
         return [Assignment(targets=share, max_bytes=max_bytes) for share in shares]
 
     def _create(self, targets: Mapping[str, str], source_topics: Mapping[str, Topic]) -> None:

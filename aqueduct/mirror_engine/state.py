@@ -1,7 +1,8 @@
 """The state that a flow keeps at its target: positions, and checkpoints for the translation of offsets."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.bodies import body
@@ -10,12 +11,13 @@ from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.produce import Retry
 from aqueduct.kafka.requests import in_lists
-from aqueduct.kafka.table import Table, keys_and_values
+from aqueduct.kafka.table import keys_and_values
 from aqueduct.mirror_engine.position import (
     Checkpoint,
     Position,
     checkpoints_topic,
     parse_checkpoint,
+    parse_checkpoint_key,
     parse_position,
     positions_topic,
 )
@@ -25,42 +27,53 @@ from aqueduct.ranges import Range
 BATCH_BYTES = 500_000
 
 
-class TaskState:
-    """The committed positions and checkpoints of one task. `refresh` reads on from where it was."""
+class FlowState:
+    """The committed positions and checkpoints of some tasks. `refresh` reads on from where it was."""
 
-    def __init__(self, client: Client, flow: str, task: int) -> None:
-        self.positions_partition = TopicPartition(positions_topic(flow), task)
-        self.checkpoints_partition = TopicPartition(checkpoints_topic(flow), task)
+    def __init__(self, client: Client, flow: str, tasks: Iterable[int]) -> None:
+        self.positions: dict[TopicPartition, Position] = {}
+        # Of each source partition, in the order of generations and offsets.
+        self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
         self._client = client
-        self._table = Table(client)
-        self._read_to = 0  # of the checkpoints
-        self._newest: dict[TopicPartition, Checkpoint] = {}
+        self._positions_topic = positions_topic(flow)
+        topics = (self._positions_topic, checkpoints_topic(flow))
+        self._partitions = [TopicPartition(topic, task) for task in tasks for topic in topics]
+        self._next: dict[TopicPartition, int] = {}
 
-    def refresh(self) -> None:
-        """Read what was committed. Call it when no other process can write any more."""
-        partitions = [self.positions_partition, self.checkpoints_partition]
-        ends, open_ = offsets.settled(self._client, partitions)
+    def settle(self) -> None:
+        """Wait until no transaction is open. Call it when no other process can begin one."""
+        _, open_ = offsets.settled(self._client, self._partitions)
         if open_:
             raise Retry(f"{min(open_)} has an open transaction")
-        self._table.refresh([self.positions_partition])
-        start = offsets.log_starts(self._client, partitions)[self.checkpoints_partition]
-        stop = ends[self.checkpoints_partition]
-        range_ = Range(*self.checkpoints_partition, min(stop, max(start, self._read_to)), stop)
-        for _, records in keys_and_values(self._client, [range_]):
+
+    def refresh(self) -> None:
+        """Read what was committed since the last time."""
+        starts = offsets.log_starts(self._client, self._partitions)
+        ends = offsets.ends(self._client, self._partitions)
+        ranges = [
+            Range(*partition, max(starts[partition], self._next.get(partition, 0)), ends[partition])
+            for partition in self._partitions
+        ]
+        for range_, records in keys_and_values(self._client, ranges):
+            note = self._position if range_.topic == self._positions_topic else self._checkpoint
             for key, value in records:
-                if key is not None and value is not None:
-                    partition, _, checkpoint = parse_checkpoint(key, value)
-                    self._newest[partition] = max(self._newest.get(partition, checkpoint), checkpoint)
-        self._read_to = stop
+                note(key or b"", value)
+        self._next |= ends
 
-    @property
-    def positions(self) -> dict[TopicPartition, Position]:
-        return dict(parse_position(key, row.value) for key, row in self._table.rows.items())
+    def _position(self, key: bytes, value: bytes | None) -> None:
+        if value is not None:
+            partition, position = parse_position(key, value)
+            self.positions[partition] = position
 
-    @property
-    def newest_checkpoints(self) -> Mapping[TopicPartition, Checkpoint]:
-        """The newest checkpoint of each source partition."""
-        return self._newest
+    def _checkpoint(self, key: bytes, value: bytes | None) -> None:
+        if value is not None:
+            partition, checkpoint = parse_checkpoint(key, value)
+            self.checkpoints.setdefault(partition, deque()).append(checkpoint)
+            return
+        partition, generation, source = parse_checkpoint_key(key)
+        checkpoints = self.checkpoints.get(partition, deque())
+        while checkpoints and checkpoints[0][:2] <= (generation, source):  # they are deleted in their order
+            checkpoints.popleft()
 
 
 def state_batches(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Ready]:

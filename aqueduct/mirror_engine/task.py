@@ -1,8 +1,8 @@
 """One task of a flow: it copies the batches of some source partitions, transaction by transaction."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle
 from threading import Event, Thread
@@ -25,24 +25,29 @@ from aqueduct.mirror.binding import Binding
 from aqueduct.mirror.positions import source_logs
 from aqueduct.mirror_engine.pieces import pieces
 from aqueduct.mirror_engine.position import (
-    Checkpoint,
     PartitionRefused,
     Piece,
     Position,
     PositionOvertaken,
     TargetLog,
     advanced,
+    checkpoint_key,
     checkpoint_record,
+    checkpoints_topic,
     position_record,
+    positions_topic,
     resume,
 )
 from aqueduct.mirror_engine.reader import LogCut, SourceReader
-from aqueduct.mirror_engine.state import TaskState, state_batches
+from aqueduct.mirror_engine.state import FlowState, state_batches
+from aqueduct.mirror_engine.translation import obsolete
 from aqueduct.names import TopicPartition
 
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of a task that is gone
 TRANSACTION_BYTES = 64 << 20
-UNACKNOWLEDGED_BYTES = 32 << 20  # from which on no more is read
+UNACKNOWLEDGED_BYTES = 16 << 20  # from which on no more is sent
+# While more comes, a transaction is filled for twice as long as the last commit took, within these bounds.
+FILL_SECONDS = 0.02, 10.0
 CHECKPOINT_BYTES = 16 << 20  # of a partition's batches between two checkpoints
 POLL_SECONDS = 0.5  # between two looks whether the task is to stop
 ACKNOWLEDGED_SECONDS = 0.005  # between two looks at what was read, while acknowledgements are missing
@@ -126,7 +131,7 @@ class MirrorTask(Thread):
                     )
                     for letter in "ab"  # when one's transaction has ended, its markers are not written yet
                 ]
-                state = TaskState(client, self._share.flow, self._share.number)
+                state = FlowState(client, self._share.flow, [self._share.number])
 
                 def attempt(progress: Callable[[], None]) -> None:
                     while not self._stopping.is_set():
@@ -141,7 +146,7 @@ class MirrorTask(Thread):
         self,
         client: Client,
         producers: Sequence[TransactionalProducer],
-        state: TaskState,
+        state: FlowState,
         progress: Callable[[], None],
     ) -> None:
         """Mirror until the assignment changes, or until a partition must be judged again or is rejected."""
@@ -151,12 +156,14 @@ class MirrorTask(Thread):
         assignment = self._assignment
         for producer in producers:
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        state.settle()
         state.refresh()
         positions = self._resumed(client, state, assignment)
         self._again = frozenset()
-        copy = _Copy(self._share, state, assignment, self.figures, positions)
+        ids = tuple(producer.producer_id for producer in producers)
+        copy = _Copy(self._share, state, assignment, self.figures, positions, ids)
         turns = cycle(producers)
-        stored = state.positions
+        stored = dict(state.positions)
         try:
             copy.begin(next(turns), {p: new for p, new in positions.items() if new != stored.get(p)})
             progress()
@@ -176,10 +183,11 @@ class MirrorTask(Thread):
         return self._stopping.is_set() or self._reassigned.is_set()
 
     def _resumed(
-        self, client: Client, state: TaskState, assignment: Assignment
+        self, client: Client, state: FlowState, assignment: Assignment
     ) -> dict[TopicPartition, Position]:
         """Return where each partition continues. The figures list those that do not."""
-        stored, checkpoints = state.positions, state.newest_checkpoints
+        stored = state.positions
+        checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
         topics = client.topics({target.topic for target in assignment.targets.values()})
         led = {partition for topic in topics.values() for partition in topic.led_partitions}
         targets = {source: target for source, target in assignment.targets.items() if target in led}
@@ -242,18 +250,25 @@ class _Copy:
     def __init__(
         self,
         share: MirrorShare,
-        state: TaskState,
+        state: FlowState,
         assignment: Assignment,
         figures: TaskFigures,
         positions: Mapping[TopicPartition, Position],
+        producers: tuple[int, ...],
     ) -> None:
-        self._share = share
-        self._state = state
+        self._positions_partition = TopicPartition(positions_topic(share.flow), share.number)
+        self._checkpoints_partition = TopicPartition(checkpoints_topic(share.flow), share.number)
+        self._producers = producers
+        self._checkpoints = {
+            partition: deque(state.checkpoints.get(partition, ())) for partition in positions
+        }
         self._targets = assignment.targets
         self._sources = {target: source for source, target in assignment.targets.items()}
         self._max_bytes = assignment.max_bytes
         self._figures = figures
         self._positions = dict(positions)
+        self._pending: deque[News] = deque()  # read, and not in a transaction yet
+        self._fill_seconds = FILL_SECONDS[0]
         # Bytes since a partition's last checkpoint. The first transaction with it contains one.
         self._since_checkpoint: dict[TopicPartition, int] = {}
 
@@ -292,75 +307,86 @@ class _Copy:
         is_over: Callable[[], bool],
         filling: "_Filling",
     ) -> None:
-        until: float | None = None
+        begun: float | None = None
         while filling.bytes < TRANSACTION_BYTES:
             if producer.unacknowledged_bytes:
                 producer.wait(ACKNOWLEDGED_SECONDS)
             now = time.monotonic()
-            if is_over() or (until is not None and now >= until):
+            if is_over() or (begun is not None and filling.bytes and now > begun + self._fill_seconds):
                 return
             if producer.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES:
                 continue
-            wait = POLL_SECONDS if until is None else until - now
             try:
-                news = reader.take(0 if producer.unacknowledged_bytes else min(wait, POLL_SECONDS))
-                if not news:
-                    continue
-                self._add(producer, news, filling)
+                if not self._pending:
+                    self._pending.extend(reader.take(0 if filling.bytes else POLL_SECONDS))
+                if self._pending:
+                    begun = begun or now
+                    self._add(producer, filling)
+                    producer.pump()
+                elif filling.bytes or (begun is not None and now > begun + MARKER_SECONDS):
+                    return
             except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
                 filling.end = end
                 return
-            producer.pump()
-            soon = time.monotonic() + (0 if filling.bytes else MARKER_SECONDS)
-            until = soon if until is None else min(until, soon)
 
-    def _add(self, producer: TransactionalProducer, news: Sequence[News], filling: "_Filling") -> None:
-        with_records = [self._targets[part.topic_partition] for part in news if part.batches]
-        if with_records:
-            producer.enlist([*with_records, self._state.positions_partition])
-        for part in news:
-            source = part.topic_partition
-            target = self._targets[source]
-            filling.read(part)
-            try:
-                for piece in pieces(part.batches, self._max_bytes[target.topic]):
-                    filling.bytes += len(piece.data)
-                    filling.partition_bytes[source] += len(piece.data)
-                    producer.queue(target, piece)
-            except RecordTooLarge as error:
-                raise Rejected(source, Skipped.because_of(str(source), error)) from error
+    def _add(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        """Add the next of what was read, and tell the coordinator of all that waits, in one request."""
+        targets = [self._targets[news.topic_partition] for news in self._pending if news.batches]
+        if targets:
+            producer.enlist([*targets, self._positions_partition])
+        news = self._pending.popleft()
+        source = news.topic_partition
+        target = self._targets[source]
+        filling.read(news)
+        try:
+            for piece in pieces(news.batches, self._max_bytes[target.topic]):
+                filling.bytes += len(piece.data)
+                filling.partition_bytes[source] += len(piece.data)
+                producer.queue(target, piece)
+        except RecordTooLarge as error:
+            raise Rejected(source, Skipped.because_of(str(source), error)) from error
 
     def _commit(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        began = time.monotonic()
         producer.drain()
         reached = {}
-        checkpoints = []
+        checkpoints: list[tuple[bytes, bytes | None]] = []
         for source in filling.reached:
             position = filling.positions[source]
             position = replace(
-                position, target_end=producer.ends.get(self._targets[source], position.target_end)
+                position,
+                target_end=producer.ends.get(self._targets[source], position.target_end),
+                producers=self._producers,
             )
             since = self._since_checkpoint.get(source, CHECKPOINT_BYTES) + filling.partition_bytes[source]
             if since >= CHECKPOINT_BYTES:
-                checkpoint = Checkpoint(
-                    position.generation, position.next, position.target_end, position.records
-                )
-                checkpoints.append(checkpoint_record(source, position, checkpoint))
+                checkpoints += self._checkpoint(source, position, filling.log_starts.get(source, 0))
                 since = 0
             self._since_checkpoint[source] = since
             reached[source] = position
-        self._write(
-            producer, self._state.positions_partition, [position_record(*item) for item in reached.items()]
-        )
-        self._write(producer, self._state.checkpoints_partition, checkpoints)
+        self._write(producer, self._positions_partition, [position_record(*item) for item in reached.items()])
+        self._write(producer, self._checkpoints_partition, checkpoints)
         producer.commit()
+        took = time.monotonic() - began
+        self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
         self._positions |= reached
         self._figures.add(reached, filling)
+
+    def _checkpoint(
+        self, source: TopicPartition, position: Position, log_start: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield the record of a checkpoint, and tombstones of those that are no longer needed."""
+        checkpoints = self._checkpoints[source]
+        checkpoints.append(position.checkpoint)
+        yield checkpoint_record(source, position.checkpoint)
+        for _ in range(obsolete(checkpoints, position.topic_id, log_start)):
+            yield checkpoint_key(source, checkpoints.popleft()), None
 
     def _write(
         self,
         producer: TransactionalProducer,
         partition: TopicPartition,
-        records: Sequence[tuple[bytes, bytes]],
+        records: Sequence[tuple[bytes, bytes | None]],
     ) -> None:
         if records:
             producer.enlist([partition])
@@ -397,6 +423,7 @@ class _Filling:
     bytes: int = 0
     records: int = 0
     behind: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
     end: LogCut | PositionOvertaken | None = None  # why nothing can follow in this run
 
     def read(self, news: News) -> None:
@@ -414,3 +441,4 @@ class _Filling:
         self.reached.add(source)
         self.records += piece.records
         self.behind[source] = max(0, news.stable - news.next_offset)
+        self.log_starts[source] = news.log_start

@@ -6,6 +6,7 @@ from pathlib import Path
 import clients
 import pytest
 from links import Link, linked
+from mirror_engine_flows import Flow
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client
@@ -52,3 +53,8 @@ def each_task_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for kind in ("parallel", "runner"):
         monkeypatch.setattr(Workers, kind, lambda *_: run)
+
+
+@pytest.fixture
+def flow(source: Broker, target: Broker, tmp_path: Path) -> Flow:
+    return Flow(source, target, clients.create(source, clients.unique("mirrored"), 2), tmp_path)

@@ -1,71 +1,18 @@
 """`aqueduct replicate` between real brokers, compared with an independent client record by record."""
 
-import json
-import re
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import clients
 import pytest
 from clients import unique
+from mirror_engine_flows import Flow
 
-from aqueduct.cli import main
 from aqueduct.mirror_engine.position import positions_topic
 from servers.broker import Broker
-
-
-class Flow:
-    """A flow from one broker to another, of one topic if `pattern` does not match others, too."""
-
-    def __init__(
-        self, source: Broker, target: Broker, topic: str, tmp_path: Path, pattern: str | None = None
-    ) -> None:
-        self.name = unique("flow")
-        self.source = source
-        self.target = target
-        self.topic = topic
-        self.report = tmp_path / f"{self.name}.json"
-        self.options = [
-            *("replicate", "--flow", self.name, "--topics-pattern", pattern or re.escape(topic)),
-            *("--source-bootstrap-servers", source.plaintext),
-            *("--target-bootstrap-servers", target.plaintext),
-        ]
-
-    def catch_up(self, *more: str) -> int:
-        """Run the flow until it has mirrored what is there; return the exit code."""
-        return main([*self.options, "--until-caught-up", "--report", str(self.report), *more])
-
-    @contextmanager
-    def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "aqueduct.cli", *self.options, "--refresh", "1s", *more]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait()
-
-    def reported(self) -> dict[str, list[dict[str, object]]]:
-        return dict(json.loads(self.report.read_text()))
-
-    def identifiers(self) -> list[object]:
-        return [omission["id"] for omission in self.reported()["left_out"]]
-
-    def is_equal(self, *partitions: int) -> bool:
-        return clients.records(self.target, self.topic, *partitions) == clients.records(
-            self.source, self.topic, *partitions
-        )
-
-
-@pytest.fixture
-def flow(source: Broker, target: Broker, tmp_path: Path) -> Flow:
-    return Flow(source, target, clients.create(source, unique("mirrored"), 2), tmp_path)
 
 
 def odd_records(count: int) -> Iterator[dict[str, object]]:

@@ -39,6 +39,10 @@ COMMANDS = {
         *("--source", "file://{tmp}/store", "--target", "127.0.0.1:1", "--topics", "a"),
         *("--client-config", "{tmp}/gone"),
     ),
+    "replicate": (
+        *("--flow", "a", "--topics-pattern", "a", "--source-bootstrap-servers", "127.0.0.1:1"),
+        *("--source-config", "{tmp}/gone", "--target-bootstrap-servers", "127.0.0.1:1"),
+    ),
     "restore": (*CLUSTER, *STORE),
     "transactions find-hanging": CLUSTER,
     "verify": STORE,
@@ -46,7 +50,14 @@ COMMANDS = {
     "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
     "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
 }
-NO_STORE = {"dlq replay", "doctor cluster", "doctor connect", "mirror", "transactions find-hanging"}
+NO_STORE = {
+    "dlq replay",
+    "doctor cluster",
+    "doctor connect",
+    "mirror",
+    "replicate",
+    "transactions find-hanging",
+}
 
 
 def arguments(command: str, tmp: Path) -> list[str]:

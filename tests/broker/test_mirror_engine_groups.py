@@ -1,0 +1,97 @@
+"""Groups that `aqueduct replicate` synchronises continue at the target with the very next record."""
+
+from collections.abc import Iterable
+
+import clients
+from clients import Record
+from mirror_engine_flows import Flow
+
+from aqueduct.kafka import groups
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.names import TopicPartition
+from servers.broker import Broker
+
+OTHERS = b"of another source"
+
+
+def next_records(broker: Broker, topic: str, groups_: Iterable[str]) -> dict[str, Record | None]:
+    """Return the flow's record of partition 0 that each group reads next; None at the end."""
+    clients.settle(broker, topic)
+    messages = [message for message in clients.read(broker, topic) if message.value() != OTHERS]
+    found = {}
+    for group in groups_:
+        start = clients.committed(broker, group)[topic, 0]
+        following = [message for message in messages if (message.offset() or 0) >= start]
+        found[group] = clients.record(following[0]) if following else None
+    return found
+
+
+def check_synchronised(flow: Flow, offsets: Iterable[int]) -> None:
+    """Synchronise a group at each of these source offsets, and compare their next records at both ends."""
+    groups_ = {f"{flow.name}-{offset}": offset for offset in offsets}
+    with connect(End("source", flow.source.plaintext), "test") as client:
+        for group, offset in groups_.items():
+            groups.commit(client, group, {TopicPartition(flow.topic, 0): (offset, "")})
+    assert flow.catch_up("--groups-pattern", f"{flow.name}-.*") == 0
+    at_source = next_records(flow.source, flow.topic, groups_)
+    assert next_records(flow.target, flow.topic, groups_) == at_source
+
+
+def numbered(count: int) -> list[dict[str, object]]:
+    return [{"key": f"{number}", "value": f"value {number}"} for number in range(count)]
+
+
+def test_groups_continue_at_the_next_record(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, numbered(60), **{"batch.num.messages": 7})
+    assert flow.catch_up() == 0
+    clients.produce(flow.source, flow.topic, numbered(60), **{"batch.num.messages": 7})
+    check_synchronised(flow, range(0, 121, 8))
+
+
+def test_groups_of_transactional_topics_continue_at_the_next_record(flow: Flow) -> None:
+    for number in range(4):
+        end = ("commit", "abort")[number % 2]
+        clients.transaction(flow.source, flow.topic, [f"{number} {n}" for n in range(6)], end)
+        clients.produce(flow.source, flow.topic, [f"between {number}"])
+        assert flow.catch_up() == 0
+    [stop] = clients.settle(flow.source, flow.topic)
+    check_synchronised(flow, range(stop + 1))
+
+
+def test_group_is_never_moved_beyond_what_arrived_nor_back(flow: Flow) -> None:
+    group = f"{flow.name}-group"
+    clients.produce(flow.source, flow.topic, numbered(10))
+    clients.set_position(flow.source, group, flow.topic, 10)
+    assert flow.catch_up("--groups-pattern", group) == 0
+    [end] = clients.committed(flow.target, group).values()
+    assert end == 10
+    clients.set_position(flow.source, group, flow.topic, 3)
+    assert flow.catch_up("--groups-pattern", group) == 0
+    assert list(clients.committed(flow.target, group).values()) == [10]
+
+
+def test_group_with_members_at_the_target_is_listed(flow: Flow) -> None:
+    group = f"{flow.name}-group"
+    clients.produce(flow.source, flow.topic, numbered(10))
+    clients.set_position(flow.source, group, flow.topic, 4)
+    assert flow.catch_up() == 0
+    member = clients.consumer(flow.target, group)
+    member.subscribe([flow.topic])
+    clients.wait_for("an assignment", lambda: member.poll(0.1) or member.assignment())
+    try:
+        assert flow.catch_up("--groups-pattern", group) == 3
+        assert flow.identifiers() == ["group-has-members"]
+        assert clients.committed(flow.target, group) == {}
+    finally:
+        member.close()
+    assert flow.catch_up("--groups-pattern", group) == 0
+    assert clients.committed(flow.target, group) == {(flow.topic, 0): 4}
+
+
+def test_groups_of_a_topic_that_others_write_to_continue_at_the_next_record(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, numbered(20))
+    assert flow.catch_up() == 0
+    clients.produce(flow.target, flow.topic, [OTHERS])
+    clients.produce(flow.source, flow.topic, numbered(20))
+    check_synchronised(flow, range(0, 41, 10))
