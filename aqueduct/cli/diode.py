@@ -1,13 +1,17 @@
 """A one-way link: keys for it, its two ends, the bundle of what is missing, and sending that again.
 
-Options of upstream, downstream, create and resend come from a file (YAML or .properties), the environment
+lost lists what is missing or lost, the newest ranges first. A time is that of the ledger's first entry with
+the range; after compaction it is one at the latest.
+
+Options of all commands but keygen come from a file (YAML or .properties), the environment
 (AQUEDUCT_DIODE_TARGET_IP) and the command line; the later one wins.
 
-Exit code: 0 done; 3 some of what is missing can't be sent any more, or is not known; 1 failed; 2 the
-options can't be right.
+Exit code: 0 done; 3 some of what is missing can't be sent any more, or is not known, or lost lists a range; 1
+failed; 2 the options can't be right.
 """
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -15,15 +19,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aqueduct
+from aqueduct import moments
 from aqueduct.cli.extra import diode_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
-from aqueduct.link.options import Common, Create, Downstream, Resend, Upstream
+from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
 from aqueduct.spans import size
 from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from aqueduct.link.ledger.losses import LostRange
 
 Run = Callable[[Any, argparse.Namespace], ExitCode]
 
@@ -42,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("upstream", Upstream, _upstream, "send topics over the link, for as long as it runs"),
         ("downstream", Downstream, _downstream, "take what comes over the link, for as long as it runs"),
         ("create", Create, _create, "write the bundle of what is missing"),
+        (
+            "lost",
+            ListLosses,
+            _lost,
+            "list the newest missing and lost ranges, and when each was noticed",
+        ),
         ("resend", Resend, _resend, "send again what a bundle lists"),
     )
     for name, kind, runs, summary in ends:
@@ -153,6 +167,39 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
     for sentence in (*outcome.fresh, *outcome.left_out):
         print(sentence, file=sys.stderr)
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
+
+
+def _lost(settings: ListLosses, _: argparse.Namespace) -> ExitCode:
+    from aqueduct.link.losses import losses
+
+    found = losses(settings)
+    if settings.format == "json":
+        print(json.dumps([_lost_entry(lost) for lost in found.ranges], indent=2))
+    else:
+        for lost in found.ranges:
+            offsets = count(lost.last - lost.first + 1, "offset")
+            place = f"{lost.partition.topic}-{lost.partition.partition}"
+            when = f"{moments.text(lost.noticed)}{' or earlier' if lost.is_latest else ''}"
+            print(f"{when}  {lost.kind:<7}  {place}  {lost.first} to {lost.last} ({offsets})")
+        if found.has_entries and not found.ranges:
+            print("Nothing is missing or lost.")
+    if not found.has_entries:
+        message = f"The ledger in {settings.topic} has no entry, so what is missing is not known."
+        print(f"aqueduct: {labelled('link-ledger-empty', message)}", file=sys.stderr)
+    return ExitCode.INCOMPLETE if found.ranges or not found.has_entries else ExitCode.DONE
+
+
+def _lost_entry(lost: "LostRange") -> dict[str, Any]:
+    return {
+        "topic": lost.partition.topic,
+        "partition": lost.partition.partition,
+        "topic_id": lost.topic_id,
+        "kind": lost.kind,
+        "first": lost.first,
+        "last": lost.last,
+        "noticed": moments.text(lost.noticed),
+        "or_earlier": lost.is_latest,
+    }
 
 
 def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:

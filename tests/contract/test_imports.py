@@ -58,7 +58,7 @@ RUNNING = {
     *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
     *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
-    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
+    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "losses", "metrics", "options")),
     *(
         f"link.{name}"
         for name in ("fd_store", "outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")
