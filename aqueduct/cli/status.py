@@ -18,6 +18,7 @@ from aqueduct.cli import report_file
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.wording import printable
+from aqueduct.work.packages import packages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,6 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--site", metavar="SITE", default="", help="only the objects of this site")
     add("--verbose", action="store_true", help="also a table of all objects for each section")
     add("--html", metavar="FILE", type=report_file.file, help="also write a page that needs no network")
+    add(
+        "--metrics",
+        metavar="FILE",
+        type=report_file.file,
+        help="also write metrics for the textfile collector of Prometheus's node exporter",
+    )
     add("--json", action="store_true", help="print JSON for programs")
 
 
@@ -55,6 +62,10 @@ def run(args: argparse.Namespace) -> int:
             raise Failed(
                 "report-not-writable", f"The page {args.html} cannot be written: {reason}."
             ) from None
+    if args.metrics:
+        with packages("controller"):
+            from aqueduct.status import metrics
+        metrics.write(args.metrics, estate)
     if args.json:
         print(json.dumps(report.document(estate), indent=2, ensure_ascii=False))
     else:

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import estate_facts
 import link_ends
 import pytest
 import yaml
@@ -29,6 +30,9 @@ from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet
 from aqueduct.link.wire.key_frame import Kind
+from aqueduct.status import metrics as status_metrics
+from aqueduct.status.evaluation import evaluate
+from aqueduct.status.objects import declared_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "docs/alerts").iterdir())
@@ -46,6 +50,7 @@ PREFIXES = {
     "dedup": "aqueduct_dedup_",
     "land": "aqueduct_land_",
     "drill": "aqueduct_drill_",
+    "status": "aqueduct_status_",
 }
 Series = dict[str, str]  # values, by series
 
@@ -81,6 +86,10 @@ def down(job: str, minutes: int) -> Case:
         [{up: step(minutes + 1, 1, 0)} | heard],
         [{up: always(1)} | heard, {up: step(minutes - 1, 1, 0)} | heard],
     )
+
+
+def finding(state: str) -> str:
+    return f'status:findings{{kind="flow",name="f",site="s",id="i",state="{state}"}}'
 
 
 def falls_behind(figure: str) -> Case:
@@ -215,6 +224,14 @@ CASES = {
     "DrillRestoresOldBackup": Case(
         [{"drill:snapshot_age": always(172_801)}], [{"drill:snapshot_age": always(172_800)}]
     ),
+    "EstateWantsAHand": Case(
+        [{finding("wants a hand"): always(1)}],
+        [{finding("unknown"): always(0)}, {finding("well"): always(1)}],
+    ),
+    "EstateUnknown": Case([{finding("unknown"): always(1)}], [{finding("unknown"): step(0, 1, 0)}]),
+    "EstateNotAsked": Case(
+        [{"status:time": always(MINUTES * 60 - 901)}], [{"status:time": always(MINUTES * 60 - 900)}]
+    ),
     "LandLeavesOut": Case(
         [{f"land:left_out{TABLE}": always(1)}],
         [{f"land:left_out{TABLE}": step(10)}, {f"land:left_out{TABLE}": always(0)}],
@@ -312,6 +329,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             line for each in collectors for line in generate_latest(each).decode().splitlines()
         ]  # fmt: skip
     lines += (folder / "drill.prom").read_text().splitlines()
+    status_metrics.write(folder / "status.prom", evaluate(DECLARED, estate_facts.facts({})))
+    lines += (folder / "status.prom").read_text().splitlines()
     found: dict[str, set[str]] = {}
     for line in lines:
         if sample := re.match(r"([a-z_]+)(?:\{(.*)\})? ", line):
@@ -319,6 +338,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     return found
 
 
+DECLARED = declared_objects(estate_facts.GROUPS, estate_facts.HOSTVARS, estate_facts.DEFAULTS)
 # What the figures read of a drill's outcome.
 DRILLED: Any = SimpleNamespace(
     snapshot=SimpleNamespace(manifest=SimpleNamespace(number=1)),
