@@ -63,7 +63,7 @@ class ActionModule(ActionBase):
         _write(folder / "status-facts.json", json.dumps(source))
         _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))
         _write(folder / "status.html", page(status))
-        metrics.write(folder / "status.prom", status)
+        _write(folder / "status.prom", metrics.text(status).removesuffix("\n"))
         return {
             "changed": False,
             "failed": status.exit_code != ExitCode.DONE,

@@ -51,7 +51,6 @@ RUNNING = {
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
     *(f"kafka.{name}" for name in ("addresses", "answers", "client", "fan_out", "fetch", "follow", "groups")),
     "kafka.unread",
-    "status.metrics",
     *(f"kafka.{name}" for name in ("group_reading", "offsets", "produce", "share_groups", "share_messages")),
     *(f"kafka.{name}" for name in ("table", "tls", "transport")),
     *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),

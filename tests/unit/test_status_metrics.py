@@ -1,7 +1,5 @@
 """The state of an estate as metrics."""
 
-from pathlib import Path
-
 import pytest
 from estate_facts import DEFAULTS, GROUPS, HOSTVARS, SECONDS, facts, sound
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,12 +11,11 @@ from aqueduct.status.objects import declared_objects
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
 
-def written(folder: Path, raw: dict[str, dict[str, object]]) -> Samples:
+def written(raw: dict[str, dict[str, object]]) -> Samples:
     status = evaluate(declared_objects(GROUPS, HOSTVARS, DEFAULTS), facts(raw))
-    metrics.write(folder / "status.prom", status)
     return {
         (sample.name.removeprefix("aqueduct_status_"), frozenset(sample.labels.items())): sample.value
-        for family in text_string_to_metric_families((folder / "status.prom").read_text())
+        for family in text_string_to_metric_families(metrics.text(status))
         for sample in family.samples
     }
 
@@ -27,8 +24,8 @@ def key(metric: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
     return metric, frozenset(labels.items())
 
 
-def test_a_sound_estate_has_no_findings(tmp_path: Path) -> None:
-    found = written(tmp_path, sound())
+def test_a_sound_estate_has_no_findings() -> None:
+    found = written(sound())
     assert found[key("time")] == SECONDS
     assert (found[key("hosts")], found[key("hosts_answered")]) == (3, 3)
     assert found[key("objects", section="flows", state="well")] == 1
@@ -39,16 +36,27 @@ def test_a_sound_estate_has_no_findings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("change", "state"), [("failed", "wants a hand"), ("", "unknown")])
-def test_findings_have_their_identifiers(tmp_path: Path, change: str, state: str) -> None:
+def test_findings_have_their_identifiers(change: str, state: str) -> None:
     raw = sound()
     if change:
         raw["lake-kafka-1"]["units"]["mirror_maker@pro"]["state"] = change
     else:
         raw["lake-kafka-1"]["answers"].pop("flow:pro")
-    found = written(tmp_path, raw)
+    found = written(raw)
     id_ = "unit-not-active" if change else "object-not-answered"
     flow = {"kind": "flow", "name": "pro to lake", "site": "lake"}
     assert found[key("findings", **flow, id=id_, state=state)] == 1
     assert found[key("objects", section="flows", state=state)] == 1
     lag = key("figure", **flow, figure="lag")
     assert (lag in found) == bool(change), "a value that is not known is no number"
+
+
+def test_names_may_have_any_letters() -> None:
+    hostvars = {**HOSTVARS, "lake-land-1": {**HOSTVARS["lake-land-1"], "drill_site": 'a"b\\c\nd'}}
+    status = evaluate(declared_objects(GROUPS, hostvars, DEFAULTS), facts(sound()))
+    found = {
+        sample.labels.get("name")
+        for family in text_string_to_metric_families(metrics.text(status))
+        for sample in family.samples
+    }
+    assert 'a"b\\c\nd at lake-land-1' in found
