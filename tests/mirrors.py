@@ -1,11 +1,11 @@
 """A real MirrorMaker 2 between two brokers, as the role configures it but for TLS."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from servers.broker import Broker
-from servers.process import Process, java
+from servers.process import QUICK, Process, java
 
 PROPERTIES = """
 clusters={flow},lake
@@ -36,7 +36,13 @@ listeners=http://127.0.0.1:0
 
 @contextmanager
 def mirror_maker(
-    source: Broker, target: Broker, directory: Path, *, topics: str, flow: str = "pro1"
+    source: Broker,
+    target: Broker,
+    directory: Path,
+    *,
+    topics: str,
+    flow: str = "pro1",
+    jvm: Sequence[str] = QUICK,
 ) -> Iterator[None]:
     """Run a flow of the topics that match the pattern."""
     properties = directory / "mm2.properties"
@@ -44,6 +50,6 @@ def mirror_maker(
     properties.write_text(
         PROPERTIES.format(flow=flow, source=source.plaintext, target=target.plaintext, topics=escaped)
     )
-    command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake")
+    command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake", jvm=jvm)
     with Process(command, directory / "mm2.log", lambda: True).running():
         yield

@@ -2,19 +2,22 @@
 
 upstream is the sending end of a link, downstream the receiving end. Both run until they get SIGTERM or
 SIGINT. create writes a bundle: a file that lists the missing offsets of a ledger. resend sends these
-offsets again; run it at the sending end. keygen creates the keys of both ends.
+offsets again; run it at the sending end. lost lists
+missing and lost ranges of a ledger, the newest first; a time is that of the first entry that is left in the
+ledger. keygen creates the keys of both ends.
 
-upstream, downstream, create and resend read options from a file (--config), then from the environment
+upstream, downstream, create, lost and resend read options from a file (--config), then from the environment
 (AQUEDUCT_DIODE_TARGET_IP is --target-ip), then from the command line. The last value wins.
 
 Exit codes:
   0  done
   1  failed
   2  an option cannot be used
-  3  done, but some missing offsets cannot be sent again, or it is unknown what is missing
+  3  done, but some missing offsets cannot be sent again, or it is unknown what is missing, or lost lists a range
 """
 
 import argparse
+import json
 import logging
 import os
 import signal
@@ -22,15 +25,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from threading import Event
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aqueduct
+from aqueduct import moments
 from aqueduct.cli.extra import diode_packages
-from aqueduct.errors import ExitCode, Refused
+from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
-from aqueduct.link.options import Common, Create, Downstream, Resend, Upstream
+from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
 from aqueduct.spans import size
 from aqueduct.wording import count, some
+
+if TYPE_CHECKING:
+    from aqueduct.link.ledger.losses import LostRange
 
 Run = Callable[[Any, argparse.Namespace], ExitCode]
 
@@ -55,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ("upstream", Upstream, _upstream, "run the sending end: send topics over the link"),
         ("downstream", Downstream, _downstream, "run the receiving end: write what arrives to Kafka"),
         ("create", Create, _create, "write a bundle that lists the missing offsets of a ledger"),
+        ("lost", ListLosses, _lost, "list the newest missing and lost ranges, and when each was noticed"),
         ("resend", Resend, _resend, "send the offsets of a bundle, or of one partition, again"),
     )
     for name, kind, runs, summary in ends:
@@ -168,6 +176,39 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
     for sentence in (*outcome.fresh, *outcome.left_out):
         print(sentence, file=sys.stderr)
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
+
+
+def _lost(settings: ListLosses, _: argparse.Namespace) -> ExitCode:
+    from aqueduct.link.losses import losses
+
+    found = losses(settings)
+    if settings.format == "json":
+        print(json.dumps([_lost_entry(lost) for lost in found.ranges], indent=2))
+    else:
+        for lost in found.ranges:
+            offsets = count(lost.last - lost.first + 1, "offset")
+            place = f"{lost.partition.topic}-{lost.partition.partition}"
+            when = f"{moments.text(lost.noticed)}{' or earlier' if lost.is_latest else ''}"
+            print(f"{when}  {lost.kind:<7}  {place}  {lost.first} to {lost.last} ({offsets})")
+        if found.has_entries and not found.ranges:
+            print("Nothing is missing or lost.")
+    if not found.has_entries:
+        message = f"The ledger in {settings.topic} has no entry, so what is missing is not known."
+        print(f"aqueduct: {labelled('link-ledger-empty', message)}", file=sys.stderr)
+    return ExitCode.INCOMPLETE if found.ranges or not found.has_entries else ExitCode.DONE
+
+
+def _lost_entry(lost: "LostRange") -> dict[str, Any]:
+    return {
+        "topic": lost.partition.topic,
+        "partition": lost.partition.partition,
+        "topic_id": lost.topic_id,
+        "kind": lost.kind,
+        "first": lost.first,
+        "last": lost.last,
+        "noticed": moments.text(lost.noticed),
+        "or_earlier": lost.is_latest,
+    }
 
 
 def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:

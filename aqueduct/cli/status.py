@@ -37,12 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=report_file.file,
         help="also write the state as an HTML page, which loads nothing from the network",
     )
+    add(
+        "--metrics",
+        metavar="FILE",
+        type=report_file.file,
+        help="also write metrics for the textfile collector of Prometheus's node exporter",
+    )
     add("--json", action="store_true", help="print the state as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
     with connect_packages():
-        from aqueduct.status import report
+        from aqueduct.status import metrics, report
         from aqueduct.status.evaluation import evaluate
         from aqueduct.status.page import page
 
@@ -58,14 +64,9 @@ def run(args: argparse.Namespace) -> int:
             "facts-file-invalid", f"The estate has no site {args.site}. Its sites: {', '.join(sites)}."
         )
     estate = evaluate(declared, facts, unreachable=unreachable, site=args.site)
-    if args.html:
-        try:
-            args.html.write_text(page(estate), encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            reason = error.strerror
-            raise Failed(
-                "report-not-writable", f"The page {args.html} cannot be written: {reason}."
-            ) from None
+    for file, content in ((args.html, page), (args.metrics, metrics.text)):
+        if file:
+            _write(file, content(estate))
     if args.json:
         print(json.dumps(report.document(estate), indent=2, ensure_ascii=False))
     else:
@@ -73,3 +74,10 @@ def run(args: argparse.Namespace) -> int:
     if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
     return estate.exit_code
+
+
+def _write(file: Path, content: str) -> None:
+    try:
+        file.write_text(content, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise Failed("report-not-writable", f"{file} cannot be written: {error.strerror}.") from None

@@ -529,7 +529,18 @@ class Create(Common):
     ] = None
 
 
-VERBS: tuple[type[Common], ...] = (Upstream, Resend, Downstream, Create)
+@dataclass(frozen=True, kw_only=True)
+class ListLosses(Common):
+    """The options of `aqueduct diode lost`."""
+
+    topic: Annotated[str, Option("the gap topic")]
+    newest: Annotated[int, Option("how many ranges", _number(1, 1 << 30))] = 20
+    format: Annotated[
+        Literal["text", "json"], Option("text, or JSON for programs", _one_of("text", "json"))
+    ] = "text"
+
+
+VERBS: tuple[type[Common], ...] = (Upstream, Resend, Downstream, Create, ListLosses)
 
 VerbOptions = TypeVar("VerbOptions", bound=Common)
 

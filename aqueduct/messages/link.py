@@ -4,6 +4,12 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 LINK = (
     DeclaredMessage(
+        id="link-ledger-empty",
+        area=Area.LINK,
+        meaning="The ledger of a link has no entry, so what is missing is not known.",
+        fix="Check that both ends of the link and dedup run. An entry appears with the first record.",
+    ),
+    DeclaredMessage(
         id="link-topic-not-received",
         area=Area.LINK,
         meaning="Nothing of a topic that `dedup --topics` lists has crossed the link.",

@@ -15,6 +15,8 @@ from cryptography.x509.oid import NameOID
 SERVICES = {  # file: principal and host
     "west-controller-1/kafka-west.pem": ("kafka-west", "west-controller-1"),
     "west-broker-1/kafka-west.pem": ("kafka-west", "west-broker-1"),
+    "west-controller-1/monitoring-west.pem": ("monitoring-west", "west-controller-1"),
+    "west-broker-1/monitoring-west.pem": ("monitoring-west", "west-broker-1"),
     "admin.pem": ("admin", "people"),
 }
 NOW = datetime.now(UTC)

@@ -154,16 +154,19 @@ def _is_of(name: str, template: str) -> bool:
 
 
 def units() -> dict[str, dict[str, str]]:
-    """Return what systemd says of each service whose unit file isn't the distribution's, by name."""
+    """Return what systemd says of each service whose unit file isn't the distribution's, by name.
+
+    A masked one has a link there that lets nobody start it.
+    """
     listed = _said("systemctl", "list-units", "--all", "--full", "--type=service", "--plain", "--no-legend")
     names = [line.split()[0] for line in listed.splitlines()]
-    asked = ",".join(("Id", "FragmentPath", "MainPID", "MemoryMax", "ReadWritePaths", *PROMISED))
+    asked = ",".join(("Id", "LoadState", "FragmentPath", "MainPID", "MemoryMax", "ReadWritePaths", *PROMISED))
     shown = _said("systemctl", "show", f"--property={asked}", *names).strip().split("\n\n")
     found = [dict(line.split("=", 1) for line in unit.splitlines()) for unit in shown]
     return {
         unit["Id"].removesuffix(".service"): unit
         for unit in found
-        if Path(unit["FragmentPath"]).parent == UNITS
+        if Path(unit["FragmentPath"]).parent == UNITS and unit["LoadState"] != "masked"
     }
 
 

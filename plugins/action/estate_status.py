@@ -13,7 +13,7 @@ from ansible.plugins.action import ActionBase
 from aqueduct import moments
 from aqueduct.errors import AqueductError, ExitCode
 from aqueduct.estate.model import site_names
-from aqueduct.status import report
+from aqueduct.status import metrics, report
 from aqueduct.status.evaluation import evaluate
 from aqueduct.status.model import StatusLimits
 from aqueduct.status.objects import declared_objects
@@ -63,6 +63,7 @@ class ActionModule(ActionBase):
         _write(folder / "status-facts.json", json.dumps(source))
         _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))
         _write(folder / "status.html", page(status))
+        _write(folder / "status.prom", metrics.text(status).removesuffix("\n"))
         return {
             "changed": False,
             "failed": status.exit_code != ExitCode.DONE,

@@ -133,10 +133,12 @@ class ActionModule(ActionBase):
         """Lists are fetched only where a package is not found: a fresh cloud image has none, and a host that
         has all packages need not reach a mirror."""
         with self._told(f"installing {', '.join(packages)}"):
+            # Recommended packages would bring services of their own, which nobody asked for.
+            wanted = {"name": packages, "install_recommends": False}
             try:
-                self._module(APT, {"name": packages})
+                self._module(APT, wanted)
             except AnsibleActionFail:
-                self._module(APT, {"name": packages, "update_cache": True})
+                self._module(APT, {**wanted, "update_cache": True})
 
     def _bring(self, name: str, python: str) -> dict[str, str]:
         """Fetch something to the controller and copy it to the host; where it is there, and its digest."""

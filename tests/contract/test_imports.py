@@ -59,7 +59,7 @@ RUNNING = {
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
     *(f"mirror_engine.{name}" for name in ("metrics", "reader", "run", "state", "task")),
     *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
-    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "metrics", "options")),
+    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "losses", "metrics", "options")),
     *(
         f"link.{name}"
         for name in ("fd_store", "outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")

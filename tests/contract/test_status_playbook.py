@@ -32,6 +32,7 @@ answers = {{
                                "tasks": [{{"task": 0, "state": "RUNNING"}}]}}]}},
     "land": {{"tables": [{{"table": "flights.departures", "left_out": [], "catalogue": "",
                          "partitions": [{{"landed": 1, "end": 1}}]}}]}},
+    "dlq": {{"topics": ["flights-to-files-dlq"], "causes": [], "unknown": []}},
     "snapshots": [],
     "diode": {{"results": []}},
 }}

@@ -21,6 +21,7 @@ WITH_CERTIFICATE = (
     ),
     *(
         "mirror_maker",
+        "monitoring",
         "object_store",
         "reconcile",
         "schema_registry",
