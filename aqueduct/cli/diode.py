@@ -13,7 +13,8 @@ Exit codes:
   0  done
   1  failed
   2  an option cannot be used
-  3  done, but some missing offsets cannot be sent again, or it is unknown what is missing, or lost lists a range
+  3  done, but some missing offsets cannot be sent again, or it is unknown what is missing; or lost lists a
+     range
 """
 
 import argparse
