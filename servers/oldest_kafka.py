@@ -7,7 +7,7 @@ or asked for is made, with two partitions.
 from pathlib import Path
 
 from servers.process import QUICK, Process, binary, free_ports, listens
-from servers.zookeeper import OlderBroker
+from servers.zookeeper import LOGGING, OlderBroker
 
 VERSION = "0.10.0.1"
 COORDINATES = f"org.apache.kafka:kafka_2.11:{VERSION}"
@@ -30,6 +30,6 @@ def broker(connect: str, directory: Path) -> OlderBroker:
     servers = f"127.0.0.1:{port}"
     properties = directory / "server.properties"
     properties.write_text(PROPERTIES.format(connect=connect, servers=servers, directory=directory))
-    command = ["java", *QUICK, "-cp", f"{binary('AQUEDUCT_OLDEST_KAFKA_JARS')}/*", "kafka.Kafka"]
+    command = ["java", *QUICK, LOGGING, "-cp", f"{binary('AQUEDUCT_OLDEST_KAFKA_JARS')}/*", "kafka.Kafka"]
     process = Process([*command, str(properties)], directory / "broker.log", lambda: listens(port))
     return OlderBroker(servers, process)

@@ -20,6 +20,8 @@ from servers.pki import Authority
 from servers.process import QUICK, START_SECONDS, Process, binary, free_ports
 
 VERSION = "3.9.2"  # of Kafka
+LOG = Path(__file__).resolve().parents[1] / "roles/artifact/files/log4j.properties"
+LOGGING = f"-Dlog4j.configuration=file:{LOG}"
 SETTINGS = """
 tickTime=500
 initLimit=20
@@ -45,7 +47,7 @@ ssl.trustStore.type=PEM
 BROKER = """
 broker.id={node_id}
 zookeeper.connect={connect}
-zookeeper.session.timeout.ms=4000
+zookeeper.session.timeout.ms=10000
 zookeeper.connection.timeout.ms=120000
 zookeeper.set.acl=false
 listeners=PLAINTEXT://{servers}
@@ -81,8 +83,9 @@ class ZooKeeper:
 
 
 def java(main: str, *arguments: str, jvm: tuple[str, ...] = ()) -> list[str]:
-    """Return the command of a class of ZooKeeper."""
-    return ["java", *QUICK, *jvm, "-cp", f"{binary('AQUEDUCT_OLDER_KAFKA_JARS')}/*", main, *arguments]
+    """Return the command of a class of ZooKeeper, or of Kafka 3.9; it logs, as the roles have it."""
+    jars = f"{binary('AQUEDUCT_OLDER_KAFKA_JARS')}/*"
+    return ["java", *QUICK, LOGGING, *jvm, "-cp", jars, main, *arguments]
 
 
 def said(port: int, word: str = "srvr") -> str:

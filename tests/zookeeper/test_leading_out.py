@@ -43,11 +43,9 @@ from servers import zookeeper
 from servers.pki import Authority
 from servers.process import Process, free_ports
 
-ROOT = Path(__file__).resolve().parents[2]
 PARTITIONS = 4
 CONTROLLER, DIRECTORY = 101, "Mk3OEYBSD34fcwNTJENDMg"
 OF_3_9 = 21  # the metadata version 3.9-IV0
-LOGGING = (f"-Dlog4j.configuration=file:{ROOT}/roles/artifact/files/log4j.properties",)
 RIGHTS = (
     ResourceType.TOPIC, "flights", ResourcePatternType.LITERAL, None, None,
     AclOperation.READ, AclPermissionType.ALLOW,
@@ -105,7 +103,7 @@ class Node:
             self.process.kill()
 
     def java(self, main: str, *arguments: str) -> list[str]:
-        return newer.java(main, *arguments) if self.newer else zookeeper.java(main, *arguments, jvm=LOGGING)
+        return newer.java(main, *arguments) if self.newer else zookeeper.java(main, *arguments)
 
     def ready(self) -> bool:
         if self.number == CONTROLLER:

@@ -30,7 +30,6 @@ from servers.pki import Authority
 from servers.process import free_ports
 from servers.zookeeper import OlderBroker, ZooKeeper
 
-ROOT = Path(__file__).parents[2]
 RECORDS = 50
 LISTENERS = """
 listeners=PLAINTEXT://{servers},CLIENT://127.0.0.1:{tls}
@@ -166,8 +165,7 @@ def test_clients_of_another_protocol_are_named(
     authority = Authority(tmp_path / "pki")
     key = authority.issue("broker")
     more = LISTENERS.format(tls=tls, key=key, ca=authority.certificate, servers="{servers}")
-    logging = f"-Dlog4j.configuration=file:{ROOT}/roles/artifact/files/log4j.properties"
-    started = zookeeper.broker(ensemble.connect, 1, tmp_path / "1", jvm=(logging,), more=more)
+    started = zookeeper.broker(ensemble.connect, 1, tmp_path / "1", more=more)
     options = [f"--properties={tmp_path}/1/server.properties", f"--log={tmp_path}/1/broker.log"]
     with started.process.running():
         clients.wait_for("the first leader", lambda: doctor(started, capsys, *options)[0] == 0)

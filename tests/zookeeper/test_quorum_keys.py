@@ -23,7 +23,6 @@ from servers.process import Process, free_ports
 from servers.zookeeper import quorum_keys, trust_each_other
 
 SECRET = b"a salted password of a user"
-LOGGING = Path(__file__).resolve().parents[2] / "roles/artifact/files/log4j.properties"
 BROKER = [make_acl("x509", "CN=kafka-old", all=True)]
 OBSERVER = """
 tickTime=2000
@@ -125,11 +124,7 @@ def observer(home: Path, key: str, victims: Sequence[Server], trusted: str) -> I
     (home / "zoo.cfg").write_text(
         text + "".join(f"server.{each.server_id}={each.peer}\n" for each in victims)
     )
-    command = zookeeper.java(
-        "org.apache.zookeeper.server.quorum.QuorumPeerMain",
-        str(home / "zoo.cfg"),
-        jvm=(f"-Dlog4j.configuration=file:{LOGGING}",),
-    )
+    command = zookeeper.java("org.apache.zookeeper.server.quorum.QuorumPeerMain", str(home / "zoo.cfg"))
     with Process(command, home / "log", lambda: True).running():
         yield home, port
 
