@@ -10,7 +10,7 @@ from typing import Any
 from aqueduct.estate.model import members, site_names
 from demo.lab import Lab
 
-WAIT_SECONDS = 1800
+WAIT_SECONDS = 600
 VERIFY_SECONDS = 1800
 ENVIRONMENT, HOME, USER = "/etc/aqueduct/land/environment", "/var/lib/aqueduct-land", "aqueduct-land"
 REPORT = f"{HOME}/demo.json"

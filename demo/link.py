@@ -24,7 +24,7 @@ LOST_PERCENT = 2
 # The link is cut when so many records were sent, until so many more were.
 BEFORE_CUT, IN_CUT = 20_000, 5_000
 UPSTREAM_PORT, DOWNSTREAM_PORT = 9810, 9830
-WAIT_SECONDS = 1800.0
+WAIT_SECONDS = 600.0
 TOPIC = "flights"
 
 Moments = Mapping[int, Callable[[], None]]  # what is to be done when so many records were written

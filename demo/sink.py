@@ -11,7 +11,7 @@ from aqueduct.estate.connectors import read_connectors
 from aqueduct.estate.model import members
 from demo.lab import Lab, to_the_end
 
-WAIT_SECONDS = 1800
+WAIT_SECONDS = 600
 MODULUS = 1 << 128
 
 

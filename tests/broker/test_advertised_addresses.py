@@ -136,6 +136,7 @@ def test_both_ends_of_a_link_identify_the_address(unresolvable: Broker, end: str
         process.wait()
 
 
+@pytest.mark.long
 def test_reconcile_identifies_the_address(unresolvable: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     at = unresolvable.plaintext
     # librdkafka may have its answers by the connection with which it began: the comparison succeeds, then.

@@ -81,6 +81,7 @@ def produce_all(broker: Broker, topic: str, records: int, start: int = 0) -> Non
         clients.produce(broker, topic, [f"{partition}-{n}" for n in numbers], partition)
 
 
+@pytest.mark.long
 def test_what_was_not_committed_before_a_kill_is_doubled_and_named(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -137,7 +138,7 @@ def test_kills_in_the_middle_of_writing_lose_nothing(brokers: list[Broker], tmp_
     assert reconciled(source, target, topic, tmp_path / "r.json") == (3, 0, doubled)
 
 
-@pytest.mark.parametrize("alone", [True, False])
+@pytest.mark.parametrize("alone", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_send_that_fails_ends_it_before_the_next_commit(
     brokers: list[Broker], tmp_path: Path, alone: bool
 ) -> None:

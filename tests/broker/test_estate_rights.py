@@ -8,6 +8,7 @@ from typing import Any
 
 import ansible_process
 import clients
+import pytest
 import yaml
 from confluent_kafka.admin import (
     AclBinding,
@@ -95,6 +96,7 @@ def principals(broker: Broker) -> set[str]:
     return found & {*RIGHTS[SOURCE], *RIGHTS[TARGET], PERSON, STRANGER}
 
 
+@pytest.mark.long
 def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], tmp_path: Path) -> None:
     sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
     by_hand = AclBinding(

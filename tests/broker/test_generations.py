@@ -14,7 +14,7 @@ DAY = 86_400_000
 Said = pytest.CaptureFixture[str]
 
 
-@pytest.mark.parametrize("keep", [1, 2, 3])
+@pytest.mark.parametrize("keep", [2, *(pytest.param(keep, marks=pytest.mark.long) for keep in (1, 3))])
 def test_generations_are_few_and_one_is_always_complete(
     source: Broker,
     target: Broker,

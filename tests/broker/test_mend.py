@@ -118,7 +118,8 @@ def with_zookeeper(directory: Path) -> Iterator[Cluster]:
             )
 
 
-@pytest.fixture(params=[kraft, with_zookeeper])
+# Scenario old_estate does it with ZooKeeper.
+@pytest.fixture(params=[kraft, pytest.param(with_zookeeper, marks=pytest.mark.long)])
 def changed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
     """Yield a cluster whose second broker, which stands still, is to be 12."""
     with request.param(tmp_path) as cluster:

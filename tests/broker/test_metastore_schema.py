@@ -127,6 +127,7 @@ def test_an_older_schema_is_dumped_and_upgraded(schema: Schema, former: str) -> 
         assert hive.get_database("before").description == "of before"
 
 
+@pytest.mark.long
 def test_a_database_elsewhere_is_upgraded_once_its_dump_is_kept(schema: Schema) -> None:
     run(schema_tool(schema.conf, "-initSchemaTo", "3.0.0"))
     elsewhere = {"hive_metastore_database_url": "jdbc:postgresql://db/hive"}
@@ -152,6 +153,7 @@ def test_a_newer_schema_is_refused(schema: Schema) -> None:
     assert schema.dumps == []
 
 
+@pytest.mark.long
 def test_an_upgrade_that_fails_says_where_the_dump_is(schema: Schema) -> None:
     run(schema_tool(schema.conf, "-initSchemaTo", "3.0.0"))
     schema.psql('drop table "PART_COL_PRIVS" cascade')

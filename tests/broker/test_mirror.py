@@ -86,6 +86,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     assert ranges == [("lost", 0, 3)]
 
 
+@pytest.mark.long
 def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
     source: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,7 +158,7 @@ def test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled(
         assert values(target, topic[name]) == first[name] + later[name], name
 
 
-@pytest.mark.parametrize("regrown", [False, True])
+@pytest.mark.parametrize("regrown", [pytest.param(False, marks=pytest.mark.long), True])
 def test_a_running_mirror_whose_topic_is_recreated_lists_what_it_skipped(
     flow: str, source: Broker, target: Broker, ask: Ask, tmp_path: Path, regrown: bool
 ) -> None:
@@ -289,6 +289,7 @@ def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
     assert values(target, topic) == every
 
 
+@pytest.mark.long
 def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
     flow: str, topic: str, source: Broker, target: Broker, ask: Ask, rebuild: Ask, tmp_path: Path
 ) -> None:

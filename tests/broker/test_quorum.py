@@ -268,6 +268,7 @@ ANY: tuple[Any, ...] = (
 )
 
 
+@pytest.mark.long
 def test_from_a_backup_all_comes_back_but_what_it_can_t_know(lost: Lost, aqueduct: Run) -> None:
     logs = [(node.data / "later-0" / f"{0:020}.log").read_bytes() for node in lost.quorum.brokers]
     with formed(lost, aqueduct, "--store", lost.store) as (code, said):

@@ -151,6 +151,7 @@ def test_backup_lists_groups_that_no_broker_lists(half_stopped: HalfStopped) -> 
     assert others == {("groups-unlisted", f"groups of {OFFSETS}-1")}
 
 
+@pytest.mark.long
 def test_restore_sets_groups_that_have_a_coordinator(half_stopped: HalfStopped) -> None:
     """The restore's own groups have one; where records exist, earlier restores may be unknown."""
     own = next(

@@ -183,6 +183,7 @@ def test_what_does_not_exist_is_refused(kafka: Any, capsys: pytest.CaptureFixtur
     assert (code, "No partition 7" in said) == (2, True)
 
 
+@pytest.mark.long
 def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_leader(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -292,6 +292,7 @@ def test_examples_do_what_they_show(name: str, tree: Path) -> None:
         assert as_shown(shown, printed), f"$ {command}{printed}"
 
 
+@pytest.mark.long
 def test_the_page_about_growth_shows_what_its_command_prints(tree: Path) -> None:
     [(command, shown)] = examples(GROWTH.read_text())
     [printed] = run([command], tree)

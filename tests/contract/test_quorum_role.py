@@ -103,6 +103,7 @@ def test_servers_trust_each_others_certificates_and_no_authority(estate: Estate)
     assert {path: path.read_bytes() for path in estate.folder.glob("*/quorum/*")} == files
 
 
+@pytest.mark.long
 def test_a_renewal_ends_with_the_new_certificates_alone(estate: Estate) -> None:
     estate.run()
     former = estate.used()

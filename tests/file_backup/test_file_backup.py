@@ -343,6 +343,7 @@ def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
         assert here.backup(2) == 0
 
 
+@pytest.mark.long
 def test_what_vanishes_while_it_is_read_is_looked_for_again(site: Site) -> None:
     with (site.folder / "big").open("wb") as file:
         file.truncate(BIG)

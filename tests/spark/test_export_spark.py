@@ -24,6 +24,7 @@ def store(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> tu
     return url, topic
 
 
+@pytest.mark.long
 def test_spark_exports_what_this_process_does(
     store: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

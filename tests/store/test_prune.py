@@ -38,7 +38,7 @@ HOUR = 3600
 LAST = KeepPolicy(last=1)
 
 
-@pytest.fixture(params=["file", "s3", "hdfs"])
+@pytest.fixture(params=["file", "s3", pytest.param("hdfs", marks=pytest.mark.long)])
 def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> Grown:
     if request.param == "s3":
         request.getfixturevalue("s3")

@@ -95,6 +95,7 @@ def module(name: str, **arguments: object) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.long
 def test_servers_find_a_quorum_and_outlive_their_leader(
     servers: Mapping[Server, Process], authority: Authority, configs: Mapping[str, Path]
 ) -> None:

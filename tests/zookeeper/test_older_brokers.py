@@ -68,6 +68,7 @@ def fill(first: OlderBroker) -> None:
         clients.set_position(first, group, "flights", number)
 
 
+@pytest.mark.long
 def test_a_cluster_comes_back_after_its_ensemble_was_lost(
     ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -123,6 +124,7 @@ def _setting(first: OlderBroker, name: str) -> str:
     return str(asked.describe_configs([topic])[topic].result()[name].value)
 
 
+@pytest.mark.long
 def test_a_broker_that_came_back_with_another_id(
     ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

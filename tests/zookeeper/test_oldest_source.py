@@ -100,6 +100,7 @@ def mirror_maker_2(command: list[str], log: Path) -> Iterator[Process]:
         yield process
 
 
+@pytest.mark.long
 def test_mirror_maker_2_of_3_9_reads_it_and_that_of_today_does_not(
     oldest: OlderBroker, target: Broker, topic: str, tmp_path: Path
 ) -> None:

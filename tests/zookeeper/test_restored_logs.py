@@ -137,6 +137,7 @@ def values(by: OlderBroker, topic: str, part: int) -> list[bytes | None]:
     return [value for _, value, *_ in clients.records(by, topic, part)]
 
 
+@pytest.mark.long
 def test_no_record_is_cut_off(lost: Estate, aqueduct: Run) -> None:
     """Whichever broker starts first, producers get ids that nobody had, and what is not known is named."""
     with lost.ensemble("second") as ensemble, ExitStack() as stack:

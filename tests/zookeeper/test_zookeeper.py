@@ -280,6 +280,7 @@ def test_a_prefix_is_made_and_a_chroot_that_is_not_there_is_refused(
     assert {path.removeprefix("/kafka/a") or "/": of for path, of in below.items()} == tree.content()
 
 
+@pytest.mark.long
 def test_many_znodes_come_back_and_how_far_it_is_is_told(
     tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -536,7 +537,7 @@ def test_a_store_of_s3(
     assert other.content() == tree.content()
 
 
-@pytest.mark.parametrize("what", ["backup", "restore"])
+@pytest.mark.parametrize("what", ["backup", pytest.param("restore", marks=pytest.mark.long)])
 def test_an_ensemble_goes_on_without_its_leader(
     tmp_path: Path,
     store: str,
