@@ -533,10 +533,10 @@ class Create(Common):
 class ListLosses(Common):
     """The options of `aqueduct diode lost`."""
 
-    topic: Annotated[str, Option("the gap topic")]
-    newest: Annotated[int, Option("how many ranges", _number(1, 1 << 30))] = 20
+    topic: Annotated[str, Option("gap topic, which contains the ledger")]
+    newest: Annotated[int, Option("how many ranges to list; default 20", _number(1, 1 << 30))] = 20
     format: Annotated[
-        Literal["text", "json"], Option("text, or JSON for programs", _one_of("text", "json"))
+        Literal["text", "json"], Option("text or json; default text", _one_of("text", "json"))
     ] = "text"
 
 

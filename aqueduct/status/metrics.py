@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from aqueduct.status.model import SECTIONS, EstateStatus, ObjectState, ObjectStatus
 
-Row = tuple[float, dict[str, str]]  # value and labels
+Sample = tuple[float, dict[str, str]]  # value and labels
 
 
 def text(status: EstateStatus) -> str:
@@ -51,7 +51,7 @@ def _labels(object_status: ObjectStatus) -> dict[str, str]:
     return {"kind": declared.kind.label, "name": declared.name, "site": declared.site}
 
 
-def _gauge(name: str, meaning: str, rows: Iterable[Row]) -> Iterator[str]:
+def _gauge(name: str, meaning: str, rows: Iterable[Sample]) -> Iterator[str]:
     yield f"# HELP aqueduct_status_{name} {meaning}"
     yield f"# TYPE aqueduct_status_{name} gauge"
     for value, labels in rows:

@@ -45,7 +45,8 @@ def dead_links(page: Path, text: str) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)#\s]+)", prose):
         if "://" not in target and not (page.parent / target).exists():
             yield target
-    folders = "|".join(path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._")
+    named = (path.name for path in ROOT.iterdir() if path.is_dir() and path.name[0] not in "._")
+    folders = "|".join(name for name in named if name != "meta")  # each role has one, too
     for name in re.findall(rf"`((?:{folders})/[^`\s]*)`", prose):
         pattern = re.sub(r"<\w+>", "*", name.partition(":")[0])
         if not name.startswith("inventories/mine") and not any(ROOT.glob(pattern)):

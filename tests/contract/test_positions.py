@@ -137,6 +137,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "link/feed",
         "link/ledger/bundle",
         "link/ledger/lineage",
+        "link/ledger/losses",
         "link/resend",
         "link/wire/frame",
         "link/wire/position",

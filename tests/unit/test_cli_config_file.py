@@ -51,7 +51,7 @@ def identifier(words: tuple[str, ...], content: str, path: Path) -> str:
 
 
 def test_every_verb_reads_a_file() -> None:
-    own = {("diode", end) for end in ("upstream", "downstream", "create", "resend")}
+    own = {("diode", end) for end in ("upstream", "downstream", "create", "lost", "resend")}
     leaves = set(all_verbs(PARSER))
     assert leaves - set(VERBS) == own
     assert {words[0] for words in leaves} == set(cli.VERBS)

@@ -93,8 +93,8 @@ def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
         ("topic", "a", "literal", "read"),
         ("topic", "b", "literal", "describe"),
         ("topic", "b", "literal", "read"),
-        ("topic", "files-dlq", "literal", "describe"),
-        ("topic", "files-dlq", "literal", "write"),
+        *(("topic", "files-dlq", "literal", right) for right in ("describe", "read", "write")),
+        *(("topic", "aqueduct.dlq.replayed", "literal", right) for right in ("describe", "read")),
         ("group", "connect-files", "literal", "describe"),
         ("group", "connect-files", "literal", "read"),
     }
