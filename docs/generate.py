@@ -29,7 +29,8 @@ ENDLESS = 10_000  # columns: nothing is wrapped
 Json = Mapping[str, Any]
 
 
-def pages() -> dict[Path, str]:
+@cache
+def pages() -> Mapping[Path, str]:
     """Return each generated page's path with its content."""
     return {
         ROOT / "docs/roles.md": "\n\n".join(roles_page()) + "\n",

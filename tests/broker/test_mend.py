@@ -213,12 +213,20 @@ def test_it_gets_its_old_id_back(
         assert aqueduct("plan") == (0, "No id was changed.\n")
 
 
+def take_back_logs(changed: Cluster, aqueduct: Mend) -> None:
+    """Restore the logs; those of `kept` may have come from its other replica before broker 12 stopped."""
+    code, said = aqueduct("take-back", "--data-folder", changed.folder, look=False)
+    aside = [line for line in said.splitlines() if " was not restored: " in line]
+    assert code == (3 if aside else 0)
+    assert all("/kept-" in line for line in aside)
+
+
 def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -> None:
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         code, said = aqueduct("assign")
         assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with --lost 2."])
-    assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
+    take_back_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         code, said = aqueduct("elect")
@@ -241,7 +249,7 @@ def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Men
         assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with the same --replaced."])
         code, said = aqueduct("plan", *replaced)
         assert (code, "nobody looked" in said) == (3, False)
-    assert aqueduct("take-back", "--data-folder", changed.folder, look=False) == (0, ANY)
+    take_back_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         assert aqueduct("assign", *replaced) == (0, ANY)

@@ -363,6 +363,7 @@ def written(folder: Path, file: str, text: str) -> Path:
 def test_a_file_that_cannot_be_read_is_named(
     file: str, text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    init_plugin_loader([])
     written(tmp_path, file, text)
     with pytest.raises(SystemExit, match="4"):
         InventoryManager(DataLoader(), [str(tmp_path)])

@@ -1068,7 +1068,7 @@ def test_a_host_or_a_key_that_is_another_is_a_sentence(site: Site, tmp_path: Pat
     assert "the host doesn't take the key" in site.said()
     site.keys.append(tmp_path / "nowhere")
     assert site.backup(0) == 2
-    assert f"{tmp_path}/nowhere is not there" in site.said()
+    assert f"{tmp_path}/nowhere does not exist" in site.said()
     site.keys.append(right)
     right.chmod(0o644)
     assert site.backup(0) == 1

@@ -59,6 +59,8 @@ def servers(
     authority: Authority, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[Server, Process]]:
     with zookeeper.estates_ensemble(tmp_path_factory.mktemp("ensemble"), authority) as started:
+        for server in started:
+            assert not ready(started, authority, server, every=True).get("failed")
         yield started
 
 
