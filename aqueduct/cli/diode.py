@@ -2,9 +2,8 @@
 
 upstream is the sending end of a link, downstream the receiving end. Both run until they get SIGTERM or
 SIGINT. create writes a bundle: a file that lists the missing offsets of a ledger. resend sends these
-offsets again; run it at the sending end. lost lists
-missing and lost ranges of a ledger, the newest first; a time is that of the first entry that is left in the
-ledger. keygen creates the keys of both ends.
+offsets again; run it at the sending end. lost lists missing and lost ranges of a ledger, the newest first,
+with the time of the oldest entry of the ledger that has the range. keygen creates the keys of both ends.
 
 upstream, downstream, create, lost and resend read options from a file (--config), then from the environment
 (AQUEDUCT_DIODE_TARGET_IP is --target-ip), then from the command line. The last value wins.
@@ -21,16 +20,15 @@ import argparse
 import json
 import logging
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import aqueduct
 from aqueduct import moments
 from aqueduct.cli.extra import diode_packages
+from aqueduct.cli.termination import until_signal
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
 from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
@@ -149,14 +147,14 @@ def _keygen(args: argparse.Namespace) -> ExitCode:
 def _upstream(settings: Upstream, _: argparse.Namespace) -> ExitCode:
     from aqueduct.link import metrics, upstream
 
-    upstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.upstream))
+    upstream.run(settings, until_signal(), metrics.publishing(settings.metrics_port, metrics.upstream))
     return ExitCode.DONE
 
 
 def _downstream(settings: Downstream, _: argparse.Namespace) -> ExitCode:
     from aqueduct.link import downstream, metrics
 
-    downstream.run(settings, _until_signal(), metrics.publishing(settings.metrics_port, metrics.downstream))
+    downstream.run(settings, until_signal(), metrics.publishing(settings.metrics_port, metrics.downstream))
     return ExitCode.DONE
 
 
@@ -244,10 +242,3 @@ def _progress(sent: int, total: int) -> None:
         print(f"\r[{'#' * width:40}] {sent} of {total} offsets", end="", file=sys.stderr, flush=True)
         if sent >= total:
             print(file=sys.stderr)
-
-
-def _until_signal() -> Event:
-    stopping = Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda *_: stopping.set())
-    return stopping

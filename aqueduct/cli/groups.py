@@ -21,7 +21,6 @@ the arguments are not valid.
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--exclude",
         metavar="REGEX",
-        type=_regex,
+        type=selection.pattern,
         help="no group whose whole name matches, such as aqueduct-backup-.*",
     )
     add(
@@ -86,13 +85,6 @@ def run(args: argparse.Namespace) -> int:
         print(f"aqueduct: {printable(sentence)}", file=sys.stderr)
     is_well = not lags.unknown and all(group.state == LagState.OK for group in lags.groups)
     return ExitCode.DONE if is_well else ExitCode.INCOMPLETE
-
-
-def _regex(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text} does not compile: {error}") from None
 
 
 def _table(groups: Iterable[GroupLag], lags: GroupLags) -> str:

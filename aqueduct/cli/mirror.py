@@ -14,7 +14,6 @@ With --wait it looks again until all is well or the time is up.
 
 import argparse
 import json
-import re
 import sys
 import time
 from collections.abc import Collection, Iterable
@@ -48,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--topics-pattern",
         metavar="REGEX",
-        type=_pattern,
+        type=selection.pattern,
         help="of a classic mirror: whole names at the source",
     )
     add(
@@ -146,13 +145,6 @@ def _unmatched(mirror: MirrorReader) -> list[str]:
     except Failed as error:
         return [f"Whether each pattern matches a topic is not known: {error}"]
     return [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
-
-
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text} does not compile: {error}") from None
 
 
 def _refuse(args: argparse.Namespace) -> None:

@@ -19,13 +19,12 @@ lost; 1 failed; 2 refused, nothing was written.
 import argparse
 import logging
 import re
-import signal
 import sys
 from datetime import UTC, datetime
-from threading import Event
 
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.cli.extra import mirror_packages
+from aqueduct.cli.termination import until_signal
 from aqueduct.errors import ExitCode, Refused, left_out_entries
 from aqueduct.kafka import client_config
 from aqueduct.mirror import status
@@ -124,7 +123,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     figures = engine.MirrorFigures()
     if args.metrics_port:
         prometheus.serve(args.metrics_port, lambda: metrics.metrics(figures))
-    progress = engine.run(order, _until_signal(), figures)
+    progress = engine.run(order, until_signal(), figures)
     ranges = [
         AffectedRange(partition, of.kind, of.start, of.stop, of.at_most)
         for partition, position in sorted(figures.positions.items())
@@ -162,10 +161,3 @@ def _pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise Refused("pattern-invalid", f"The pattern {text} does not compile: {error}.") from None
-
-
-def _until_signal() -> Event:
-    stopping = Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda *_: stopping.set())
-    return stopping

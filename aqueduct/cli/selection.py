@@ -28,6 +28,14 @@ def servers(text: str) -> str:
     return ",".join(listed)
 
 
+def pattern(text: str) -> re.Pattern[str]:
+    """Compile a regular expression; for argparse's `type`."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text} does not compile: {error}") from None
+
+
 def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
     """Return a whole number between these; for argparse's `type`."""
 

@@ -33,25 +33,18 @@ def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             continue
         findings = units + silences(facts, declared.hosts)
         findings += [_finding(str(label), host, unit) for label in document["findings"]]
-        partitions = [
-            number(partition.get("behind"))
-            for partition in listed(document, "partitions")
-            if isinstance(partition, dict)
-        ]
-        behind = [lag for lag in partitions if lag is not None]
+        partitions = [each for each in listed(document, "partitions") if isinstance(each, dict)]
+        lags = [number(partition.get("behind")) for partition in partitions]
+        behind = [lag for lag in lags if lag is not None]
         figures: dict[str, Figure] = {
             "partitions": len(partitions),
             "lag": sum(behind) if len(behind) == len(partitions) else None,
             "largest_lag": max(behind, default=0) if len(behind) == len(partitions) else None,
         }
         is_unknown = None in figures.values()
-        ages = [
-            _seconds(partition.get("seconds"))
-            for partition in listed(document, "partitions")
-            if isinstance(partition, dict)
-        ]
+        ages = [_seconds(partition.get("seconds")) for partition in partitions]
         known = [age for age in ages if age is not None]
-        # Not known of a source of Kafka 0.10, and while its records have no times: that is no finding.
+        # Kafka 0.10 does not tell it, nor do records without timestamps. That is not a finding.
         figures["lag_seconds"] = round(max(known, default=0.0), 1) if len(known) == len(ages) else None
         if is_unknown:
             findings.append(
