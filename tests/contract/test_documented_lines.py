@@ -27,7 +27,6 @@ from ansible.playbook.play import Play
 from ansible.playbook.role_include import IncludeRole
 from ansible.playbook.task import Task
 from ansible.playbook.task_include import TaskInclude
-from ansible.plugins.loader import init_plugin_loader
 from ansible.template import Templar, trust_as_template
 from ansible.utils import vars as ansible_vars
 from ansible.utils.collection_loader import AnsibleCollectionConfig
@@ -77,7 +76,6 @@ class CommandLine:
     """Variables of an inventory, and those that a command line gives."""
 
     def __init__(self, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-        init_plugin_loader([])
         monkeypatch.setattr(context, "CLIARGS", CLIArgs({**_DEFAULTS, "extra_vars": given}))
         # It reads the command line once, and keeps it.
         monkeypatch.setattr(ansible_vars.load_extra_vars, "extra_vars", None, raising=False)

@@ -18,7 +18,6 @@ import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
-from ansible.plugins.loader import init_plugin_loader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
@@ -34,7 +33,6 @@ TABLE = (BROKEN / "sentences.txt").read_text().splitlines()
 
 @cache
 def action_plugin() -> ModuleType:
-    init_plugin_loader([])
     spec = importlib.util.spec_from_file_location("check", ROOT / "plugins/action/inventory_check.py")
     assert spec is not None
     assert spec.loader is not None
@@ -363,7 +361,6 @@ def written(folder: Path, file: str, text: str) -> Path:
 def test_a_file_that_cannot_be_read_is_named(
     file: str, text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    init_plugin_loader([])
     written(tmp_path, file, text)
     with pytest.raises(SystemExit, match="4"):
         InventoryManager(DataLoader(), [str(tmp_path)])

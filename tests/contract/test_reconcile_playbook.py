@@ -7,13 +7,11 @@ from pathlib import Path
 import ansible_process
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 
 LAB = Path("inventories/lab")
 
 
 def test_hosts_that_do_not_answer_are_unknown(tmp_path: Path) -> None:
-    init_plugin_loader([])
     groups = InventoryManager(
         DataLoader(), [str(Path(__file__).resolve().parents[2] / LAB)]
     ).get_groups_dict()

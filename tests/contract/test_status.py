@@ -8,7 +8,6 @@ import pytest
 import yaml
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
@@ -26,7 +25,6 @@ NOW = 1_780_000_000_000
 
 
 def declared(inventory: Path) -> tuple[list[DeclaredObject], dict[str, list[str]]]:
-    init_plugin_loader([])
     loader = DataLoader()
     manager = InventoryManager(loader, [str(inventory)])
     hostvars = HostVars(manager, VariableManager(loader, manager), loader)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
-from ansible.plugins.loader import init_plugin_loader
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "inventories/lab"
@@ -56,7 +55,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in (("systemd-run", SYSTEMD_RUN), ("systemctl", SYSTEMCTL)):
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
-    init_plugin_loader([])
     hosts = InventoryManager(DataLoader(), [str(LAB)]).get_groups_dict()["all"]
     here = {
         "ansible_connection": "local",
