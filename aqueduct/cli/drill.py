@@ -1,9 +1,10 @@
 """Restore a snapshot into a scratch cluster, and check that the result is equal to the store.
 
-The scratch cluster must have no topics, and all of its brokers must have the rack aqueduct-drill. Any other
-cluster is refused. The drill restores topics, records, settings, groups, ACLs and quotas, and compares all
-records with the store. Then a consumer in a restored group reads one record, which must be the next one of
-that group. With --live, the snapshot is also compared with the live cluster, at the offsets that both have.
+The scratch cluster must have no topics, and each of its brokers must have broker.rack=aqueduct-drill.
+Otherwise the drill is refused. It restores topics, records, settings, groups, ACLs and quotas, and compares
+all records with the store. Then a consumer in a restored group reads one record, which must be the next one
+of that group. With --live, the snapshot is also compared with the live cluster, at the offsets that both
+have.
 
 The output shows the age of the newest record that can be restored (RPO), the time of each phase (RTO), and
 skipped items. The drill does not stop or wipe the scratch cluster.

@@ -124,7 +124,7 @@ def _field(field: "CutBytes") -> dict[str, Any]:
 
 
 def _text(content: bytes) -> str:
-    """Return bytes as text; what is no UTF-8 is as `\\xff`."""
+    """Return bytes as text. Bytes that are not UTF-8 become `\\xff`."""
     return content.decode(errors="backslashreplace")
 
 

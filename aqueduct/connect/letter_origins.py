@@ -15,7 +15,7 @@ from aqueduct.spans import Spans
 
 TOGETHER_BYTES = 32 << 20  # of unpacked batches that are read at once
 LONGEST = 250  # bytes of a header that tells records apart: whoever wrote it may have put anything there
-MOST_ORIGINS = 1_000  # that are told one by one
+MOST_ORIGINS = 1_000  # that are counted one by one; the others are counted together
 
 LetterKey = tuple[bytes, bytes, bytes]  # connector, topic, error class
 

@@ -29,7 +29,7 @@ from aqueduct.ranges import Range
 TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many as make the same bytes
 LETTER_BYTES = 10_000
 BATCH_BYTES = 500_000  # a larger letter goes alone
-MOST_REASONS = 50  # that are told one by one; a header may name anything
+MOST_REASONS = 50  # that are counted one by one; a header may contain anything
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 
 

@@ -22,7 +22,7 @@ class ReadHeaders:
 
 
 def read(places: RecordPlaces) -> ReadHeaders:
-    """Read the headers of records; IndexError or ValueError where these are no records."""
+    """Read the headers of records; IndexError or ValueError if the bytes are not records."""
     found = HeaderPlaces.of(places)
     keys = cut_out(places.data, found.begins, found.ends)
     values = cut_out(places.data, found.value_begins, found.value_ends, found.null)

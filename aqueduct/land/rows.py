@@ -44,7 +44,7 @@ class TableRows:
     days: pa.Array | None  # date32, of each row; null: it has no time. None: the table has no partitions
     bad: pa.Table
     tombstones: int  # that are left out
-    late: Mask | None = None  # rows of the table of late ones; None: there is no such table
+    late: Mask | None = None  # rows for the table of late records; None: there is no such table
     filtered: pa.Table | None = None  # where what does not land comes from; None: all does
 
     @property

@@ -375,7 +375,7 @@ class _Copy:
     def _checkpoint(
         self, source: TopicPartition, position: Position, log_start: int
     ) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yield the record of a checkpoint, and tombstones of those that are no longer needed."""
+        """Yield a checkpoint as a record, then a tombstone for each checkpoint that is no longer needed."""
         checkpoints = self._checkpoints[source]
         checkpoints.append(position.checkpoint)
         yield checkpoint_record(source, position.checkpoint)

@@ -26,7 +26,7 @@ class HeaderPlaces(NamedTuple):
 
     @classmethod
     def of(cls, places: RecordPlaces) -> "HeaderPlaces":
-        """Read the headers of records; IndexError or ValueError where these are no records."""
+        """Read the headers of records; IndexError or ValueError if the bytes are not records."""
         array = np.frombuffer(places.data, np.uint8)
         positions = places.begins
         for _ in ("key", "value"):

@@ -100,7 +100,7 @@ def test_each_target_gives_its_figures(lab: Lab) -> None:
         assert status == 200, (target, page)
         if target["labels"]["exporter"] == "node":
             assert NODE.keys() - names(page) == set()
-        elif host != "west-controller-1":  # which is no broker
+        elif host != "west-controller-1":  # it is only a controller
             controller = {name for name in KAFKA if "_controller_" in name}
             expected = KAFKA.keys() - (controller if host == "west-broker-1" else set())
             assert expected - names(page) == set(), host
