@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any
 
 import yaml
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from aqueduct.estate import classic_mirror
 from aqueduct.estate.classic_mirror import BUFFERS
@@ -26,6 +26,7 @@ from aqueduct.estate.schema_registry import properties_file
 from bench.data import DATA, PARTITIONS, Data, create, delete, fill
 from bench.measured import cpu_seconds
 from bench.tell import machine, say, table
+from demo.offsets import watermarks
 from servers.broker import Broker, running
 from servers.process import FAST, Process, binary, java
 
@@ -136,10 +137,7 @@ def copied(
     there = 0
     with Process(command, folder / f"{alias}.log", lambda: True).running() as process:
         while there < data.records or time.monotonic() - moved < STILL_SECONDS:
-            try:
-                found = sum(reader.get_watermark_offsets(each, timeout=30)[1] for each in places)
-            except KafkaException:  # of a topic that was made just now
-                found = there
+            found = sum(watermarks(reader, each)[1] for each in places)
             now = time.monotonic()
             if found > there:
                 if not there:

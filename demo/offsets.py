@@ -4,7 +4,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-# Answers of a broker, or of a client, that hears of a topic or of its leader a moment later.
+# Answers of a broker, or of a client, that hears of a topic or of its leader a moment later. librdkafka says
+# _UNKNOWN_PARTITION of a partition without a leader, and goes on saying it until its metadata is renewed.
 NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -26,3 +27,4 @@ def watermarks(consumer: Consumer, place: TopicPartition, seconds: float = 30) -
             if error.args[0].code() not in NOT_YET or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
+            consumer.list_topics(place.topic, timeout=seconds)

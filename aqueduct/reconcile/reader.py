@@ -8,6 +8,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby, takewhile
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 
 REACH_SECONDS = 1, 2, 4, 8  # how long to wait for an end's first answer, attempt by attempt
+LEADER_SECONDS = 0.2  # how long to wait before asking again for what has no leader
 OFFSETS_SECONDS = 15  # in which a partition must have a leader that tells its offsets
 STALL_SECONDS = 60  # in which records must come: a broker may be restarted meanwhile
 BATCH_RECORDS = 10_000
@@ -137,7 +139,10 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
 def _offsets(
     admin: AdminClient, end: End, errors: Errors, asked: Sequence[TopicPartition], spec: OffsetSpec
 ) -> dict[TopicPartition, int]:
-    """Return offsets; ask again for partitions without a leader at the moment."""
+    """Return offsets; ask again for partitions without a leader at the moment.
+
+    librdkafka remembers that a partition has none until its metadata is renewed (by default 15 minutes).
+    """
     offsets: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + OFFSETS_SECONDS
     while unknown := [tp for tp in asked if tp not in offsets]:
@@ -153,10 +158,23 @@ def _offsets(
             try:
                 offsets[partition] = future.result().offset
             except KafkaException as error:
-                if not error.args[0].retriable() or time.monotonic() > deadline:
+                if not _passes(error.args[0]) or time.monotonic() > deadline:
                     lacking = f"the offsets of {partition}"
                     raise Failed(f"The {end} does not tell {lacking}: {_reason(errors, error)}") from None
+        if len(offsets) < len(asked):
+            time.sleep(LEADER_SECONDS)
+            _renew_metadata(admin)
     return offsets
+
+
+def _passes(error: KafkaError) -> bool:
+    """Return whether asking again may help; librdkafka says _NOENT if none of those asked has a leader."""
+    return error.retriable() or error.code() == KafkaError._NOENT
+
+
+def _renew_metadata(admin: AdminClient) -> None:
+    with suppress(KafkaException):  # whoever asks next says what is wrong, and until when to try
+        admin.list_topics(timeout=OFFSETS_SECONDS)
 
 
 def _within(messages: list[Message], stop: int) -> list[Message]:
