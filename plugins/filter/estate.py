@@ -16,6 +16,7 @@ from aqueduct.estate import (
     connectors,
     diagnosis,
     hadoop,
+    kafka_tools,
     links,
     model,
     schema_registry,
@@ -59,6 +60,12 @@ def controllers(groups: model.Groups, hostvars: model.HostVars, site: str) -> li
 def bootstrap_servers(groups: model.Groups, hostvars: model.HostVars, site: str) -> str:
     """`groups | bootstrap_servers(hostvars, site)`: `host:port` of every broker, for clients."""
     return ",".join(node.address for node in _site(groups, hostvars, site).brokers)
+
+
+def kafka_tool_files(version: str, home: str, folder: str) -> list[Json]:
+    """`version | kafka_tool_files(home, folder)`: files for `service_files`, Kafka's tools as scripts."""
+    scripts = kafka_tools.tool_scripts(version, home)
+    return [{"dest": f"{folder}/{name}", "content": text, "mode": "0755"} for name, text in scripts.items()]
 
 
 def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -516,6 +523,7 @@ class FilterModule:
             brokers,
             controllers,
             bootstrap_servers,
+            kafka_tool_files,
             flows,
             mirror_look,
             site_acls,

@@ -344,6 +344,18 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
+def test_kafka_s_own_tools_ask_the_cluster(lab: Lab) -> None:
+    tool = "/opt/aqueduct/bin/kafka-metadata-quorum.sh"
+    options = (
+        "--bootstrap-server",
+        lab.address(EAST[0]),
+        "--command-config",
+        f"{CONFIG}/tls/client.properties",
+    )
+    said = lab.run(EAST[0], tool, *options, "describe", "--status").stdout
+    assert re.search(r"^LeaderId: +\d+$", said, re.MULTILINE)
+
+
 @pytest.mark.long
 def test_topics_grow_and_never_shrink(lab: Lab) -> None:
     grown = lab.play("kafka", "--limit", "site_east", kafka_topics=[{"name": "ledger", "partitions": 8}])
