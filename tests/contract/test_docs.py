@@ -150,7 +150,7 @@ def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> Non
 
 
 # The columns of tables whose cells say that an attack fails.
-CLAIMS = {"what may not", "one can't", "what happens", "what holds", "threat"}
+CLAIMS = {"The attacker cannot", "Result", "Protected", "Threat"}
 FILE_OF_TESTS = re.compile(r"`((?:tests|molecule|demo)/[\w/]+\.py|test_\w+\.py)(?:::test_\w+)?`")
 
 
@@ -166,7 +166,7 @@ def claims(text: str) -> Iterator[tuple[str, str]]:
         row = dict(zip(heads, [each.strip("| ") for each in cells], strict=False))
         if line.startswith("|---") or not any(row.get(each) for each in CLAIMS):
             continue
-        tests = re.sub("^the same", tests, row.get("test", ""))
+        tests = re.sub("^the same", tests, row.get("Test", ""))
         yield line, tests
 
 
@@ -187,7 +187,7 @@ def test_every_claim_of_security_has_a_test() -> None:
 
 
 def test_a_claim_without_a_test_is_found() -> None:
-    head = "| attack | what happens | test |\n|---|---|---|\n"
+    head = "| Attack | Result | Test |\n|---|---|---|\n"
     tested = (
         "| a | refused | `test_frames.py` |\n| b | refused, too | the same, `tests/attack/test_fuzz.py` |\n"
     )
@@ -196,7 +196,7 @@ def test_a_claim_without_a_test_is_found() -> None:
     for each in wrong[:2]:
         assert untested(head + tested + each) == [each.strip()]
     assert untested(head + wrong[2]) == [wrong[2].strip()]
-    assert untested("| with that, one can | one can't |\n|---|---|\n| read | write |\n") == [
+    assert untested("| The attacker can | The attacker cannot |\n|---|---|\n| read | write |\n") == [
         "| read | write |"
     ]
 
