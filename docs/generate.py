@@ -47,9 +47,9 @@ def pages() -> Mapping[Path, str]:
 def roles_page() -> Iterator[str]:
     yield "# Variables of the roles"
     yield (
-        "Made by `script/docs` from each role's `meta/argument_specs.yml` and `defaults/main.yml`.\n"
+        "Made by `script/docs` from `roles/<role>/meta/argument_specs.yml` and the defaults of each role.\n"
         "A template (`{{ }}`) is evaluated for each host. "
-        "[The inventory's guide](guides/inventory.md) tells where to set what."
+        "[Describe the estate in an inventory](guides/inventory.md) explains where to set variables."
     )
     for specs in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
         yield from role(specs.parents[1])
