@@ -1,16 +1,17 @@
-"""Dead letters: records that a sink of Kafka Connect could not take.
+"""Count, show and replay dead-letter records: records that a sink of Kafka Connect could not process.
 
-list: count them by their topic, connector, origin and error class, with the oldest and the newest one. show:
-print the newest ones that are chosen, with their keys and headers; values only with --values. Both only read.
+list counts dead-letter records by topic, connector, origin and error class, with the oldest and the newest
+one. show prints the newest ones with keys and headers; values only with --values. Both only read.
 
-replay: send them back to the topics that they came from, when the cause is mended; each once, however often
-this is called or killed. A ledger in Kafka tells which went; it is written in the transactions that they are
-sent in, so that only readers of uncommitted records can see one of a killed replay twice. A letter that fails
-again is a new one. Partitions and times are kept, Connect's headers (__connect.errors.*) go, and the header
-aqueduct.replay tells how often a record was sent back. What is not chosen stays for another replay.
+replay sends dead-letter records back to their original topics. Run it when the cause is fixed. Each record is
+sent once, however often the command is run or killed: the ledger topic stores which records were sent, in the
+same transactions. Only consumers that read uncommitted records can see a record of a killed replay twice.
+Partitions and timestamps stay the same. Connect's headers (__connect.errors.*) are removed, and the header
+aqueduct.replay counts how often a record was sent back. Records that are not selected stay for a later
+replay. A record that fails again becomes a new dead-letter record.
 
-Exit code: 0 done, 3 some letters can't be read or sent back, which it names, or no letter has a connector or
-error class that was chosen, 1 failed (the same command resumes), 2 the arguments can't be right.
+Exit code: 0 done, 3 some records cannot be read or sent back and are listed, or no record matches the
+selection, 1 failed (the same command resumes), 2 invalid arguments.
 """
 
 import argparse
@@ -45,21 +46,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TOPIC",
         action="append",
         default=[],
-        help="a topic of dead letters; may be repeated; default: all whose names end with -dlq",
+        help="a dead-letter topic; may be repeated; default: all topics whose names end with -dlq",
     )
     _add_choice(listing)
     _add_reading(listing)
     listing.set_defaults(run=_list)
     showing = commands.add_parser("show", help="print dead letters, the newest ones first")
     common.add_cluster(showing)
-    showing.add_argument("--dlq", metavar="TOPIC", required=True, help="the topic of dead letters")
+    showing.add_argument("--dlq", metavar="TOPIC", required=True, help="the dead-letter topic")
     _add_choice(showing)
     showing.add_argument(
         "--records",
         metavar="N",
         type=selection.whole(1, MOST_SHOWN),
         default=SHOWN,
-        help=f"how many at most; default {SHOWN}",
+        help=f"print at most N records; default {SHOWN}",
     )
     showing.add_argument("--values", action="store_true", help="print values, too, which may be secret")
     showing.add_argument(
@@ -74,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     replay = commands.add_parser("replay", help="send dead letters back to their topics")
     add = replay.add_argument
     common.add_cluster(replay)
-    add("--dlq", metavar="TOPIC", required=True, help="the topic of dead letters")
+    add("--dlq", metavar="TOPIC", required=True, help="the dead-letter topic")
     add(
         "--topic",
         metavar="PATTERN",
@@ -82,13 +83,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_topics,
         action="append",
         default=[],
-        help="letters may go to topics of this name, or that this regular expression (Java's) matches; "
-        "others are left out; may be repeated; default: any",
+        help="permitted target topic, as a name or a regular expression (Java); records of other topics "
+        "are skipped; may be repeated; default: any",
     )
-    add("--to", metavar="TOPIC", help="send them there instead; of fewer partitions: number modulo these")
+    add(
+        "--to", metavar="TOPIC", help="send to this topic instead; with fewer partitions, modulo their number"
+    )
     _add_choice(replay)
-    add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
-    add("--dry-run", action="store_true", help="only say what would be sent")
+    add(
+        "--ledger",
+        metavar="TOPIC",
+        help="topic that stores which records were sent; default aqueduct.dlq.replayed",
+    )
+    add("--dry-run", action="store_true", help="only show which records would be sent")
     report_file.add_arguments(replay)
     replay.set_defaults(run=_replay)
 

@@ -1,15 +1,16 @@
-"""Tell how one flow is doing: whether its mirror runs, and how far each partition is behind.
+"""Report the state of one MirrorMaker flow: whether its tasks run, and the lag of each partition.
 
-It reads what MirrorMaker 2 leaves in the target cluster, and the source's logs; no port of MirrorMaker is
-asked. Each position is checked against the id and the log of its topic. The id is written beside the
-position, into mm2-offsets.ALIAS.internal: so a topic that was re-created since is noticed.
-Of a classic mirror it reads the consumer group at the source: name it with --group.
-What the source deleted before it was mirrored shows until the mirror has passed it: then nothing in Kafka
-tells of it any more, so look often, or compare with `aqueduct reconcile`.
+The command reads MirrorMaker's internal topics at the target, and the ends of the logs at the source. It
+checks each position against the id and the log of its topic, and stores the topic id beside the position, in
+mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
+group at the source: pass it with --group.
 
-Ends with 0 if all is well, 3 if something is not, such as a pattern that matches no topic, 1 if a cluster
-does not answer. With --json it prints what --report writes, and binds no position: it changes nothing.
-With --wait it looks again until all is well or the time is up.
+Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
+the command regularly, or compare with `aqueduct reconcile`.
+
+Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic; 1 a cluster does not
+answer. --json prints the report of --report; topic ids are then not stored, and nothing is changed. With
+--wait, the command checks again until no problem is left or the time has passed.
 """
 
 import argparse
