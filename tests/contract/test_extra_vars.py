@@ -73,7 +73,7 @@ def test_the_header_names_every_variable(playbook: str) -> None:
 
 def test_what_the_playbook_says_that_it_has_is_taken() -> None:
     given = dict.fromkeys(declared("restore"), "true") | {"site": "nowhere"}
-    assert "those with backups are pro1" in said(backup_timeout_seconds="5", **given)
+    assert "Sites with backups: pro1" in said(backup_timeout_seconds="5", **given)
 
 
 @pytest.mark.parametrize("value", ["ture", "", "1.5", "maybe"])
@@ -98,8 +98,8 @@ def test_options_are_made_of_what_was_given(monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"sites": "old"}, "takes -e site=<name>"),
-        ({"site": "old", "to": "kraft", "confirm": "yes"}, "takes -e site=<name>"),
+        ({"sites": "old"}, "Pass -e site=<name>"),
+        ({"site": "old", "to": "kraft", "confirm": "yes"}, "Pass -e site=<name>"),
         ({"site": "nowhere"}, "There is no site nowhere with brokers in this inventory."),
         ({"site": "lake", "to": "dual_write"}, "Site lake keeps its metadata in KRaft"),
         ({"site": "old", "kafka_version": "4.3.1"}, "Kafka 4.3.1 can't be led out of ZooKeeper"),
@@ -114,7 +114,7 @@ def test_what_can_not_be_led_out_of_zookeeper_is_refused(given: dict[str, str], 
 @pytest.mark.parametrize(
     ("site", "sentence"),
     [
-        ("old", "Site old keeps its metadata in ZooKeeper, where"),
+        ("old", "Site old keeps its metadata in ZooKeeper"),
         ("nowhere", "There is no site nowhere with brokers in this inventory."),
     ],
 )
@@ -155,7 +155,7 @@ def test_no_quorum_begins_without_one_of_its_controllers(tmp_path: Path) -> None
     (tmp_path / "plan.yml").write_text(PLAN)
     (tmp_path / "hosts.yml").write_text(CONTROLLERS)
     refused = said(str(tmp_path / "plan"), str(tmp_path / "hosts.yml"), "--limit=!three", "--check")
-    assert "three can't be looked at, and may have the metadata of the site" in refused
+    assert "cannot inspect three" in refused
 
 
 FORMAT = """
@@ -186,7 +186,7 @@ def test_no_new_cluster_is_made_beside_a_broker_of_one(tmp_path: Path, setting: 
     (tmp_path / "format.yml").write_text(FORMAT)
     (tmp_path / "hosts.yml").write_text(LOST.format(folder=tmp_path, settings=settings))
     refused = said(str(tmp_path / "format"), str(tmp_path / "hosts.yml"), "--check")
-    assert "broker has logs of their cluster, which a new one would not take" in refused
+    assert "The logs on broker belong" in refused and "playbooks/restore_quorum.yml -e site=" in refused
 
 
 PARTS = sorted(
