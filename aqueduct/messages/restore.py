@@ -280,7 +280,7 @@ RESTORE = (
         id="mirror-position-unbound",
         area=Area.RESTORE,
         meaning=(
-            "Nobody ran `aqueduct mirror` since the mirror read its first records of a topic, so its "
+            "`aqueduct mirror` did not run since the mirror read its first records of a topic, so its "
             "position there was not bound to a topic id. The restore took it for a position in the topic of "
             "the backup."
         ),

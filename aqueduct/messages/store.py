@@ -8,7 +8,7 @@ STORE = (
         area=Area.STORE,
         meaning=(
             "The manifest of a snapshot says that it is over a day older than the store says: the store was "
-            "copied, a clock was wrong, or somebody planted the snapshot. Prune, and `--keep` of backups of "
+            "copied, a clock was wrong, or the snapshot is planted. Prune, and `--keep` of backups of "
             "ZooKeeper and quorums, keep it."
         ),
         fix=(
@@ -44,8 +44,7 @@ STORE = (
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
-            "An object in `keys/` has the name of a key, but whoever wrote it did not have that key. Readers "
-            "pass over it."
+            "An object in `keys/` has the name of a key, but was written without that key. Readers ignore it."
         ),
         fix="Find out who may write into the store, and remove the object.",
     ),
