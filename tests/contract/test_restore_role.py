@@ -95,7 +95,7 @@ def test_a_run_notes_what_it_is_to_start(
     [chooses] = [each for each in every if each["name"] == "Find what reads the topics that are restored"]
     tasks = yaml.safe_load((role / "stop_readers.yml").read_text())
     names = [each["name"] for each in tasks]
-    looks = tasks[names.index("Look what runs")]
+    looks = tasks[names.index("Find the running units")]
     looks["ansible.builtin.include_tasks"] = str(role / looks["ansible.builtin.include_tasks"])
     kept = [chooses, *tasks[: names.index("Note what is to be started again") + 1]]
     shown = {

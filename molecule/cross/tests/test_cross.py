@@ -114,7 +114,7 @@ def test_the_other_side_s_public_key_that_is_missing_is_asked_for(crossing: Cros
     finally:
         away.rename(public)
     assert done.returncode == 2
-    assert "Bring it from the controller that deploys the other side" in " ".join(done.stdout.split())
+    assert "Copy it from the control node of the other side" in " ".join(done.stdout.split())
 
 
 @pytest.mark.long
