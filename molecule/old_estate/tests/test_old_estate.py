@@ -139,7 +139,8 @@ def test_another_server_s_data_folder_is_refused(site: OldSite, lab: Lab) -> Non
     try:
         done = lab.play("zookeeper")
         assert done.returncode != 0
-        assert "has the data of server 2, but zookeeper_id is 1. Set zookeeper_id to 2" in re.sub(r"\s+", " ", done.stdout)
+        said = re.sub(r"\s+", " ", done.stdout)
+        assert "has the data of server 2, but zookeeper_id is 1. Set zookeeper_id to 2" in said
     finally:
         lab.run(ENSEMBLE, "sh", "-c", "echo 1 > /var/lib/zookeeper/myid")
 
