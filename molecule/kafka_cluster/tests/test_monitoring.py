@@ -53,7 +53,7 @@ CONFIG = {
 QUERY = """
 import sys, urllib.parse, urllib.request
 path, *pairs = sys.argv[1:]
-options = urllib.parse.urlencode([pair.split("=", 1) for pair in pairs])
+options = urllib.parse.urlencode([tuple(pair.split("=", 1)) for pair in pairs])
 print(urllib.request.urlopen(f"http://127.0.0.1:9090/api/v1/{path}?{options}", timeout=60).read().decode())
 """
 FIRING = 'ALERTS{alertstate="firing",alertname!="Watchdog"}'
@@ -184,9 +184,9 @@ FAULTS = [
 
 
 def test_what_is_sound_fires_nothing(prometheus: Query) -> None:
+    watchdog = 'ALERTS{alertname="Watchdog",alertstate="firing"}'
+    wait_until("the first evaluation of rules", lambda: len(prometheus("query", query=watchdog)) == 1)
     assert firing(prometheus) == set()
-    watchdog = prometheus("query", query='ALERTS{alertname="Watchdog",alertstate="firing"}')
-    assert len(watchdog) == 1
 
 
 @pytest.mark.parametrize(("alert", "fault", "repair"), FAULTS, ids=[name for name, _, _ in FAULTS])
