@@ -1,9 +1,10 @@
-"""Report the state of one MirrorMaker flow: whether its tasks run, and the lag of each partition.
+"""Report the state of one flow: whether its tasks run, and the lag of each partition.
 
 The command reads MirrorMaker's internal topics at the target, and the ends of the logs at the source. It
 checks each position against the id and the log of its topic, and stores the topic id beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
-group at the source: pass it with --group.
+group at the source: pass it with --group. For a mirror engine flow (--engine batches), the command reads its
+topic of positions at the target, in which each task reports its state every ten seconds.
 
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
@@ -30,6 +31,7 @@ from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import MirrorProgress
+from aqueduct.mirror_engine.reading import BatchesReader
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
 
@@ -44,12 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         servers = f"--{end}-bootstrap-servers"
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
         add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+    add(
+        "--engine",
+        choices=("mm2", "batches"),
+        default="mm2",
+        help="batches: a mirror of `aqueduct replicate`; wants --topics-pattern; default mm2",
+    )
     add("--group", metavar="GROUP", help="of a classic mirror, at the source; wants --topics-pattern")
     add(
         "--topics-pattern",
         metavar="REGEX",
         type=selection.pattern,
-        help="of a classic mirror: whole names at the source",
+        help="of a classic mirror or with --engine batches: whole names at the source",
     )
     add(
         "--target-prefix",
@@ -102,18 +110,22 @@ def run(args: argparse.Namespace) -> int:
                 unknown = flow.unknown()
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
-                mirror = reading.MirrorReader(args.source, source, target)
-                if args.before_start:
+                mirror: MirrorReader | BatchesReader
+                if args.engine == "batches":
+                    mirror = BatchesReader(args.source, args.topics_pattern, source, target)
+                else:
+                    mirror = reading.MirrorReader(args.source, source, target)
+                if isinstance(mirror, MirrorReader) and args.before_start:
                     return _prepare(mirror, args, started)
                 findings, progress, lost = _look(mirror, args)
-                if args.accept_ranges:
+                if isinstance(mirror, MirrorReader) and args.accept_ranges:
                     mirror.renew(accept=True)
                     findings, progress, lost = _look(mirror, args)
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 unknown = mirror.unknown()
                 ages = mirror.unread_ages(progress) if args.json or args.report else {}
                 try:
-                    if not args.json:
+                    if isinstance(mirror, MirrorReader) and not args.json:
                         mirror.renew()
                 except Failed as error:  # such as a client that may only read
                     findings += [f"The positions were checked, and not bound to their topics: {error}"]
@@ -137,7 +149,7 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _unmatched(mirror: MirrorReader) -> list[str]:
+def _unmatched(mirror: MirrorReader | BatchesReader) -> list[str]:
     """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
     try:
         unmatched = mirror.unmatched(patterns.unmatched)
@@ -149,12 +161,19 @@ def _unmatched(mirror: MirrorReader) -> list[str]:
 
 
 def _refuse(args: argparse.Namespace) -> None:
-    if bool(args.group) != bool(args.topics_pattern):
-        raise Refused("--group and --topics-pattern are those of a classic mirror: give both, or neither.")
-    if args.group and (args.before_start or args.accept_ranges):
+    is_batches = args.engine == "batches"
+    if bool(args.group) and is_batches:
+        raise Refused("option-conflict", "--group is for a classic mirror: leave --engine out.")
+    if bool(args.group or is_batches) != bool(args.topics_pattern):
         raise Refused(
             "option-conflict",
-            "--before-start and --accept-ranges are for MirrorMaker 2: leave --group out.",
+            "A classic mirror needs --group and --topics-pattern, and --engine batches needs "
+            "--topics-pattern. MirrorMaker 2 has neither.",
+        )
+    if (args.group or is_batches) and (args.before_start or args.accept_ranges):
+        raise Refused(
+            "option-conflict",
+            "--before-start and --accept-ranges are for MirrorMaker 2: leave --group and --engine out.",
         )
     if args.started and (args.before_start or args.accept_ranges or args.begin_at_ends):
         raise Refused(
@@ -192,7 +211,7 @@ def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) 
 
 
 def _look(
-    flow: MirrorReader | ClassicReader, args: argparse.Namespace
+    flow: MirrorReader | BatchesReader | ClassicReader, args: argparse.Namespace
 ) -> tuple[list[str], list[MirrorProgress], Collection[MirrorProgress]]:
     """Find what is not well, how far each partition is, and where records were lost.
 

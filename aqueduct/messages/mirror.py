@@ -136,6 +136,15 @@ MIRROR = (
         fix="Set `message.timestamp.type=CreateTime` for the target topic.",
     ),
     DeclaredMessage(
+        id="mirror-task-silent",
+        area=Area.MIRROR,
+        meaning=(
+            "A task of the mirror engine `batches` has not reported for a minute. Its process has ended, is "
+            "stopped, or cannot write to the target."
+        ),
+        fix="Start `mirror_maker@FLOW` on the host that the message names, and read its journal.",
+    ),
+    DeclaredMessage(
         id="mirror-tasks-differ",
         area=Area.MIRROR,
         meaning=(

@@ -17,15 +17,7 @@ from aqueduct.names import TopicPartition
 
 RANGES = 100  # that a position keeps, the newest
 EARLIER = 10  # topics of the same name, likewise
-
-
-def positions_topic(flow: str) -> str:
-    """Return the name of the target's topic of positions. Mirrors skip topics that end so."""
-    return f"aqueduct-mirror-positions.{flow}.internal"
-
-
-def checkpoints_topic(flow: str) -> str:
-    return f"aqueduct-mirror-checkpoints.{flow}.internal"
+REFUSED = 100  # partitions that the status of a task lists
 
 
 def task_of(partition: TopicPartition, tasks: int) -> int:
@@ -78,6 +70,24 @@ class Position:
         return replace(self, ranges=ranges[-RANGES:])
 
 
+class RefusedItem(NamedTuple):
+    """A partition or topic that a task does not mirror."""
+
+    what: str
+    why: str
+    id: str  # of aqueduct.messages
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """What a task last reported of itself."""
+
+    time: int  # milliseconds since 1970
+    host: str
+    refused: tuple[RefusedItem, ...] = ()  # the first of them
+    refused_count: int = 0
+
+
 class Checkpoint(NamedTuple):
     """A pair of offsets: the flow's records before one are before the other, in the source and the target."""
 
@@ -108,6 +118,21 @@ class UnreadablePosition(Failed):
 def position_record(partition: TopicPartition, position: Position) -> tuple[bytes, bytes]:
     """Return key and value of the record of a position."""
     return json.dumps(partition, separators=(",", ":")).encode(), strict_json.dumps(position)
+
+
+def status_record(task: int, status: TaskStatus) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a task's status, in the topic of positions."""
+    return json.dumps({"task": task}, separators=(",", ":")).encode(), strict_json.dumps(status)
+
+
+def parse_status(key: bytes, value: bytes) -> tuple[int, TaskStatus] | None:
+    """Parse a record of the topic of positions; None if it is not a task's status."""
+    if not key.startswith(b"{"):
+        return None
+    try:
+        return int(strict_json.parse(key)["task"]), strict_json.loads(TaskStatus, value)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _unreadable("position", key, error) from None
 
 
 def checkpoint_key(partition: TopicPartition, checkpoint: Checkpoint) -> bytes:

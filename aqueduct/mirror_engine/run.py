@@ -3,7 +3,7 @@
 import logging
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
@@ -16,20 +16,14 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.topics import DeclaredTopic
 from aqueduct.mirror.status import Log, MirrorProgress
 from aqueduct.mirror_engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
-from aqueduct.mirror_engine.position import (
-    Position,
-    checkpoints_topic,
-    missing_position,
-    positions_topic,
-    task_of,
-)
+from aqueduct.mirror_engine.names import CLIENT, state_topics
+from aqueduct.mirror_engine.position import Position, missing_position, task_of
 from aqueduct.mirror_engine.state import FlowState
 from aqueduct.mirror_engine.task import Assignment, MirrorShare, MirrorTask, TaskFigures
 from aqueduct.mirror_engine.topics import MirroredTopics, declared, illegal_names, unsuitable
 from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
-CLIENT = "aqueduct-mirror"
 POLL_SECONDS = 0.1
 GROUPS_SECONDS = 10  # between two rounds of synchronising groups
 SWITCH_SECONDS = 0.001  # between threads: a task must not wait long for its reader
@@ -202,10 +196,17 @@ class _Flow:
         if self._order.groups and not self._groups:
             state = FlowState(self._target, self._order.flow, range(tasks))
             self._groups = GroupSynchroniser(self._source, self._target, state)
-        return [Assignment(targets=share, max_bytes=max_bytes) for share in shares]
+        return [
+            Assignment(
+                targets=share,
+                max_bytes=max_bytes,
+                skipped=() if number else self._figures.skipped_topics,
+            )
+            for number, share in enumerate(shares)
+        ]
 
     def _create(self, targets: Mapping[str, str], source_topics: Mapping[str, Topic]) -> None:
-        own = [positions_topic(self._order.flow), checkpoints_topic(self._order.flow)]
+        own = state_topics(self._order.flow)
         existing = self._target.topics([*targets.values(), *own])
         wanted = declared(
             targets,
@@ -225,7 +226,7 @@ class _Flow:
             await_topics(self._target, [topic for topic in wanted if topic.name in touched])
 
     def _tasks(self) -> int:
-        names = positions_topic(self._order.flow), checkpoints_topic(self._order.flow)
+        names = state_topics(self._order.flow)
         own = self._target.topics(names)
         tasks = {len(topic.partitions) for topic in own.values()}
         if len(tasks) != 1:
@@ -236,11 +237,13 @@ class _Flow:
             )
         return tasks.pop()
 
-    def check_first_start(self, assignments: Iterable[Assignment]) -> None:
+    def check_first_start(self, assignments: Sequence[Assignment]) -> None:
         """Check that a flow without any position begins where its target is empty; else Refused."""
-        positions = self._target.topics([positions_topic(self._order.flow)])
-        own = [partition for topic in positions.values() for partition in topic.topic_partitions]
-        if self._order.first_start or any(offsets.ends(self._target, own, "read_uncommitted").values()):
+        if self._order.first_start:
+            return
+        state = FlowState(self._target, self._order.flow, range(len(assignments)))
+        state.refresh()
+        if state.positions:
             return
         targets = [target for assignment in assignments for target in assignment.targets.values()]
         ends = offsets.ends(self._target, targets, "read_uncommitted")

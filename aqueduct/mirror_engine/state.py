@@ -12,14 +12,14 @@ from aqueduct.kafka.client import Client
 from aqueduct.kafka.produce import Retry
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.table import keys_and_values
+from aqueduct.mirror_engine.names import positions_topic, state_topics
 from aqueduct.mirror_engine.position import (
     Checkpoint,
     Position,
-    checkpoints_topic,
     parse_checkpoint,
     parse_checkpoint_key,
     parse_position,
-    positions_topic,
+    parse_status,
 )
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
@@ -36,8 +36,7 @@ class FlowState:
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
         self._client = client
         self._positions_topic = positions_topic(flow)
-        topics = (self._positions_topic, checkpoints_topic(flow))
-        self._partitions = [TopicPartition(topic, task) for task in tasks for topic in topics]
+        self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
         self._next: dict[TopicPartition, int] = {}
 
     def settle(self) -> None:
@@ -61,7 +60,7 @@ class FlowState:
         self._next |= ends
 
     def _position(self, key: bytes, value: bytes | None) -> None:
-        if value is not None:
+        if value is not None and parse_status(key, value) is None:
             partition, position = parse_position(key, value)
             self.positions[partition] = position
 

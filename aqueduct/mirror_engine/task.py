@@ -1,5 +1,6 @@
 """One task of a flow: it copies the batches of some source partitions, transaction by transaction."""
 
+import socket
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from kafka.errors import (
     RecordListTooLargeError,
 )
 
-from aqueduct.errors import Skipped
+from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.produce import RecordTooLarge
 from aqueduct.kafka.client import Client, connect
@@ -23,20 +24,23 @@ from aqueduct.kafka.follow import News
 from aqueduct.kafka.produce import TimesReplaced, TransactionalProducer, until_committed
 from aqueduct.mirror.binding import Binding
 from aqueduct.mirror.positions import source_logs
+from aqueduct.mirror_engine.names import checkpoints_topic, positions_topic, task_id
 from aqueduct.mirror_engine.pieces import pieces
 from aqueduct.mirror_engine.position import (
+    REFUSED,
     PartitionRefused,
     Piece,
     Position,
     PositionOvertaken,
+    RefusedItem,
     TargetLog,
+    TaskStatus,
     advanced,
     checkpoint_key,
     checkpoint_record,
-    checkpoints_topic,
     position_record,
-    positions_topic,
     resume,
+    status_record,
 )
 from aqueduct.mirror_engine.reader import LogCut, SourceReader
 from aqueduct.mirror_engine.state import FlowState, state_batches
@@ -51,6 +55,7 @@ FILL_SECONDS = 0.02, 10.0
 CHECKPOINT_BYTES = 16 << 20  # of a partition's batches between two checkpoints
 POLL_SECONDS = 0.5  # between two looks whether the task is to stop
 ACKNOWLEDGED_SECONDS = 0.005  # between two looks at what was read, while acknowledgements are missing
+STATUS_SECONDS = 10.0  # between two statuses of a task that nothing happens to
 MARKER_SECONDS = 1.0  # until a position is committed for nothing but transaction markers
 
 _TOO_LARGE = MessageSizeTooLargeError, RecordListTooLargeError
@@ -69,7 +74,7 @@ class MirrorShare:
     @property
     def name(self) -> str:
         """The task's transactional ids begin so, and its clients are called so."""
-        return f"aqueduct-mirror-{self.flow}-{self.number}"
+        return task_id(self.flow, self.number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +83,7 @@ class Assignment:
 
     targets: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
     max_bytes: Mapping[str, int] = field(default_factory=dict)  # max.message.bytes, by target topic
+    skipped: LeftOut = ()  # topics of the flow, which the task reports
 
 
 @dataclass
@@ -102,6 +108,39 @@ class TaskFigures:
         self.behind |= filling.behind
 
 
+class TaskReporter:
+    """The status of a task, which is stored whenever it changes, and from time to time: the task is alive."""
+
+    def __init__(self, number: int, figures: TaskFigures) -> None:
+        self._number = number
+        self._figures = figures
+        self._host = socket.gethostname()
+        self._stored: LeftOut | None = None
+        self._stored_time = 0.0
+        self.skipped: LeftOut = ()
+
+    @property
+    def _refused(self) -> LeftOut:
+        return (*self.skipped, *(item for _, item in sorted(self._figures.refused.items())))
+
+    def is_due(self) -> bool:
+        return self._refused != self._stored or time.monotonic() > self._stored_time + STATUS_SECONDS
+
+    def record(self) -> tuple[bytes, bytes]:
+        """Return key and value of the record of the status as it is now."""
+        refused = self._refused
+        status = TaskStatus(
+            time=int(time.time() * 1000),
+            host=self._host,
+            refused=tuple(RefusedItem(item.what, item.why, item.id) for item in refused[:REFUSED]),
+            refused_count=len(refused),
+        )
+        return status_record(self._number, status)
+
+    def note_stored(self) -> None:
+        self._stored, self._stored_time = self._refused, time.monotonic()
+
+
 class MirrorTask(Thread):
     """A task in a thread of its own, until `stopping` is set or it fails: see `error`."""
 
@@ -115,6 +154,7 @@ class MirrorTask(Thread):
         self._reassigned = Event()
         self._again = share.again
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
+        self._reporter = TaskReporter(share.number, self.figures)
 
     def assign(self, assignment: Assignment) -> None:
         """Mirror these partitions from now on. Partitions that were refused are tried again."""
@@ -159,9 +199,10 @@ class MirrorTask(Thread):
         state.settle()
         state.refresh()
         positions = self._resumed(client, state, assignment)
+        self._reporter.skipped = assignment.skipped
         self._again = frozenset()
         ids = tuple(producer.producer_id for producer in producers)
-        copy = _Copy(self._share, state, assignment, self.figures, positions, ids)
+        copy = _Copy(self._share, state, assignment, self.figures, positions, ids, self._reporter)
         turns = cycle(producers)
         stored = dict(state.positions)
         try:
@@ -255,10 +296,12 @@ class _Copy:
         figures: TaskFigures,
         positions: Mapping[TopicPartition, Position],
         producers: tuple[int, ...],
+        reporter: TaskReporter,
     ) -> None:
         self._positions_partition = TopicPartition(positions_topic(share.flow), share.number)
         self._checkpoints_partition = TopicPartition(checkpoints_topic(share.flow), share.number)
         self._producers = producers
+        self._reporter = reporter
         self._checkpoints = {
             partition: deque(state.checkpoints.get(partition, ())) for partition in positions
         }
@@ -275,12 +318,12 @@ class _Copy:
     def transaction(
         self, producer: TransactionalProducer, reader: SourceReader, is_over: Callable[[], bool]
     ) -> bool:
-        """Copy what comes in one transaction; return False if nothing came."""
+        """Copy what comes in one transaction, and report; return False if nothing was committed."""
         filling = _Filling(dict(self._positions))
         producer.begin()
         try:
             self._fill(producer, reader, is_over, filling)
-            if filling.reached:
+            if is_news := bool(filling.reached) or self._reporter.is_due():
                 self._commit(producer, filling)
         except KafkaError as error:
             raise self._rejection(producer, error) from error
@@ -292,11 +335,11 @@ class _Copy:
             raise Rejected(source, Skipped(str(source), reason, "mirror-times-replaced")) from error
         if filling.end:
             raise filling.end
-        return bool(filling.reached)
+        return is_news
 
     def begin(self, producer: TransactionalProducer, positions: Mapping[TopicPartition, Position]) -> None:
         """Commit new positions before any of their records, each with a checkpoint."""
-        if positions:
+        if positions or self._reporter.is_due():
             producer.begin()
             self._commit(producer, _Filling(dict(positions), reached=set(positions)))
 
@@ -312,6 +355,8 @@ class _Copy:
             if producer.unacknowledged_bytes:
                 producer.wait(ACKNOWLEDGED_SECONDS)
             now = time.monotonic()
+            if begun is None and self._reporter.is_due():
+                return
             if is_over() or (begun is not None and filling.bytes and now > begun + self._fill_seconds):
                 return
             if producer.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES:
@@ -364,9 +409,15 @@ class _Copy:
                 since = 0
             self._since_checkpoint[source] = since
             reached[source] = position
-        self._write(producer, self._positions_partition, [position_record(*item) for item in reached.items()])
+        stored = [position_record(*item) for item in reached.items()]
+        reports = self._reporter.is_due()
+        if reports:
+            stored.append(self._reporter.record())
+        self._write(producer, self._positions_partition, stored)
         self._write(producer, self._checkpoints_partition, checkpoints)
         producer.commit()
+        if reports:
+            self._reporter.note_stored()
         took = time.monotonic() - began
         self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
         self._positions |= reached

@@ -11,7 +11,7 @@ import pytest
 from clients import unique
 from mirror_engine_flows import Flow
 
-from aqueduct.mirror_engine.position import positions_topic
+from aqueduct.mirror_engine.names import positions_topic
 from servers.broker import Broker
 
 

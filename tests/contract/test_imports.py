@@ -57,7 +57,7 @@ RUNNING = {
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
     *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
     *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
-    *(f"mirror_engine.{name}" for name in ("groups", "metrics", "reader", "run", "state", "task")),
+    *(f"mirror_engine.{name}" for name in ("groups", "metrics", "reader", "reading", "run", "state", "task")),
     *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
     *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "losses", "metrics", "options")),
     *(

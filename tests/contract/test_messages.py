@@ -40,7 +40,7 @@ UNIDENTIFIED = {
     "cli/health.py": 1,
     "cli/land.py": 5,
     "cli/mend.py": 8,
-    "cli/mirror.py": 2,
+    "cli/mirror.py": 1,
     "cli/quorum.py": 7,
     "cli/reconcile.py": 3,
     "cli/rewrap.py": 1,

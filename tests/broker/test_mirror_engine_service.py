@@ -1,0 +1,143 @@
+"""A flow of the engine `batches` as its role runs it: mutual TLS, its own rights only, and its status."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import clients
+import pytest
+from clients import unique
+
+from aqueduct.cli import main
+from aqueduct.estate.acls import flow_acls
+from aqueduct.estate.model import Flow
+from aqueduct.kafka import acls as kafka_acls
+from aqueduct.kafka.admin.acls import grant_known
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.mirror_engine import reading
+from plugins.filter.units import option_file
+from servers.broker import Broker
+
+
+class Service:
+    """A flow from one broker to another, which is declared as in an inventory."""
+
+    def __init__(self, source: Broker, target: Broker, tmp_path: Path, **declared: Any) -> None:
+        self.source, self.target = source, target
+        site = unique("lake")  # its principal has no rights of other tests
+        self.flow = Flow.of(site, {"source": unique("pro"), "engine": "batches", **declared})
+        self._grant()
+        self.folder = tmp_path
+        self.configs = {
+            "source": source.authority.client_config(f"mirror-{site}"),
+            "target": target.authority.client_config(f"mirror-{site}"),
+        }
+        self._report = tmp_path / "mirror.json"
+
+    def _grant(self) -> None:
+        for site, broker in ((self.flow.source, self.source), (self.flow.target, self.target)):
+            entries = [
+                asdict(acl) | {"principal": f"CN={acl.principal}"} for acl in flow_acls(site, [self.flow])
+            ]
+            with connect(End("cluster", broker.plaintext), "test") as client:
+                refused = grant_known(client, kafka_acls.parse(entries))
+            assert refused == {}
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """Return those of roles/mirror_maker/vars, with the addresses of the test."""
+        return {
+            "flow": self.flow.name,
+            "source-bootstrap-servers": self.source.tls,
+            "source-config": str(self.configs["source"]),
+            "target-bootstrap-servers": self.target.tls,
+            "target-config": str(self.configs["target"]),
+            "topics-pattern": self.flow.topics_pattern,
+            "groups-pattern": self.flow.groups_pattern,
+            "target-prefix": self.flow.prefix,
+            "tasks": self.flow.tasks,
+            "replication-factor": 1,
+            "refresh": "1s",
+            "first-start": self.flow.first_start,
+        }
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        file = self.folder / "replicate.yml"
+        file.write_text(option_file(self.options))
+        command = [sys.executable, "-m", "aqueduct.cli", "replicate", f"--config={file}"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    @property
+    def look(self) -> list[str]:
+        return [
+            *("mirror", f"--source={self.flow.name}", "--engine=batches"),
+            *(f"--topics-pattern={self.flow.topics_pattern}", f"--report={self._report}"),
+            *(f"--source-bootstrap-servers={self.source.tls}", f"--source-config={self.configs['source']}"),
+            *(f"--target-bootstrap-servers={self.target.tls}", f"--target-config={self.configs['target']}"),
+        ]
+
+    def reported(self) -> dict[str, Any]:
+        return dict(json.loads(self._report.read_text()))
+
+
+def test_service_needs_only_the_rights_of_its_flow(source: Broker, target: Broker, tmp_path: Path) -> None:
+    topic = clients.create(source, unique("flights"), 3)
+    group = unique("billing")
+    clients.produce(source, topic, range(100), 1)
+    clients.set_position(source, group, topic, 0)
+    service = Service(source, target, tmp_path, topics=[topic], groups=[group], naming="prefix")
+    arriving = f"{service.flow.name}.{topic}"
+    assert main(service.look) == 3  # it has never run
+    with service.running():
+        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+        assert clients.records(target, arriving, 0, 1, 2) == clients.records(source, topic, 0, 1, 2)
+        clients.grow(source, topic, 4)
+        clients.configure(source, topic, retention_ms="987654321000")
+        clients.produce(source, topic, range(10), 3)
+        clients.wait_for("the new partition", lambda: clients.partition_of(target, arriving, 3) is not None)
+        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+        clients.wait_for(
+            "the setting",
+            lambda: clients.settings_of(target, arriving)["retention.ms"] == "987654321000",
+        )
+        clients.wait_for("the group", lambda: clients.committed(target, group))
+        on_a_host = subprocess.run(
+            [*clients.BASE_ONLY, *service.look, "--started"], capture_output=True, text=True
+        )
+        assert on_a_host.returncode == 0, on_a_host.stdout + on_a_host.stderr
+    assert clients.records(target, arriving, 3) == clients.records(source, topic, 3)
+
+
+def test_status_shows_refused_partitions_and_dead_tasks(
+    source: Broker, target: Broker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = clients.create(source, unique("flights"), 2)
+    service = Service(source, target, tmp_path, topics=[topic])
+    clients.create(target, topic, 2, max_message_bytes="10000")
+    with service.running():
+        assert main([*service.look, "--wait=120s"]) == 0
+        clients.produce(source, topic, [b"x" * 50_000])
+        clients.produce(source, topic, [b"y"], 1)
+        clients.wait_for("the other partition", lambda: clients.ends(target, topic, 1)[0])
+        clients.wait_for("the finding", lambda: main(service.look) == 3)
+        [finding] = service.reported()["findings"]
+        assert finding.startswith("[record-too-large]")
+        behind = {p["partition"]: p["behind"] for p in service.reported()["partitions"]}
+        assert behind == {0: 1, 1: 0}
+        clients.configure(target, topic, max_message_bytes="100000")
+        assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
+    monkeypatch.setattr(reading, "SILENT_SECONDS", 1)
+    assert main([*service.look, "--wait=5s"]) == 3
+    assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}
