@@ -168,7 +168,7 @@ have_lab_image() {
     local made_of package=()
     # Hosts install another version of our own package anew, in each lab: whoever runs all labs makes the image for this one.
     [[ -z ${AQUEDUCT_IMAGE_OF_CODE:-} ]] || mapfile -t package < <(find aqueduct -name '*.py' | sort)
-    made_of=$(cat locks/{base,connect,diode,spark}.txt artifacts/* roles/{hdfs,kafka,object_store,zookeeper}/defaults/main.yml \
+    made_of=$(cat locks/{base,connect,diode,mirror,spark}.txt artifacts/* roles/{hdfs,kafka,object_store,zookeeper}/defaults/main.yml \
         roles/artifact/*/*.yml roles/lab/vars/main.yml roles/lab/tasks/image.yml plugins/*/host_software.py plugins/module_utils/*.py \
         playbooks/lab_image.yml "${package[@]}" | sha256sum)
     export AQUEDUCT_LAB_IMAGE=aqueduct-hosts:${made_of:0:12}

@@ -23,6 +23,7 @@ from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.schema_registry import own_prefix
 from aqueduct.link.ledger import entry
+from aqueduct.mirror_engine.names import CLIENT, state_topics
 from aqueduct.names import LEGAL_NAME
 
 
@@ -228,19 +229,30 @@ def target_acls(flow: Flow) -> list[DeclaredAcl]:
             *_allow(mirror, "topic", topics, "describe write"),
             *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
         ]
-    connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
-    leader = Resource(f"connect-cluster-{connect}", "literal")
-    tasks = Resource(f"{connect}-", "prefixed")
-    return [
+    shared = [
         *_allow(mirror, "topic", topics, "alter alter_configs create describe describe_configs write"),
-        *_allow(mirror, "topic", mirror_topics(flow), "create describe describe_configs read write"),
-        *_allow(mirror, "group", [Resource(connect, "literal")], "describe read"),
-        # KIP-618: one producer for the configuration, and one for each task of each connector.
-        *_allow(mirror, "transactional_id", [leader, tasks], "describe write"),
         # Offsets of synchronised groups are looked up and committed, for which the topic is read, too.
         *_allow(mirror, "group", resources(flow.groups), "describe read"),
         *_allow(mirror, "topic", topics if flow.groups else [], "read"),
         *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
+    ]
+    if flow.engine == "batches":
+        own = [Resource(name, "literal") for name in state_topics(flow.name)]
+        tasks = Resource(f"{CLIENT}-{flow.name}-", "prefixed")
+        return [
+            *shared,
+            *_allow(mirror, "topic", own, "create describe describe_configs read write"),
+            *_allow(mirror, "transactional_id", [tasks], "describe write"),
+        ]
+    connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
+    leader = Resource(f"connect-cluster-{connect}", "literal")
+    tasks = Resource(f"{connect}-", "prefixed")
+    return [
+        *shared,
+        *_allow(mirror, "topic", mirror_topics(flow), "create describe describe_configs read write"),
+        *_allow(mirror, "group", [Resource(connect, "literal")], "describe read"),
+        # KIP-618: one producer for the configuration, and one for each task of each connector.
+        *_allow(mirror, "transactional_id", [leader, tasks], "describe write"),
     ]
 
 

@@ -5,6 +5,7 @@ what a default decides (ports, roles) comes in `defaults`, the plain values of r
 Everything is read for one site at a time: a filter that every host evaluates must not read a thousand hosts.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -62,11 +63,12 @@ class Flow:
     groups_exclude: tuple[str, ...] = ()
     header: str = ""  # name=value that this source's records have in a topic that several sources feed
     given_name: str = ""
-    engine: str = "mm2"  # or classic
-    tasks: int = 2  # of MirrorMaker 2
+    engine: str = "mm2"  # or batches, classic
+    tasks: int = 2  # not of the classic engine
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # of MirrorMaker 2
     start: str = ""  # of the classic one: earliest, latest
     threads: int = 1  # of each of its processes
+    first_start: bool = False  # of batches: topics at the target may have records of others
     source_servers: tuple[str, ...] = ()  # of a source outside the estate
     source_settings: Mapping[str, str] = field(
         default_factory=dict, hash=False
@@ -84,9 +86,21 @@ class Flow:
         return f"{self.name}." if self.naming == "prefix" else ""
 
     @property
+    def groups_pattern(self) -> str:
+        """Return one regular expression for names of groups that the flow synchronises; empty: none."""
+        if not self.groups:
+            return ""
+        exclude = f"(?!(?:{'|'.join(self.groups_exclude)})$)" if self.groups_exclude else ""
+        return f"{exclude}(?:{'|'.join(self.groups)})"
+
+    @property
     def topics_pattern(self) -> str:
         """Return one regular expression for whole names that the flow carries (MM2's DefaultTopicFilter)."""
-        exclude = "|".join([*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"])
+        excluded = [*self.topics_exclude, r"mm2.*\.internal", r".*\.replica", "__.*"]
+        if self.prefix and self.engine == "batches":
+            # A topic that came from the target has the target's prefix, as DefaultReplicationPolicy sees it.
+            excluded.append(rf"(?:.*\.)?{re.escape(self.target)}\..*")
+        exclude = "|".join(excluded)
         return f"(?!(?:{exclude})$)(?:{'|'.join(self.topics)})"
 
     def may_carry(self, topics: Collection[str]) -> bool:
@@ -130,6 +144,7 @@ class Flow:
             settings=dict(declared.get("settings", {})),
             start=declared.get("start", ""),
             threads=int(declared.get("threads", 1)),
+            first_start=bool(declared.get("first_start", False)),
             source_servers=texts(declared.get("source_servers", ())),
             source_settings=dict(declared.get("source_settings", {})),
             source_version=str(declared.get("source_version", "")),
@@ -226,6 +241,14 @@ def read_flows(groups: Groups, hostvars: HostVars, site: str) -> tuple[Flow, ...
     return ()
 
 
+def runs_flow(groups: Groups, host: str, flow: Flow) -> bool:
+    """Return whether a host of the flow's target runs it: the engine `batches` has one host, the others all.
+
+    A second process of such a flow would fence the first one.
+    """
+    return flow.engine != "batches" or host == members(groups, flow.target, "mirror_maker")[0]
+
+
 def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
 
@@ -245,4 +268,5 @@ def read_mirrors(
         for flow in read_all_flows(groups, hostvars)
         if flow.source == source and (topics is None or flow.may_carry(topics))
         for host in members(groups, flow.target, "mirror_maker")
+        if runs_flow(groups, host, flow)
     )

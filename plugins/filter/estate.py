@@ -68,10 +68,15 @@ def kafka_tool_files(version: str, home: str, folder: str) -> list[Json]:
     return [{"dest": f"{folder}/{name}", "content": text, "mode": "0755"} for name, text in scripts.items()]
 
 
-def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
+def flows(groups: model.Groups, hostvars: model.HostVars, site: str, host: str = "") -> list[Json]:
     """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow` with
-    its properties and `servers`, the source's brokers; without `source_settings`, which may be secret."""
-    arriving = model.read_flows(groups, hostvars, site)
+    its properties and `servers`, the source's brokers; without `source_settings`, which may be secret. With a
+    host of the site, only those that it runs."""
+    arriving = [
+        flow
+        for flow in model.read_flows(groups, hostvars, site)
+        if not host or model.runs_flow(groups, host, flow)
+    ]
     return [{**_flow(flow), "servers": _servers(groups, hostvars, flow)} for flow in arriving]
 
 
@@ -100,6 +105,11 @@ def mirror_look(
                 f"--target-prefix={flow.prefix}",
             )
             if flow.engine == "classic"
+            else ()
+        ),
+        *(
+            ("--engine=batches", f"--topics-pattern={flow.topics_pattern}")
+            if flow.engine == "batches"
             else ()
         ),
         *(("--started", f"--wait={running_seconds}s") if running_seconds else ()),
@@ -468,7 +478,7 @@ def _acl(acl: acls.DeclaredAcl) -> Json:
 
 
 def _flow(flow: model.Flow) -> Json:
-    names = ("name", "prefix", "topics_pattern", "group", "isolation")
+    names = ("name", "prefix", "topics_pattern", "groups_pattern", "group", "isolation")
     properties = {**asdict(flow), **{name: getattr(flow, name) for name in names}}
     del properties["source_settings"]
     return properties

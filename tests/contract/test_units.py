@@ -210,6 +210,7 @@ MAPPINGS = {
     "_backup_options": "backup",
     "_backup_prune_options": "prune",
     "_backup_restore_own_options": "restore",
+    "_mirror_maker_options": "replicate",
 }
 
 

@@ -34,6 +34,7 @@ flows = st.builds(
     topics=st.lists(patterns, min_size=1, max_size=3).map(tuple),
     naming=st.sampled_from(["identity", "prefix"]),
     groups=st.lists(patterns, max_size=2).map(tuple),
+    engine=st.sampled_from(["mm2", "batches"]),
 )
 
 
@@ -104,6 +105,19 @@ def test_offsets_of_synchronised_groups_may_be_committed_at_the_target() -> None
     every = rights(flow_acls("lake", [flow]), "mirror-lake")
     assert ("group", "billing-", "prefixed", "read") in every
     assert ("topic", "flights", "literal", "read") in every
+
+
+def test_the_engine_batches_gets_its_own_topics_and_transactional_ids_only() -> None:
+    batches = replace(FLIGHTS, engine="batches")
+    assert flow_acls("pro1", [batches]) == flow_acls("pro1", [FLIGHTS])
+    every = rights(flow_acls("lake", [batches]), "mirror-lake")
+    state = {"aqueduct-mirror-positions.pro1.internal", "aqueduct-mirror-checkpoints.pro1.internal"}
+    assert {name for kind, name, _, operation in every if (kind, operation) == ("topic", "read")} == state
+    assert {name for kind, name, _, operation in every if operation == "alter"} == {"flights"}
+    assert {entry for entry in every if entry[0] in ("group", "transactional_id")} == {
+        ("transactional_id", "aqueduct-mirror-pro1-", "prefixed", "describe"),
+        ("transactional_id", "aqueduct-mirror-pro1-", "prefixed", "write"),
+    }
 
 
 def test_a_prefixing_flow_writes_below_its_prefix_only() -> None:

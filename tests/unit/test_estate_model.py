@@ -1,5 +1,6 @@
 """The estate as roles see it, read from groups and hostvars."""
 
+import re
 from typing import Any
 
 import pytest
@@ -89,6 +90,32 @@ def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
         MirrorUnit("m2", "pro1", "lake"),
     )
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
+
+
+def test_a_flow_of_the_engine_batches_runs_on_one_host() -> None:
+    flow = {"source": "pro1", "topics": ["flights"], "engine": "batches"}
+    groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
+    hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [flow]}}
+    assert read_mirrors(groups, hostvars, "pro1") == (MirrorUnit("m1", "pro1", "lake", "batches"),)
+
+
+def test_a_prefixing_flow_of_the_engine_batches_leaves_what_came_from_its_target() -> None:
+    declared = {"source": "pro1", "topics": [".*"], "naming": "prefix", "engine": "batches"}
+    pattern = re.compile(Flow.of("lake", declared).topics_pattern)
+    for topic in ("lake.flights", "other.lake.flights", "lake.other.flights"):
+        assert not pattern.fullmatch(topic)
+    for topic in ("flights", "lake", "lakes.flights", "flights.lake"):
+        assert pattern.fullmatch(topic)
+
+
+def test_groups_are_one_pattern() -> None:
+    flow = Flow(source="a", target="b", topics=("x",), groups=("desk-.*", "crew"), groups_exclude=("desk-1",))
+    pattern = re.compile(flow.groups_pattern)
+    assert [name for name in ("desk-1", "desk-12", "crew", "crews") if pattern.fullmatch(name)] == [
+        "desk-12",
+        "crew",
+    ]
+    assert Flow(source="a", target="b", topics=("x",)).groups_pattern == ""
 
 
 def test_only_hosts_of_the_site_are_read() -> None:

@@ -17,18 +17,22 @@ from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "mirror_maker_flows"
 RESERVED = "tls"  # of /etc/aqueduct/mirror_maker
-MM2, CLASSIC = "mm2", "classic"
-# What only one of the engines has.
+MM2, BATCHES, CLASSIC = "mm2", "batches", "classic"
+PREFIXES_SEEN = (MM2, BATCHES)  # these see by a topic's prefixes that it came from the target
+# What only some of the engines have.
 OPTIONS = {
     MM2: ("groups", "groups_exclude", "settings", "tasks"),
+    BATCHES: ("groups", "groups_exclude", "tasks", "first_start"),
     CLASSIC: ("start", "threads"),
 }
 INSTEAD = {
     "tasks": "threads divide a classic flow's work",
-    "threads": "tasks divide the work of MirrorMaker 2",
+    "threads": "tasks divide the work of the other engines",
 }
 # The oldest brokers that clients of Kafka 3.9 (KIP-97) and of Kafka 4 (KIP-896) read.
 OLDEST, OLDEST_BY_4 = (0, 10), (2, 1)
+# The oldest brokers with topic ids in all answers that the engine `batches` asks for (KIP-516).
+OLDEST_WITH_IDS = (2, 8)
 
 # What MirrorMaker 2 never mirrors (ReplicationPolicy.isInternalTopic).
 INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
@@ -43,8 +47,8 @@ class DeclaredFlow(Item):
     @cached_property
     def reads(self) -> Language:
         read = names(self.flow.topics, self.flow.topics_exclude) - INTERNAL
-        if self.flow.prefix and self.flow.engine == MM2:
-            # DefaultReplicationPolicy sees by its prefixes that a topic came from the target, and leaves it.
+        if self.flow.prefix and self.flow.engine in PREFIXES_SEEN:
+            # It is seen by its prefixes that a topic came from the target (DefaultReplicationPolicy).
             from_target = words([f"{self.flow.target}."]) + EVERYTHING
             read -= from_target | EVERYTHING + words(["."]) + from_target
         return read
@@ -110,9 +114,9 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
 
 def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     flow = mirror.flow
-    other = CLASSIC if flow.engine == MM2 else MM2
-    for option in OPTIONS[other]:
-        if option in mirror.value:
+    for option in sorted({option for options in OPTIONS.values() for option in options}):
+        if option in mirror.value and option not in OPTIONS.get(flow.engine, OPTIONS[MM2]):
+            other = next(engine for engine, options in OPTIONS.items() if option in options)
             remedy = f"{INSTEAD[option]}." if option in INSTEAD else f"take it out, or set engine to {other}."
             sentence = f"{option} is for engine {other}, and this is {flow.engine}; {remedy}"
             yield mirror.finding(sentence, (option,))
@@ -135,6 +139,12 @@ def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
         sentence = (
             f"no client of Kafka 3.9 or later reads Kafka {flow.source_version}; "
             "upgrade the source to 0.10.0 at least."
+        )
+        yield mirror.finding(sentence, ("source_version",))
+    elif flow.engine == BATCHES and version < OLDEST_WITH_IDS:
+        sentence = (
+            f"the engine batches needs topic ids, which Kafka {flow.source_version} does not have; "
+            "set engine to mm2 or classic, or upgrade the source to 2.8."
         )
         yield mirror.finding(sentence, ("source_version",))
     elif flow.engine == MM2 and version < OLDEST_BY_4 and not _is_older(inventory, mirror):
@@ -216,14 +226,14 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
     """Check names that are taken at the target: by its own topics, by MirrorMaker's heartbeats."""
     flow = mirror.flow
-    for topic in own_topics if flow.prefix and flow.engine == MM2 else ():
+    for topic in own_topics if flow.prefix and flow.engine in PREFIXES_SEEN else ():
         if topic in mirror.writes:
             sentence = (
                 f"site {flow.target} has a topic {topic} of its own, into which this flow would write; "
                 "rename it, or exclude it here."
             )
             yield mirror.finding(sentence)
-    for index, topic in enumerate(() if flow.prefix or flow.engine == CLASSIC else flow.topics):
+    for index, topic in enumerate(() if flow.prefix or flow.engine != MM2 else flow.topics):
         if topic.endswith("heartbeats") and topic in mirror.reads:
             sentence = (
                 f"MirrorMaker takes {topic} for heartbeats and would name it {flow.source}.{topic}; "
@@ -281,8 +291,8 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
         leaving.setdefault(mirror.flow.source, []).append(mirror)
     reported: set[frozenset[DeclaredFlow]] = set()
     for start in mirrors:
-        # Where all flows prefix their source's name, MirrorMaker itself sees to it that nothing comes back.
-        is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine == MM2
+        # Where all flows prefix their source's name, the engine itself sees to it that nothing comes back.
+        is_safe = start.flow.prefix == f"{start.flow.source}." and start.flow.engine in PREFIXES_SEEN
         way, topic = ((), "") if is_safe else _way_back(start, leaving)
         if way and frozenset(way) not in reported:
             reported.add(frozenset(way))

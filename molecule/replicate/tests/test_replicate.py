@@ -72,6 +72,12 @@ def test_a_topic_arrives_whose_partitions_grew_while_it_was_mirrored(outcome: Ou
     assert differences(sent, outcome.lake["bookings"]) == []
 
 
+def test_records_arrive_once_and_in_order_by_the_engine_batches(outcome: Outcome) -> None:
+    sent = outcome.sources["pro1-kafka-1", "crews"]
+    assert count(sent) == outcome.acknowledged["pro1-kafka-1", "crews"] > 1000
+    assert differences(sent, outcome.lake["crews"]) == []
+
+
 def test_topics_that_were_created_while_mirrors_ran_arrive(outcome: Outcome) -> None:
     for topic in outcome.created:
         sent = outcome.sources["pro1-kafka-1", topic]
