@@ -8,6 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from ansible.plugins.loader import init_plugin_loader
+
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTIONS, MODULES = ROOT / "collections", ROOT / "plugins/modules"
 RUN = """
@@ -17,6 +19,10 @@ sys.path.append(collections)
 sys.argv = [module]
 runpy.run_path(module, run_name="__main__")
 """
+
+# As Ansible's commands do at their start, so that this process finds the collection. Before any test runs:
+# once Python itself has imported something of it, Ansible finds nothing of it any more.
+init_plugin_loader([])
 
 
 def load(name: str) -> ModuleType:

@@ -1,10 +1,3 @@
-"""Fixtures of contract tests."""
+"""Contract tests load Ansible's plugins and roles in this process."""
 
-import pytest
-from ansible.plugins.loader import init_plugin_loader
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _collections() -> None:
-    """Let Ansible in this process find the collection, as its commands do at their start."""
-    init_plugin_loader([])
+import plugin_modules  # noqa: F401  # which lets Ansible find the collection, before any test runs
