@@ -15,6 +15,18 @@ from aqueduct.cli import main
 from servers.broker import Broker
 
 
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Start `aqueduct` in a process of its own, and kill it at the end."""
+    command = [sys.executable, "-m", "aqueduct.cli", *arguments]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
 class Flow:
     """A flow from one broker to another, of one topic if `pattern` does not match others, too."""
 
@@ -38,13 +50,8 @@ class Flow:
 
     @contextmanager
     def running(self, *more: str) -> Iterator[subprocess.Popen[str]]:
-        command = [sys.executable, "-m", "aqueduct.cli", *self.options, "--refresh", "1s", *more]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
+        with started(*self.options, "--refresh", "1s", *more) as process:
             yield process
-        finally:
-            process.kill()
-            process.wait()
 
     def reported(self) -> dict[str, list[dict[str, object]]]:
         return dict(json.loads(self.report.read_text()))

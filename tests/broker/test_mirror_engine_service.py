@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -12,6 +11,7 @@ from typing import Any
 import clients
 import pytest
 from clients import unique
+from mirror_engine_flows import started
 
 from aqueduct.cli import main
 from aqueduct.estate.acls import flow_acls
@@ -71,13 +71,8 @@ class Service:
     def running(self) -> Iterator[subprocess.Popen[str]]:
         file = self.folder / "replicate.yml"
         file.write_text(option_file(self.options))
-        command = [sys.executable, "-m", "aqueduct.cli", "replicate", f"--config={file}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        try:
+        with started("replicate", f"--config={file}") as process:
             yield process
-        finally:
-            process.kill()
-            process.wait()
 
     @property
     def look(self) -> list[str]:
