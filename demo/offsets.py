@@ -4,8 +4,8 @@ import time
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-# Answers of a broker, or of a client, that hears of a topic or of its leader a moment later. librdkafka says
-# _UNKNOWN_PARTITION of a partition without a leader, and goes on saying it until its metadata is renewed.
+# Errors that end when the broker or the client knows the topic and its leader. For a partition without a
+# leader, librdkafka returns _UNKNOWN_PARTITION until its metadata is renewed.
 NOT_YET = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
