@@ -1,7 +1,9 @@
 """Sentences about many things: name a few, count the rest."""
 
+import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any, TextIO
 
 COLUMNS = 120  # of a page
 NAME_COLUMNS = 56  # of a topic in a table: it may have 249 letters
@@ -54,6 +56,29 @@ def printable(text: str) -> str:
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else _escaped(letter) for letter in text
     )
+
+
+class PrintableStream:
+    """A text stream that writes `printable` text to another: names that others chose set no terminal."""
+
+    def __init__(self, raw: TextIO) -> None:
+        self.raw = raw
+
+    def write(self, text: str) -> int:
+        return self.raw.write(printable(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+
+def write_controls(text: str) -> None:
+    """Write to stderr with the control characters of a progress bar. Nothing that others wrote is in it."""
+    stream = sys.stderr.raw if isinstance(sys.stderr, PrintableStream) else sys.stderr
+    print(text, end="", file=stream, flush=True)
 
 
 def _escaped(letter: str) -> str:

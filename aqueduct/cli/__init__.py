@@ -11,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
 from datetime import UTC, datetime
 from importlib import import_module
 from importlib.metadata import version
@@ -19,7 +20,7 @@ from typing import Any, NoReturn
 import aqueduct
 from aqueduct.cli import config_file, report_file
 from aqueduct.errors import AqueductError, Refused
-from aqueduct.wording import printable
+from aqueduct.wording import PrintableStream
 
 VERBS = {
     "backup": "back up topics and consumer groups to an object store",
@@ -85,6 +86,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         _use_utf8()
         argv = sys.argv[1:]
+    # What clusters and stores answer is in tables, findings and errors alike.
+    with redirect_stdout(PrintableStream(sys.stdout)), redirect_stderr(PrintableStream(sys.stderr)):
+        return _run(argv)
+
+
+def _run(argv: Sequence[str]) -> int:
     started = datetime.now(UTC)
     args = argparse.Namespace()
     try:
@@ -93,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code = int(args.run(args))
         sys.stdout.flush()
     except AqueductError as error:
-        print(f"aqueduct: {printable(error.labelled)}", file=sys.stderr)
+        print(f"aqueduct: {error.labelled}", file=sys.stderr)
         _report_error(args, started, error)
         return error.exit_code
     except KeyboardInterrupt:
@@ -114,7 +121,7 @@ def _report_error(args: argparse.Namespace, started: datetime, error: AqueductEr
     try:
         report_file.write_error(args, verb, started, error)
     except AqueductError as other:
-        print(f"aqueduct: {printable(other.labelled)}", file=sys.stderr)
+        print(f"aqueduct: {other.labelled}", file=sys.stderr)
 
 
 def _use_utf8() -> None:

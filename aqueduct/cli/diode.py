@@ -33,7 +33,7 @@ from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
 from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
 from aqueduct.spans import size
-from aqueduct.wording import count, some
+from aqueduct.wording import count, some, write_controls
 
 if TYPE_CHECKING:
     from aqueduct.link.ledger.losses import LostRange
@@ -239,6 +239,6 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
 def _progress(sent: int, total: int) -> None:
     if sys.stderr.isatty():
         width = 40 * sent // total if total else 40
-        print(f"\r[{'#' * width:40}] {sent} of {total} offsets", end="", file=sys.stderr, flush=True)
+        write_controls(f"\r[{'#' * width:40}] {sent} of {total} offsets")
         if sent >= total:
             print(file=sys.stderr)

@@ -26,7 +26,7 @@ from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.estate.patterns import PatternError, matcher
 from aqueduct.kafka import client, client_config
-from aqueduct.wording import count, printable, some
+from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
     from aqueduct.connect.letter_reading import LetterCensus
@@ -133,7 +133,7 @@ def _list(args: argparse.Namespace) -> ExitCode:
     if args.json:
         print(json.dumps(letter_report.document(census), indent=2, ensure_ascii=False))
     else:
-        print(printable(letter_report.table(census)))
+        print(letter_report.table(census))
     return _finish(census)
 
 
@@ -143,7 +143,7 @@ def _show(args: argparse.Namespace) -> ExitCode:
         document = letter_report.letters_document(census, with_values=args.values)
         print(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        print(printable(letter_report.letters_text(census, with_values=args.values)))
+        print(letter_report.letters_text(census, with_values=args.values))
     return _finish(census)
 
 
@@ -177,7 +177,7 @@ def _finish(census: "LetterCensus") -> ExitCode:
         message = f"No dead letter has {some(sorted(census.absent))}. Check --connector and --error-class."
         sentences.append(labelled("dead-letter-name-unknown", message))
     for sentence in sentences:
-        print(f"aqueduct: {printable(sentence)}", file=sys.stderr)
+        print(f"aqueduct: {sentence}", file=sys.stderr)
     return ExitCode.INCOMPLETE if sentences else ExitCode.DONE
 
 

@@ -31,7 +31,7 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.group_lag import RANKS, GroupLag, LagState
 from aqueduct.kafka.group_reading import GroupLags, LagSelection, group_lags
-from aqueduct.wording import count, printable, shortened
+from aqueduct.wording import count, shortened
 
 CLIENT = "aqueduct-groups"
 WINDOW_SECONDS = 30
@@ -80,9 +80,9 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(_document(lags, worst_first), indent=2, ensure_ascii=False))
     else:
-        print(printable(_table(worst_first, lags)))
+        print(_table(worst_first, lags))
     for sentence in _sentences(worst_first, lags):
-        print(f"aqueduct: {printable(sentence)}", file=sys.stderr)
+        print(f"aqueduct: {sentence}", file=sys.stderr)
     is_well = not lags.unknown and all(group.state == LagState.OK for group in lags.groups)
     return ExitCode.DONE if is_well else ExitCode.INCOMPLETE
 

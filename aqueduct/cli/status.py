@@ -17,7 +17,6 @@ from aqueduct import moments
 from aqueduct.cli import report_file
 from aqueduct.cli.extra import connect_packages
 from aqueduct.errors import ExitCode, Failed, Refused
-from aqueduct.wording import printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report.document(estate), indent=2, ensure_ascii=False))
     else:
-        print(f"As of {moments.text(estate.asked)}. {printable(report.text(estate, verbose=args.verbose))}")
+        print(f"As of {moments.text(estate.asked)}. {report.text(estate, verbose=args.verbose)}")
     if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
     return estate.exit_code

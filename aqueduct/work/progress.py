@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from aqueduct.wording import count
+from aqueduct.wording import count, write_controls
 
 D = TypeVar("D")
 
@@ -54,13 +54,14 @@ class Progress(Generic[D]):
         if self._bar:
             filled = BAR * work // max(1, self._all)
             line = f"[{'#' * filled:-<{BAR}}] {line}"[: shutil.get_terminal_size().columns - 1]
-            line = f"{CLEARED}{line}"
-        print(line, end="" if self._bar else "\n", file=sys.stderr, flush=True)
+            write_controls(f"{CLEARED}{line}")
+        else:
+            print(line, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Take the bar away, for what is written next."""
         if self._bar:
-            print(CLEARED, end="", file=sys.stderr, flush=True)
+            write_controls(CLEARED)
 
 
 def counted(items: Collection[D], task: str) -> Iterator[D]:

@@ -1,7 +1,10 @@
+import sys
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.wording import shortened, shown
+from aqueduct.wording import PrintableStream, shortened, shown, write_controls
 
 
 def test_names_that_fit_stay() -> None:
@@ -26,3 +29,13 @@ def test_names_of_any_bytes_are_one_line_each_and_differ(names: list[bytes]) -> 
     one, other = (shown(each.decode("utf-8", "surrogateescape")) for each in names)
     assert one != other
     assert (one + other).isprintable()
+
+
+def test_stream_writes_what_sets_no_terminal_and_controls_pass_beside_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", PrintableStream(sys.stderr))
+    print("group \x1b]0;all is well\x07\tä\n\x9b2J", file=sys.stderr)
+    assert capsys.readouterr().err == "group \\x1b]0;all is well\\x07\tä\n\\u009b2J\n"
+    write_controls("\r\x1b[K1 of 2")
+    assert capsys.readouterr().err == "\r\x1b[K1 of 2"
