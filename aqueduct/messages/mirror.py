@@ -10,6 +10,24 @@ MIRROR = (
         fix="Stop the mirror on all its hosts, and start it again.",
     ),
     DeclaredMessage(
+        id="mirror-position-unreadable",
+        area=Area.MIRROR,
+        meaning=(
+            "A record of MirrorMaker's topic of positions at the target is neither a position nor a binding. "
+            "MirrorMaker would treat it as missing, and mirror the partition again from its beginning."
+        ),
+        fix=(
+            "Keep the mirror stopped. Write the record again with the offset of the last mirrored record, or "
+            "a tombstone if the partition may be mirrored again."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-state-unreadable",
+        area=Area.MIRROR,
+        meaning="A record of MirrorMaker's topic of configurations at the target has another form.",
+        fix="Restart the units of the mirror. Its leader writes the record again.",
+    ),
+    DeclaredMessage(
         id="classic-positions-unchecked",
         area=Area.MIRROR,
         meaning=(

@@ -90,6 +90,14 @@ class Binding:
         return replace(new, earlier=before[-EARLIER:])
 
 
+class UnreadableBinding(Exception):
+    """The record of a partition's binding has another form."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(partition)
+        self.partition = partition
+
+
 def key(partition: TopicPartition) -> bytes:
     """Return the record key of a binding, in the form of Connect's source offsets."""
     source = {"partition": partition.partition, "topic": partition.topic}
@@ -124,21 +132,27 @@ def dumps(binding: Binding) -> bytes:
 
 
 def parse_bindings(records: Mapping[bytes, bytes]) -> dict[TopicPartition, Binding]:
-    """Return the bindings among the last values of the offsets topic, by source partition."""
+    """Return the bindings among the last values of the offsets topic, by source partition.
+
+    UnreadableBinding if one is no binding.
+    """
     bindings = {}
     for record_key, value in records.items():
         connector, partition = parse_key(record_key) or ("", None)
         if partition and connector == CONNECTOR:
-            bindings[partition] = _loads(json.loads(value))
+            try:
+                bindings[partition] = _loads(json.loads(value))
+            except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+                raise UnreadableBinding(partition) from error
     return bindings
 
 
 def _loads(content: Mapping[str, Any]) -> Binding:
     return Binding(
-        topic_id=content["topic_id"],
-        next=content["next"],
-        epoch=content["epoch"],
-        syncs=content["syncs"],
+        topic_id=str(content["topic_id"]),
+        next=int(content["next"]),
+        epoch=int(content["epoch"]),
+        syncs=int(content["syncs"]),
         earlier=tuple(EarlierPosition(*fields) for fields in content["earlier"]),
         doubled=tuple((start, stop) for start, stop in content["doubled"]),
         copy=RestoredCopy(*content["copy"]) if content["copy"] else None,

@@ -13,12 +13,13 @@ from typing import Any
 
 from kafka import KafkaProducer
 
+from aqueduct.errors import Failed
 from aqueduct.kafka import addresses, offsets
 from aqueduct.kafka.answers import RECONNECT, answering
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.table import Table, keys_and_values
 from aqueduct.mirror import binding
-from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog
+from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog, UnreadableBinding
 from aqueduct.mirror.status import SOURCE_CONNECTOR
 from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.ranges import Range
@@ -67,18 +68,35 @@ class FlowPositions:
 
     @property
     def stored(self) -> dict[TopicPartition, StoredPosition]:
-        """The positions, by source partition; nothing if the mirror never ran."""
+        """The positions, by source partition; nothing if the mirror never ran.
+
+        Failed if one is unreadable.
+        """
         positions = {}
         for key, row in self._table.rows.items():
             parsed = self._of(key)
             if parsed and parsed[0] == SOURCE_CONNECTOR:
-                position = StoredPosition(key, row.partition.partition, _next(row.value))
-                positions[parsed[1]] = position
+                if (next_offset := _next(row.value)) is None:
+                    raise self._unreadable(parsed[1])
+                positions[parsed[1]] = StoredPosition(key, row.partition.partition, next_offset)
         return positions
 
     @property
     def bindings(self) -> dict[TopicPartition, Binding]:
-        return binding.parse_bindings({key: row.value for key, row in self._table.rows.items()})
+        rows = {key: row.value for key, row in self._table.rows.items()}
+        try:
+            return binding.parse_bindings(rows)
+        except UnreadableBinding as error:
+            raise self._unreadable(error.partition) from error
+
+    def _unreadable(self, partition: TopicPartition) -> Failed:
+        return Failed(
+            "mirror-position-unreadable",
+            f"The stored position of {partition} in {self.topic} at the target cannot be read. MirrorMaker "
+            "would mirror the partition from its beginning again, so do not start it. Write the record again "
+            'with the offset of the last mirrored record, {"offset": N}, or, to mirror the partition again, '
+            "a tombstone.",
+        )
 
     def sync_end(self) -> int:
         """Return the end of the topic of offset syncs; 0 without one."""
@@ -194,6 +212,8 @@ class FlowPositions:
             self._fell_from.pop(partition, None)
             return
         position = _next(value) if value is not None else 0
+        if position is None:
+            return  # `stored` refuses it, if it is the last one
         if position < self._last.get(partition, 0):
             self._fell_from[partition] = self._last[partition]
         self._last[partition] = position
@@ -231,8 +251,14 @@ def source_logs(
     }
 
 
-def _next(value: bytes) -> int:
-    return int(json.loads(value)["offset"]) + 1
+def _next(value: bytes) -> int | None:
+    """Return the next offset of a position; None: MirrorMaker cannot read it either."""
+    try:
+        offset = json.loads(value)["offset"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    is_offset = isinstance(offset, int) and not isinstance(offset, bool) and 0 <= offset < 1 << 63
+    return offset + 1 if is_offset else None
 
 
 def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, int] | None:

@@ -128,7 +128,7 @@ class MirrorReader:
         """
         deadline = time.monotonic() + LEAVING_SECONDS
         while True:
-            group = self.state()[0]
+            group = self.workers()
             moves = self._moves()
             if not moves or group.state in ("Empty", "Dead"):
                 renewed = {
@@ -187,17 +187,21 @@ class MirrorReader:
             for partition, (next_, bound, log) in cases.items()
         }
 
-    def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
-        """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
+    def workers(self) -> WorkersGroup:
+        """Read the positions, and return the group of the workers."""
         with answering(self._target.end.bootstrap_servers):
             self._read_tables()
             self._positions.refresh()
-            statuses, configs = (
-                {key: row.value for key, row in table.rows.items()} for table in self._tables.values()
-            )
             # A cluster that never had a group has no coordinator to ask.
-            is_there = statuses or configs or not self._positions.is_empty
-            group = self._group(f"{self.source}-mm2") if is_there else WorkersGroup("Dead", frozenset())
+            is_there = any(table.rows for table in self._tables.values()) or not self._positions.is_empty
+            return self._group(f"{self.source}-mm2") if is_there else WorkersGroup("Dead", frozenset())
+
+    def state(self) -> tuple[WorkersGroup, list[MirrorStatus], Tasks, dict[TopicPartition, int]]:
+        """Read the group, the statuses, the planned tasks, and the next offset to mirror by partition."""
+        group = self.workers()
+        statuses, configs = (
+            {key: row.value for key, row in table.rows.items()} for table in self._tables.values()
+        )
         return (
             group,
             status.parse_statuses(statuses),

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aqueduct import moments
-from aqueduct.errors import labelled
+from aqueduct.errors import Failed, labelled
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import Search
 from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
@@ -26,6 +26,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
+MOST_TASKS = 100_000  # of a connector: beyond that the record is no worker's
 
 
 @dataclass(frozen=True)
@@ -124,47 +125,89 @@ def parse_statuses(records: Mapping[bytes, bytes]) -> list[MirrorStatus]:
         connector, _, task = rest.rpartition("-") if kind == "task" else (rest, "", "")
         if kind == "task" and not task.isdecimal():  # no worker writes it
             continue
-        content = json.loads(value)
+        content = _content(value)
+        if not content:  # whatever has no status is a finding
+            continue
         statuses.append(
             MirrorStatus(
                 connector=connector,
                 task=int(task) if task else None,
-                state=content["state"],
-                worker=content["worker_id"].partition("/")[0],
-                trace=(content.get("trace") or "").partition("\n")[0],
+                state=str(content.get("state")),
+                worker=str(content.get("worker_id")).partition("/")[0],
+                trace=str(content.get("trace") or "").partition("\n")[0],
             )
         )
     return sorted(statuses, key=lambda status: (status.connector, -1 if status.task is None else status.task))
 
 
 def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
-    """Parse the last value of each key of the configuration topic (KafkaConfigBackingStore)."""
+    """Parse the last value of each key of the configuration topic (KafkaConfigBackingStore).
+
+    Failed if a record is unreadable: nobody knows then which tasks there should be.
+    """
     commit, task = "commit-", f"task-{SOURCE_CONNECTOR}-"
     texts = {key.decode(errors="replace"): value for key, value in records.items()}
     counts = {
-        key.removeprefix(commit): json.loads(value)["tasks"]
+        key.removeprefix(commit): _number_of_tasks(key, value)
         for key, value in texts.items()
         if key.startswith(commit)
     }
     assigned = [  # tasks beyond the count are left over from when there were more
-        json.loads(texts[f"{task}{number}"])["properties"].get("task.assigned.partitions", "")
-        for number in range(counts.get(SOURCE_CONNECTOR, 0))
-        if f"{task}{number}" in texts
+        _property(key, texts[key], "task.assigned.partitions")
+        for key in (f"{task}{number}" for number in range(counts.get(SOURCE_CONNECTOR, 0)))
+        if key in texts
     ]
-    names = (name.rpartition("-") for names in assigned for name in names.split(",") if name)
-    connector = texts.get(f"connector-{SOURCE_CONNECTOR}")
-    patterns = json.loads(connector)["properties"].get("topics", "") if connector else ""
+    names = [name.rpartition("-") for names in assigned for name in names.split(",") if name]
+    connector = f"connector-{SOURCE_CONNECTOR}"
+    patterns = _property(connector, texts[connector], "topics") if connector in texts else ""
     return Tasks(
         counts,
-        frozenset(TopicPartition(topic, int(number)) for topic, _, number in names),
+        frozenset(TopicPartition(topic, int(number)) for topic, _, number in names if number.isdecimal()),
         tuple(filter(None, map(str.strip, patterns.split(",")))),
     )
 
 
+def _number_of_tasks(key: str, value: bytes) -> int:
+    number = _content(value).get("tasks")
+    if not isinstance(number, int) or not 0 <= number <= MOST_TASKS:
+        raise _unreadable(key)
+    return number
+
+
+def _property(key: str, value: bytes, name: str) -> str:
+    properties = _content(value).get("properties")
+    if not isinstance(properties, dict):
+        raise _unreadable(key)
+    return str(properties.get(name, ""))
+
+
+def _content(value: bytes) -> Mapping[str, Any]:
+    """Return what a record says; nothing if it is no JSON object."""
+    try:
+        content = json.loads(value)
+    except (ValueError, RecursionError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _unreadable(key: str) -> Failed:
+    return Failed(
+        "mirror-state-unreadable",
+        f"MirrorMaker's record {key} in the topic of configurations at the target cannot be read, so it is "
+        "not known which tasks there should be. Restart the units of the mirror: its leader writes the "
+        "record again.",
+    )
+
+
 def parse_worker(metadata: bytes) -> str:
-    """Parse a worker's host:port from its member metadata: version (int16), URL (int16 length) (KIP-415)."""
+    """Parse a worker's host:port from its member metadata: version (int16), URL (int16 length) (KIP-415).
+
+    Empty: the member is no worker.
+    """
+    if len(metadata) < 4:
+        return ""
     (length,) = struct.unpack_from(">h", metadata, 2)
-    url = metadata[4 : 4 + length].decode()
+    url = metadata[4 : 4 + max(0, length)].decode(errors="replace")
     return url.partition("://")[2].partition("/")[0]
 
 

@@ -70,6 +70,13 @@ def test_keys_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
     assert binding.parse_bindings(records) == {PARTITION: BOUND}
 
 
+@pytest.mark.parametrize("value", [b"", b"\xff", b"null", b"[]", b"{}", b"[" * 100_000, b'{"next":"x"}'])
+def test_a_value_that_is_no_binding_is_named(value: bytes) -> None:
+    with pytest.raises(binding.UnreadableBinding) as refused:
+        binding.parse_bindings({binding.key(PARTITION): value})
+    assert refused.value.partition == PARTITION
+
+
 @pytest.mark.parametrize("key", [b"\0", b"\0\1", b"\xff\xff\0\0\0\0", b"\0\1\xff\0\0\0\0", b"\0\1a\0\0\0"])
 def test_offset_syncs_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
     assert positions.parse_sync(key, bytes(8)) is None

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identifiers import printed
 
+from aqueduct.errors import Failed
 from aqueduct.mirror import status
 from aqueduct.mirror.status import AffectedRange, Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
 from aqueduct.names import TopicPartition
@@ -45,6 +46,33 @@ def test_statuses_are_those_of_connectors_and_tasks() -> None:
         MirrorStatus(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
         MirrorStatus(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
     ]
+
+
+UNREADABLE = [b"", b"\xff", b"null", b"[]", b"1", b"[" * 100_000, b"{}"]
+
+
+@pytest.mark.parametrize("value", UNREADABLE)
+def test_a_status_that_no_worker_writes_is_a_task_without_one(value: bytes) -> None:
+    statuses = status.parse_statuses(STATUSES | {b"status-connector-MirrorSourceConnector": value})
+    assert {each.task: each.state for each in statuses}.get(None) != "RUNNING"
+    assert (11, "FAILED") in {(each.task, each.state) for each in statuses}
+
+
+@pytest.mark.parametrize("value", [*UNREADABLE, b'{"tasks":"x","properties":1}', b'{"tasks":-1}'])
+@pytest.mark.parametrize("key", [key for key in CONFIGS if key.endswith(b"MirrorSourceConnector")])
+def test_tasks_of_unreadable_records_are_refused(key: bytes, value: bytes) -> None:
+    if key.startswith(b"tasks-fencing"):
+        assert status.parse_tasks(CONFIGS | {key: value}) == status.parse_tasks(CONFIGS)
+        return
+    with pytest.raises(Failed) as refused:
+        status.parse_tasks(CONFIGS | {key: value})
+    assert refused.value.id == "mirror-state-unreadable"
+    assert key.decode() in str(refused.value)
+
+
+@pytest.mark.parametrize("metadata", [b"", b"\x00\x02\xff\xff", b"\x00\x02\x7f\xff\xff", b"\x00"])
+def test_a_member_that_is_no_worker_has_no_address(metadata: bytes) -> None:
+    assert status.parse_worker(metadata) == ""
 
 
 def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
