@@ -10,7 +10,7 @@ MIRROR = (
         fix="Stop the mirror on all its hosts, and start it again.",
     ),
     DeclaredMessage(
-        id="mirror-position-unreadable",
+        id="mirror-maker-position-unreadable",
         area=Area.MIRROR,
         meaning=(
             "A record of MirrorMaker's topic of positions at the target is neither a position nor a binding. "

@@ -91,7 +91,7 @@ class FlowPositions:
 
     def _unreadable(self, partition: TopicPartition) -> Failed:
         return Failed(
-            "mirror-position-unreadable",
+            "mirror-maker-position-unreadable",
             f"The stored position of {partition} in {self.topic} at the target cannot be read. MirrorMaker "
             "would mirror the partition from its beginning again, so do not start it. Write the record again "
             'with the offset of the last mirrored record, {"offset": N}, or, to mirror the partition again, '

@@ -197,13 +197,13 @@ PARTS = sorted(
 )
 
 
-WITHOUT_HOSTS = {"check", "hosts", "lab_down", "lab_image", "lab_up"}  # none of the estate's
+WITHOUT_HOSTS = {"check", "lab_down", "lab_image", "lab_up"}  # none of the estate's
 
 
 def test_every_part_begins_with_the_check() -> None:
     """What the check does is the same for all of them, so one of them is run."""
     assert "kafka" in PARTS
-    for playbook in [*PARTS, "rolling_restart", "connectors", "drill", "reconcile"]:
+    for playbook in [*PARTS, "hosts", "rolling_restart", "connectors", "drill", "reconcile"]:
         first, *_ = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
         assert first["ansible.builtin.import_playbook"] == "check.yml", playbook
 
@@ -217,7 +217,7 @@ def test_every_playbook_checks_the_variables_of_its_command_line() -> None:
     assert unchecked == WITHOUT_HOSTS
 
 
-@pytest.mark.parametrize("playbook", ["kafka", "rolling_restart"])
+@pytest.mark.parametrize("playbook", ["kafka", "hosts", "rolling_restart"])
 def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playbook: str) -> None:
     broken = "tests/contract/broken_inventories/key_unknown_or_missing.yml"
     assert "no host was touched" in said(playbook, broken)
