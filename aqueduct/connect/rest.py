@@ -17,6 +17,7 @@ from aqueduct.kafka.tls import tls_context
 CONNECT_SECONDS = 10  # a host that is gone answers nothing, and another one is to be asked
 REQUEST_SECONDS = 100  # Connect itself gives up after 90
 POLL_SECONDS = 0.5
+MOST_BYTES = 64 << 20  # of an answer
 
 
 class NotYet(Exception):
@@ -138,7 +139,10 @@ class Connect:
             connection.sock.settimeout(REQUEST_SECONDS)
             connection.request(method, parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
-            return response.status, response.read().decode(errors="replace")
+            content = response.read(MOST_BYTES + 1)
+            if len(content) > MOST_BYTES:  # a captured worker may answer what it likes
+                raise NotYet(f"answers more than {MOST_BYTES >> 20} MiB")
+            return response.status, content.decode(errors="replace")
         except ssl.SSLError as error:
             raise _Closed(_tls_sentence(url, error)) from None
         except (OSError, HTTPException) as error:

@@ -22,6 +22,7 @@ FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 MOST_LINKS = 40  # of one path, as Linux has it
+MOST_BYTES = 64 << 20  # of a file that is read: reports are smaller, and a service may write what it likes
 
 
 class UnsafePath(Exception):
@@ -73,12 +74,18 @@ class Folder:
             return _give(descriptor, access, self.path / name, self._here, dry)
 
     def read(self, name: str) -> bytes | None:
-        """Read a file; None if it does not exist."""
+        """Read a file; None if it does not exist. UnsafePath if it is larger than `MOST_BYTES`."""
         try:
             with self.open(name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
-                return file.read()
+                content = file.read(MOST_BYTES + 1)
         except FileNotFoundError:
             return None
+        if len(content) > MOST_BYTES:
+            raise UnsafePath(
+                f"{self.path / name} is larger than {MOST_BYTES >> 20} MiB, and was not read. Find out what "
+                "its service wrote there."
+            )
+        return content
 
     @contextmanager
     def open(self, name: str) -> Iterator[int]:

@@ -83,7 +83,7 @@ class NameNode:
     def _asked(self, method: str, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self._page + path, method=method)  # noqa: S310
         with self._opener.open(request, timeout=10) as answer:
-            text = answer.read()
+            text = answer.read(16 << 20)
         return dict(json.loads(text)) if text else {}
 
 

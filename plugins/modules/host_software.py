@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import zipfile
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -292,18 +294,26 @@ def _is_member(user: str, group: str) -> bool:
 def _unpack(archive: Path, folder: Path) -> None:
     """Unpack an archive as root's files, whoever packed them; nothing of one that leads out of the folder."""
     if archive.suffix == ".zip":
+        with zipfile.ZipFile(archive) as packed:
+            names = [os.path.normpath(name) for name in packed.namelist()]
+        if twice := next((name for name, times in Counter(names).items() if times > 1), ""):
+            raise ValueError(_not_unpacked(archive, f"{twice} is there twice"))
         shutil.unpack_archive(archive, folder)  # leaves out what leads out, and knows neither links nor modes
         return
     with tarfile.open(archive) as packed:
         members = packed.getmembers()
         if reason := next(filter(None, (_fault(member) for member in members)), "") or _double(members):
-            raise ValueError(f"{archive.name}: {reason}. It was not unpacked; find out who packed it.")
+            raise ValueError(_not_unpacked(archive, reason))
         for member in members:
             member.uid = member.gid = 0
             member.uname = member.gname = "root"
             member.mode &= 0o755
             member.pax_headers = {}
         packed.extractall(folder, members)  # noqa: S202  # its digest was checked, and its names just now
+
+
+def _not_unpacked(archive: Path, reason: str) -> str:
+    return f"{archive.name}: {reason}. It was not unpacked; find out who packed it."
 
 
 def _fault(member: tarfile.TarInfo) -> str:

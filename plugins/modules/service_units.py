@@ -303,7 +303,7 @@ def _has_rounds(port: int) -> bool:
 def _metrics(port: int) -> "str | None":
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            return str(answer.read().decode())
+            return str(answer.read(16 << 20).decode())
     except (urllib.error.URLError, OSError):
         return None
 

@@ -198,6 +198,15 @@ def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
     assert [path.name for path in (tmp_path / "reports").iterdir()] == ["good.json"]
 
 
+def test_a_report_without_end_is_not_read(own: Path) -> None:
+    """What root reads is in its memory, and then in the controller's."""
+    with (own / "report.json").open("wb") as report:
+        report.truncate(1 << 40)
+    safe_files = plugin_modules.load("service_content").safe_files
+    with safe_files.folder(own) as folder, pytest.raises(safe_files.UnsafePath, match="larger than 64 MiB"):
+        folder.read("report.json")
+
+
 def test_links_of_root_are_followed(victim: Path, tmp_path: Path) -> None:
     """A disk of data has a link to it in the place where services look; /var/run is one."""
     (tmp_path / "disk/data").mkdir(parents=True)

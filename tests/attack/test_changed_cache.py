@@ -5,6 +5,7 @@ import io
 import json
 import sys
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -349,3 +350,16 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
     assert "Nothing was installed" in said
     assert not root.exists()
     assert not (cache / own).exists()
+
+
+@pytest.mark.parametrize("other", ["app/run.jar", "app//run.jar", "./app/run.jar"])
+def test_a_zip_with_one_name_twice_is_not_unpacked(host_software: Any, tmp_path: Path, other: str) -> None:
+    archive, folder = tmp_path / "app.zip", tmp_path / "there"
+    folder.mkdir()
+    with zipfile.ZipFile(archive, "w") as packed_:
+        packed_.writestr("app/run.jar", b"a")
+        with warnings.catch_warnings(action="ignore"):
+            packed_.writestr(other, EVIL)
+    with pytest.raises(ValueError, match=r"run\.jar is there twice\. It was not unpacked"):
+        host_software._unpack(archive, folder)
+    assert list(folder.iterdir()) == []
