@@ -136,12 +136,12 @@ def running_a_sleep(names: Iterable[str]) -> Iterator[None]:
             _said("systemctl", "start", *(name for name, _ in started))
         yield
     finally:
-        for name, added in started:
-            _said("systemctl", "stop", name)
+        for _, added in started:
             added.unlink(missing_ok=True)
             added.parent.rmdir()
-        if started:
+        if started:  # before the stop, at which a timer may start the unit again: not its sleep
             _said("systemctl", "daemon-reload")
+            _said("systemctl", "stop", *(name for name, _ in started))
 
 
 def _is_still_systemd(process: str) -> bool:
