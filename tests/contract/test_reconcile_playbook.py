@@ -22,5 +22,5 @@ def test_hosts_that_do_not_answer_are_unknown(tmp_path: Path) -> None:
     inventory.write_text(json.dumps({"all": {"hosts": dict.fromkeys(map(str, groups["all"]), away)}}))
     done = ansible_process.play("playbooks/reconcile.yml", f"--inventory={LAB}", f"--inventory={inventory}")
     assert done.returncode == 2
-    message = done.stdout.rpartition("TASK [Fail where an end lacks something")[2]
+    message = done.stdout.rpartition("TASK [Fail if records are missing")[2]
     assert {*re.findall(r"'(\S+) did not compare all", " ".join(message.split()))} == comparing

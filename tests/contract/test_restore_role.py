@@ -43,12 +43,12 @@ def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
 def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_started() -> None:
     tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
     names = [task["name"] for task in tasks]
-    chosen = names.index("Find what reads the topics that are restored")
+    chosen = names.index("List the mirrors and links that read the restored topics")
     looked = next(number for number, task in enumerate(tasks) if "--property=ActiveState" in str(task))
-    noted = names.index("Note what is to be started again")
+    noted = names.index("Save the list of units to start")
     stopped = names.index("Stop the mirrors and links that read the restored topics")
     started = names.index("Start the mirrors and links that it stopped")
-    asked = names.index("Ask what was started")
+    asked = names.index("Check the started units")
     assert chosen < looked < noted < stopped < started < asked
     assert tasks[started]["vars"]["_backup_ready"] == "{{ _backup_to_start }}"
 
@@ -92,12 +92,14 @@ def test_a_run_notes_what_it_is_to_start(
     """The role's own tasks, at the lab's inventory, without those that need systemd."""
     role = ROOT / "roles/backup/tasks"
     every = flattened(yaml.safe_load((role / "restore.yml").read_text()))
-    [chooses] = [each for each in every if each["name"] == "Find what reads the topics that are restored"]
+    [chooses] = [
+        each for each in every if each["name"] == "List the mirrors and links that read the restored topics"
+    ]
     tasks = yaml.safe_load((role / "stop_readers.yml").read_text())
     names = [each["name"] for each in tasks]
     looks = tasks[names.index("Find the running units")]
     looks["ansible.builtin.include_tasks"] = str(role / looks["ansible.builtin.include_tasks"])
-    kept = [chooses, *tasks[: names.index("Note what is to be started again") + 1]]
+    kept = [chooses, *tasks[: names.index("Save the list of units to start") + 1]]
     shown = {
         "content": "{{ _backup_readers | to_json }}\n",
         "dest": str(tmp_path / "stopped.json"),

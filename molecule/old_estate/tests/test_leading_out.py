@@ -174,7 +174,7 @@ def test_files_of_the_inventory_are_not_written_meanwhile(lab: Lab, site: OldSit
 
 def test_the_way_back(lab: Lab, site: OldSite) -> None:
     """A topic of the time between is still there."""
-    interrupted(lab, "Let a broker control the others", to="zookeeper")
+    interrupted(lab, "Let the brokers elect a controller in ZooKeeper", to="zookeeper")
     assert "keeps its metadata in ZooKeeper, as before" in lead(lab, to="zookeeper")
     assert all("process.roles" not in settings(lab, host) for host in BROKERS)
     assert not any("migration" in settings(lab, host) for host in BROKERS)
