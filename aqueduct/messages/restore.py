@@ -250,6 +250,18 @@ RESTORE = (
         fix="Follow the reason in the message, and run the command again before the mirror starts.",
     ),
     DeclaredMessage(
+        id="mirror-batches-restored",
+        area=Area.RESTORE,
+        meaning=(
+            "A flow with the engine `batches` has mirrored a topic that is to be restored. It would mirror "
+            "all restored records again, so they would arrive twice."
+        ),
+        fix=(
+            "Remove the flow from the inventory, deploy its site, and restore. Then declare the flow with "
+            "another name, and with topics at the target that are empty."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-unknown",
         area=Area.RESTORE,
         meaning=(

@@ -25,6 +25,7 @@ from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.kafka.table import Table
 from aqueduct.mirror.binding import (
     UNKNOWN_TOPIC,
     Binding,
@@ -39,6 +40,8 @@ from aqueduct.mirror.binding import (
     judge,
 )
 from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
+from aqueduct.mirror_engine.names import positions_topic
+from aqueduct.mirror_engine.position import parse_position, parse_status
 from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.restore import topics
@@ -160,7 +163,21 @@ class MirrorNotes:
 
 
 def check(job: Job) -> None:
-    """Refused while a mirror has not read records that the restored topics have already."""
+    """Refused while a mirror has not read records that the restored topics have already.
+
+    Refused, too, for a mirror of the engine `batches`, whose positions cannot be moved.
+    """
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as opened:
+            if topics_of_it := _mirrored_by_batches(opened) & {lane.topic for lane in _lanes(job).values()}:
+                raise Refused(
+                    "mirror-batches-restored",
+                    f"Mirror {mirror.name} has the engine batches, which mirrors a re-created topic from its "
+                    f"beginning: all restored records of {some(sorted(topics_of_it))} would arrive twice. "
+                    "Nothing was written. Remove the flow from the inventory, deploy its site, and restore. "
+                    "Then declare the flow again with another name and with topics at the target that are "
+                    "empty.",
+                )
     lanes = {
         partition: lane
         for partition, lane in _lanes(job).items()
@@ -198,6 +215,8 @@ def move(
     ranges: list[FlowRange] = []
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as opened:
+            if _mirrored_by_batches(opened):  # of other topics: `check` has seen to it
+                continue
             if not opened.positions.exists:
                 left_out.append(_unknown(mirror.name, opened.positions))
                 continue
@@ -235,6 +254,18 @@ def _kept(notes: Sequence[str]) -> str:
         if len(text := listed(notes, limit)) <= METADATA_BYTES // 4:
             return text
     return text[: METADATA_BYTES // 4]
+
+
+def _mirrored_by_batches(opened: MirrorPositions) -> set[str]:
+    """Return the source topics that a mirror of the engine `batches` has positions of; none of another."""
+    name = positions_topic(opened.mirror.name)
+    topic = opened.client.topics([name]).get(name)
+    if topic is None:
+        return set()
+    table = Table(opened.client)
+    table.refresh(topic.topic_partitions)
+    stored = [(key, row.value) for key, row in table.rows.items() if parse_status(key, row.value) is None]
+    return {parse_position(key, value)[0].topic for key, value in stored}
 
 
 def _unknown(name: str, positions: FlowPositions) -> Skipped:

@@ -254,7 +254,11 @@ def readers(
 def reader_options(groups: model.Groups, hostvars: model.HostVars, site_readers: list[Json]) -> list[str]:
     """`groups | reader_options(hostvars, readers)`: options of `aqueduct restore` for these readers."""
     mirrors = sorted(
-        {(reader["flow"], reader["target"]) for reader in site_readers if reader["engine"] == "mm2"}
+        {
+            (reader["flow"], reader["target"])
+            for reader in site_readers
+            if reader["engine"] in ("mm2", "batches")  # a restore refuses the latter
+        }
     )
     return [
         *(f"--mirror={flow}={bootstrap_servers(groups, hostvars, target)}" for flow, target in mirrors),

@@ -11,6 +11,7 @@ import pytest
 from clients import unique
 from mirror_engine_flows import Flow
 
+from aqueduct.cli import main
 from aqueduct.mirror_engine.names import positions_topic
 from servers.broker import Broker
 
@@ -151,6 +152,23 @@ def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flo
     clients.produce(flow.source, flow.topic, odd_records(30))
     assert flow.catch_up() == 0
     assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
+
+
+def test_restore_of_a_mirrored_topic_is_refused(
+    flow: Flow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The flow would mirror all records of the restored topic again."""
+    common = ("--bootstrap-servers", flow.source.plaintext, "--store", f"file://{tmp_path}/store")
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    assert main(["backup", *common, "--topics", flow.topic]) == 0
+    clients.delete(flow.source, flow.topic)
+    mirror = ("--mirror", f"{flow.name}={flow.target.plaintext}")
+    assert main(["restore", *common, "--topics", flow.topic, *mirror]) == 2
+    assert "[mirror-batches-restored]" in capsys.readouterr().err
+    assert flow.topic not in clients.admin(flow.source).list_topics(timeout=30).topics
+    # Under another name it is a topic that the flow does not mirror.
+    assert main(["restore", *common, "--topics", f"{flow.topic}:{flow.topic}-restored", *mirror]) == 0
 
 
 def test_source_topic_that_is_recreated_meanwhile(flow: Flow) -> None:
