@@ -85,4 +85,6 @@ def _escaped(letter: str) -> str:
     code = ord(letter)
     if 0xDC80 <= code <= 0xDCFF:  # a byte, by surrogateescape
         return f"\\x{code - 0xDC00:02x}"
-    return letter.encode("unicode_escape").decode() if code < 0x80 else f"\\u{code:04x}"
+    if code < 0x80:
+        return letter.encode("unicode_escape").decode()
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -131,7 +131,7 @@ def _add_reading(parser: argparse.ArgumentParser) -> None:
 def _list(args: argparse.Namespace) -> ExitCode:
     census = _census(args, tuple(args.dlq), 0)
     if args.json:
-        print(json.dumps(letter_report.document(census), indent=2, ensure_ascii=False))
+        print(json.dumps(letter_report.document(census), indent=2))
     else:
         print(letter_report.table(census))
     return _finish(census)
@@ -141,7 +141,7 @@ def _show(args: argparse.Namespace) -> ExitCode:
     census = _census(args, (args.dlq,), args.records)
     if args.json:
         document = letter_report.letters_document(census, with_values=args.values)
-        print(json.dumps(document, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2))
     else:
         print(letter_report.letters_text(census, with_values=args.values))
     return _finish(census)
@@ -174,7 +174,8 @@ def _finish(census: "LetterCensus") -> ExitCode:
         message = "The client may describe no topic that ends with -dlq. Check its rights, or use --dlq."
         sentences.append(labelled("dead-letter-topics-unknown", message))
     if census.absent and census.has_letters:
-        message = f"No dead letter has {some(sorted(census.absent))}. Check --connector and --error-class."
+        absent = some(sorted(census.absent))
+        message = f"No dead letter has {absent}. Check --connector, --error-class and --topic."
         sentences.append(labelled("dead-letter-name-unknown", message))
     for sentence in sentences:
         print(f"aqueduct: {sentence}", file=sys.stderr)
@@ -219,7 +220,7 @@ def _notes(outcome: "Replayed", order: "ReplayOrder") -> Iterator[str]:
     """Yield what an option names that does not exist."""
     if outcome.absent:
         message = f"No dead letter in {order.topic} has {some(outcome.absent)}."
-        yield labelled("dead-letter-name-unknown", f"{message} Check --connector and --error-class.")
+        yield labelled("dead-letter-name-unknown", f"{message} Check --connector, --error-class and --topic.")
     if outcome.ledger_made:
         message = (
             f"Topic {order.ledger} was created as the ledger. Letters that another ledger lists were sent "

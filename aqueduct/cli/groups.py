@@ -78,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         lags = group_lags(client, chosen, args.window)
     worst_first = sorted(lags.groups, key=lambda group: (-RANKS[group.state], group.name))
     if args.json:
-        print(json.dumps(_document(lags, worst_first), indent=2, ensure_ascii=False))
+        print(json.dumps(_document(lags, worst_first), indent=2))
     else:
         print(_table(worst_first, lags))
     for sentence in _sentences(worst_first, lags):

@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
         if file:
             _write(file, content(estate))
     if args.json:
-        print(json.dumps(report.document(estate), indent=2, ensure_ascii=False))
+        print(json.dumps(report.document(estate), indent=2))
     else:
         print(f"As of {moments.text(estate.asked)}. {report.text(estate, verbose=args.verbose)}")
     if estate.exit_code == ExitCode.FAILED and not args.json:

@@ -73,7 +73,8 @@ class LetterCensus:
     letters: list[ShownLetter] = field(default_factory=list)  # the newest ones first
     unread: int = 0  # older records, beyond those that `newest` chose
     unknown: list[Skipped] = field(default_factory=list)
-    absent: set[str] = field(default_factory=set)  # chosen connectors and error classes that no letter has
+    # Chosen connectors, error classes and topics of origin that no letter has.
+    absent: set[str] = field(default_factory=set)
     has_letters: bool = False  # chosen or not
 
 
@@ -82,7 +83,7 @@ def read_census(client: Client, query: LetterQuery) -> LetterCensus:
 
     A topic without dead letters has no counts.
     """
-    census = LetterCensus(absent=set(query.choice.names))
+    census = LetterCensus(absent={*query.choice.names, *filter(None, [query.origin_topic])})
     for topic in _topics(client, query, census):
         census.topics.append(topic.name)
         try:
@@ -132,7 +133,7 @@ class _Census:
         self._census.counts += [counted for counted in listed if self._takes(counted.origin)]
         self._census.has_letters |= bool(self._counts.origins)
         for origin in self._counts.origins:
-            self._census.absent -= self._query.choice.named_by(_whole(origin))
+            self._census.absent -= {*self._query.choice.named_by(_whole(origin)), origin.topic}
         if self._unreadable:
             why = f"{self._unreadable:,} records are in batches that cannot be read, or unpack to too much"
             self._census.unknown.append(Skipped(self._topic.name, why, UNREADABLE))

@@ -6,7 +6,10 @@ DEAD_LETTERS = (
     DeclaredMessage(
         id="dead-letter-name-unknown",
         area=Area.DEAD_LETTERS,
-        meaning="No dead letter has a connector of `--connector`, or an error class of `--error-class`.",
+        meaning=(
+            "No dead letter has a connector of `--connector`, an error class of `--error-class`, or a topic "
+            "of `--topic`."
+        ),
         fix="Check the names. `dlq replay --dry-run` without these options lists those of all dead letters.",
     ),
     DeclaredMessage(

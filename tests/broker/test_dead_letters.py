@@ -528,9 +528,10 @@ def test_names_that_no_letter_has_are_reported(
 ) -> None:
     fill(broker, topic, 4)
     for what in ("list", "show"):
-        options = ["--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), "--connector", "other"]
-        assert main(["dlq", what, *options]) == 3
-        assert "[dead-letter-name-unknown]" in capsys.readouterr().err
+        for option in ("--connector", "--topic"):
+            options = ["--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), option, "other"]
+            assert main(["dlq", what, *options]) == 3, option
+            assert "[dead-letter-name-unknown]" in capsys.readouterr().err
         unknown = ["--bootstrap-servers", broker.plaintext, "--dlq", f"{topic}-none"]
         assert main(["dlq", what, *unknown]) == 3
         assert "[topic-unknown]" in capsys.readouterr().err
