@@ -54,15 +54,13 @@ def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_sta
 
 
 def test_the_administrators_key_is_for_the_driver_alone() -> None:
-    """On a Spark cluster, whatever tasks connect with is on every worker."""
-    tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
-    [keys] = [
-        each["vars"]["_certificates_keys"] for each in tasks if "_certificates_keys" in each.get("vars", {})
-    ]
+    """On a Spark cluster, whatever tasks connect with is on every worker; and a backup may be captured."""
+    role = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
+    keys = role["_backup_restore_keys"]
     folders = {key["principal"]: key["folder"] for key in keys}
     assert folders == {"admin": "{{ _backup_admin }}", "{{ _backup_task_principal }}": "{{ _backup_tasks }}"}
     assert [key["serves"] for key in keys] == [False, False]  # neither could listen in another's place
-    role = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
+    assert {key["owner"] for key in [*keys, *role["_backup_page_keys"]]} == {"{{ _backup_restore_user }}"}
     assert role["_backup_task_principal"] == "restore-{{ _backup_site }}"
     assert role["_backup_tasks"] == "{{ _backup_admin }}/tasks"
     options = role["_backup_restore_own_options"]
@@ -138,3 +136,50 @@ def test_a_run_notes_what_it_is_to_start(
     found = [each["unit"] for each in json.loads((tmp_path / "stopped.json").read_text())]
     assert found == stopped
     assert [each["unit"] for each in json.loads((tmp_path / "note.json").read_text())] == started
+
+
+@pytest.mark.parametrize(
+    ("store", "user"),
+    [
+        ("s3://backups/pro1", "aqueduct-restore"),
+        ("hdfs://lake/b", "aqueduct-restore"),
+        ("file:///b", "aqueduct-backup"),
+    ],
+)
+def test_a_restore_has_a_user_of_its_own(tmp_path: Path, store: str, user: str) -> None:
+    """The keys of `admin` and of recipients are its: not even a captured backup reads them."""
+    play = [
+        {
+            "hosts": "pro1-kafka-1",
+            "gather_facts": False,
+            "tasks": [
+                {"ansible.builtin.include_vars": {"file": f"{ROOT}/roles/spark/vars/main.yml"}},
+                {"ansible.builtin.include_vars": {"file": f"{ROOT}/roles/backup/vars/main.yml"}},
+                {
+                    "ansible.builtin.copy": {
+                        "dest": str(tmp_path / "found.json"),
+                        "mode": "0600",
+                        "content": "{{ {'unit': _backup_restore_unit, 'argv': _backup_restore_argv, "
+                        "'keys': _backup_restore_keys} | to_json }}",
+                    },
+                    "delegate_to": "localhost",
+                    "vars": {"_backup_restore_options": []},
+                },
+            ],
+        }
+    ]
+    (tmp_path / "play.yml").write_text(json.dumps(play))
+    defaults = [
+        yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text()) for role in ("spark", "backup")
+    ]
+    given = {**defaults[0], **defaults[1], "backup_store_url": store}
+    given["ansible_python_interpreter"] = sys.executable
+    done = ansible_process.play(
+        "-i", ROOT / "inventories/lab", tmp_path / "play.yml", "--extra-vars", json.dumps(given)
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert found["unit"]["User"] == user
+    assert {key["owner"] for key in found["keys"]} == {user}
+    assert ("/var/lib/aqueduct-backup" in found["unit"]["ReadWritePaths"]) == (user == "aqueduct-backup")
+    assert "SPARK_CONF_DIR=/run/aqueduct-restore" in found["argv"]
