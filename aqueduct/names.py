@@ -41,6 +41,29 @@ def matches(pattern: re.Pattern[str], name: str) -> bool:
     return pattern.fullmatch(name) is not None
 
 
+def alternatives(pattern: str) -> list[str]:
+    """Split a regular expression at the bars of its top level; one with flags for all of it stays whole."""
+    parts, depth, start, at = [], 0, 0, 0
+    first_of_class: int | None = None  # where a bracket would be a letter
+    while at < len(pattern):
+        letter = pattern[at]
+        if letter == "\\":
+            at += 1
+        elif first_of_class is not None:
+            if letter == "]" and at != first_of_class:
+                first_of_class = None
+        elif letter == "[":
+            first_of_class = at + 1 + (pattern[at + 1 : at + 2] == "^")
+        elif letter in "()":
+            depth += 1 if letter == "(" else -1
+        elif letter == "|" and not depth:
+            parts.append(pattern[start:at])
+            start = at + 1
+        at += 1
+    has_flags = re.match(r"\(\?[aiLmsux]+\)", pattern)
+    return [pattern] if has_flags else [*parts, pattern[start:]]
+
+
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:
     """Parse names at the source, sorted, each with that at the target: after the colon, or prefix and name.
 

@@ -1,6 +1,7 @@
 """The source's feed for a link: frames of what is new, and announcements of what exists."""
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from aqueduct.link.framing import FrameSpan, TooLarge, frame_spans
 from aqueduct.link.wire import position
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.names import TopicPartition
+from aqueduct.names import TopicPartition, alternatives
 from aqueduct.wording import some
 
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
@@ -66,8 +67,9 @@ class Feed:
         self._client = client
         self._group = group
         self._wanted = crosses
-        self._asked = asked
-        self._has_topics = True  # whether any is wanted; a change is logged
+        # Of each topic or pattern that was asked for. What matches none is logged when that changes.
+        self._parts = {part: re.compile(part) for part in alternatives(asked) if part}
+        self._unmatched: frozenset[str] = frozenset()
         self._session = session
         self._shift = shift
         self._largest = largest
@@ -213,9 +215,7 @@ class Feed:
         """Follow new topics and partitions, and leave those that are gone."""
         self._refresh_at = time.monotonic() + REFRESH_SECONDS
         topic_by_name = {name: topic for name, topic in self._client.topics().items() if self._wanted(name)}
-        if bool(topic_by_name) != self._has_topics:
-            self._has_topics = bool(topic_by_name)
-            self._report_topics(topic_by_name)
+        self._report_unmatched(topic_by_name)
         for name in {topic for topic, _ in self._follower.positions} - topic_by_name.keys():
             log.warning("topic %s is gone", name)
             self._follower.leave(name)
@@ -238,17 +238,26 @@ class Feed:
             self._follower.follow(self._starts(new, ids))
             log.info("following %d new partitions of %d topics", len(new), len(topics))
 
-    def _report_topics(self, crossing: Collection[str]) -> None:
-        """Log once that no topic is wanted, and once that one is again."""
-        if crossing:
-            log.warning("topics %s: %s crosses now", self._asked, some(sorted(crossing)))
-        else:
+    @property
+    def unmatched(self) -> int:
+        """The number of topics and patterns that were asked for and match no topic."""
+        return len(self._unmatched)
+
+    def _report_unmatched(self, crossing: Collection[str]) -> None:
+        """Log once which parts of what was asked for match no topic, and once that one does again."""
+        unmatched = frozenset(
+            part for part, whole in self._parts.items() if not any(map(whole.fullmatch, crossing))
+        )
+        if found := sorted(self._unmatched - unmatched):
+            log.warning("topics %s: they match a topic now, which crosses", some(found))
+        if lacking := sorted(unmatched - self._unmatched):
             message = (
-                f"The source has no topic that {self._asked} matches as a whole, and that this client may "
-                "describe, so nothing crosses. Correct it, or create the topic; it is looked for every "
+                f"The source has no topic that {some(lacking)} matches as a whole, and that this client may "
+                "describe, so nothing of it crosses. Correct it, or create the topic; it is looked for every "
                 f"{REFRESH_SECONDS:g} s."
             )
             log.warning("%s", labelled("pattern-matches-nothing", message))
+        self._unmatched = unmatched
 
     def _settings(self, topics: set[str], key: str) -> dict[str, str]:
         return setting_if_there(self._client, topics, key)

@@ -33,6 +33,7 @@ def upstream(of: Upstream) -> Iterator[Metric]:
     yield OWN.counter("upstream_batch_bytes", "bytes of their batches", of.feed.bytes)
     yield OWN.counter("upstream_oversized", "batches over largestRecord", of.feed.oversized)
     yield OWN.gauge("upstream_cut", "partitions whose logs lost what was sent; they wait", of.feed.cut)
+    yield OWN.gauge("upstream_unmatched", "topics and patterns that match no topic", of.feed.unmatched)
     yield OWN.counter("upstream_withheld", "records that the filter withheld", of.filter.withheld)
     yield OWN.counter("upstream_unread", "batches that the filter can't read, so withheld", of.filter.unread)
     yield OWN.counter("upstream_filter_timeouts", "matches that took too long", of.filter.timeouts)

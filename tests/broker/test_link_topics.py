@@ -47,7 +47,7 @@ def test_a_pattern_without_a_topic_is_logged_when_that_changes(
 
         def crosses() -> bool:
             list(feed.poll(0.1))
-            return any(f"{topic}.a crosses now" in said for said in warnings())
+            return any("they match a topic now" in said for said in warnings())
 
         clients.wait_for("the topic to be found", crosses)
         clients.delete(broker, f"{topic}.a")
@@ -57,3 +57,28 @@ def test_a_pattern_without_a_topic_is_logged_when_that_changes(
             return any(said.startswith("[pattern-matches-nothing]") for said in warnings())
 
         clients.wait_for("the warning again", is_gone)
+
+
+def test_each_pattern_without_a_topic_is_named_though_others_have_one(
+    brokers: list[Broker], caplog: pytest.LogCaptureFixture
+) -> None:
+    broker, topic = brokers[0], f"link.{uuid.uuid4().hex[:8]}"
+    clients.create(broker, f"{topic}.a")
+    asked = rf"{topic}\.a|{topic}\.(b|c)|{topic}\.[|]d"
+    end = End("source", broker.plaintext)
+    with connect(end, "sender") as client, connect(end, "sender") as following:
+        feed = Feed(
+            client,
+            following,
+            topic,
+            lambda name: re.fullmatch(asked, name) is not None,
+            session=1,
+            shift=0,
+            largest=1 << 20,
+            from_time=None,
+            asked=asked,
+        )
+        feed.begin()
+    [said] = [each.getMessage() for each in caplog.records if "[pattern-" in each.getMessage()]
+    assert rf"{topic}\.(b|c), {topic}\.[|]d matches" in said
+    assert feed.unmatched == 2

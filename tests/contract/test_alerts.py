@@ -152,6 +152,7 @@ CASES = {
         ],
     ),
     "LinkRecordTooLarge": counted("up:oversized_total", 15),
+    "LinkTopicMissing": Case([{"up:unmatched": always(2)}], [{"up:unmatched": always(0)}]),
     "LinkSourceCut": Case([{"up:cut": always(1)}], [{"up:cut": always(0)}]),
     "LinkDatagramsNotTaken": Case(
         [{'up:refused_total{link="1"}': slope(0, 1)}],

@@ -1,7 +1,7 @@
 import pytest
 
 from aqueduct.errors import Refused
-from aqueduct.names import parse_renames
+from aqueduct.names import alternatives, parse_renames
 
 
 def test_names_are_taken_as_they_are_or_as_others() -> None:
@@ -15,3 +15,19 @@ def test_names_are_taken_as_they_are_or_as_others() -> None:
 def test_names_that_can_not_be_meant_are_refused(text: str) -> None:
     with pytest.raises(Refused, match="--topics"):
         parse_renames(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        ("a", ["a"]),
+        ("a|b.*|c", ["a", "b.*", "c"]),
+        ("(a|b)c|d", ["(a|b)c", "d"]),
+        (r"a\|b|[|]c|[]|]d|[^]|]e", [r"a\|b", "[|]c", "[]|]d", "[^]|]e"]),
+        (r"[\]|]a|b", [r"[\]|]a", "b"]),
+        ("(?i)a|b", ["(?i)a|b"]),
+        ("(?i:a|b)|c", ["(?i:a|b)", "c"]),
+    ],
+)
+def test_pattern_is_split_at_bars_of_its_top_level(pattern: str, parts: list[str]) -> None:
+    assert alternatives(pattern) == parts
