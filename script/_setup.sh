@@ -294,6 +294,11 @@ have_zookeeper() {
 }
 
 # The ssh server of tests is opened and not installed, too: none listens on this machine but while a test runs.
+have_chromium() {
+    export AQUEDUCT_CHROMIUM=/usr/bin/chromium-headless-shell
+    have_packages chromium-headless-shell
+}
+
 have_sshd() {
     local scratch log
     export AQUEDUCT_SSHD="$AQUEDUCT_CACHE/sshd"

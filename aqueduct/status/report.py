@@ -107,7 +107,7 @@ def figure_text(value: Figure) -> str:
     if value is None:
         return "unknown"
     if isinstance(value, float):
-        return f"{value:,.1f}"
+        return f"{value:,.0f}" if value.is_integer() else f"{value:,.1f}"
     return f"{value:,}" if isinstance(value, int) else value
 
 
