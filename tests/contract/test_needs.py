@@ -95,7 +95,8 @@ def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(i
         assert {key["owner"] for key in said["keys"]} <= users, host
         assert {folder["owner"] for folder in said["folders"]} <= users | {"root"}, host
         names = {key["principal"]: key["names"] for key in said["keys"]}
-        assert {principal for principal in names if host not in names[principal]} <= {f"drill-{site_name(groups)}"}, host
+        elsewhere = {principal for principal in names if host not in names[principal]}
+        assert elsewhere <= {f"drill-{site_name(groups)}"}, host
         assert "{{" not in json.dumps(said)
 
 

@@ -98,7 +98,7 @@ def test_acls_and_quotas_are_as_they_were(estate: Estate, outcome: Outcome) -> N
 
     assert rights("User:app") == [EDGE]
     assert rights("User:planted") == [], "who may write to the store gives nobody rights"
-    # The timer that binds the mirror's positions to the topic may have come after it had read records, or not.
+    # A timer binds the mirror's positions to its topics, and may have come before the site was lost.
     left_out = {*outcome.left_out} - {("mirror-position-unbound", "mirror pro1")}
     assert left_out == {("acl-not-allowed", "1 ACL of User:planted")}
     assert "producer_byte_rate=1234567" in estate.quota("--describe", user="app")
