@@ -242,7 +242,9 @@ def plays(path: Path, given: Mapping[str, str] | None = None) -> Iterator[list[s
     """
     for play in yaml.safe_load(path.read_text()):
         if imported := play.get("ansible.builtin.import_playbook"):
-            yield from plays(path.parent / imported, {**play.get("vars", {}), **(given or {})})
+            variables = play.get("vars", {}).items()
+            own = {name: jinja2.Template(value).render(given or {}) for name, value in variables}
+            yield from plays(path.parent / imported, {**own, **(given or {})})
             continue
         hosts = jinja2.Template(play["hosts"]).render(given or {})
         if hosts == "!all":
