@@ -124,11 +124,13 @@ def every_task(tasks: Any) -> Iterator[Json]:
 
 
 def keys_of(file: Path, declared: list[dict[str, Any]] | str) -> list[dict[str, Any]]:
-    """Return the keys that a task file asks for: its own, or lists among the variables of its role."""
+    """Return the keys that a task file asks for: its own, or lists of its facts or its role's variables."""
     if not isinstance(declared, str):
         return declared
     variables = yaml.safe_load((file.parents[1] / "vars/main.yml").read_text())
-    return [key for name in OWN_KEYS.findall(declared) for key in variables[name]]
+    for task in every_task(yaml.safe_load(file.read_text())):
+        variables |= task.get("ansible.builtin.set_fact", {})
+    return [key for name in OWN_KEYS.findall(declared) for key in keys_of(file, variables[name])]
 
 
 def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
