@@ -26,7 +26,7 @@ from aqueduct.names import TopicPartition
 from aqueduct.wording import count, some
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
-MOST_TASKS = 100_000  # of a connector: beyond that the record is no worker's
+MOST_TASKS = 100_000  # of a connector; a record with more was not written by a worker
 
 
 @dataclass(frozen=True)
@@ -182,7 +182,7 @@ def _property(key: str, value: bytes, name: str) -> str:
 
 
 def _content(value: bytes) -> Mapping[str, Any]:
-    """Return what a record says; nothing if it is no JSON object."""
+    """Parse the JSON object of a record; empty if the record has another form."""
     try:
         content = json.loads(value)
     except (ValueError, RecursionError):
