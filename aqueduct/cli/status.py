@@ -5,7 +5,7 @@ which is the input of this command. The command contacts no host and changes not
 
 If no host was asked about an object, or the asked host did not answer, its state is unknown.
 
-Exit code: 0 all is well; 3 an object is in the state "wants a hand" or "unknown"; 1 no host answered; 2
+Exit code: 0 all is well; 3 an object is in the state "needs action" or "unknown"; 1 no host answered; 2
 refused, because of an invalid option or an unreadable file.
 """
 

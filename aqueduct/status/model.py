@@ -13,7 +13,7 @@ class ObjectState(Enum):
     """The state of an object. What was not asked, or did not answer, is never well."""
 
     WELL = "well"
-    WANTS_A_HAND = "wants a hand"
+    NEEDS_ACTION = "needs action"
     UNKNOWN = "unknown"
     NOT_ASKED = "not asked from here"
 
@@ -21,7 +21,7 @@ class ObjectState(Enum):
     def rank(self) -> int:
         """Return the place in a report that begins with the worst."""
         return [
-            ObjectState.WANTS_A_HAND,
+            ObjectState.NEEDS_ACTION,
             ObjectState.UNKNOWN,
             ObjectState.NOT_ASKED,
             ObjectState.WELL,
@@ -84,7 +84,7 @@ class StatusFinding:
 
     @property
     def state(self) -> ObjectState:
-        return ObjectState.UNKNOWN if self.is_unknown else ObjectState.WANTS_A_HAND
+        return ObjectState.UNKNOWN if self.is_unknown else ObjectState.NEEDS_ACTION
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,10 +118,10 @@ class EstateStatus:
 
     @property
     def exit_code(self) -> ExitCode:
-        """Return FAILED if no host answered, INCOMPLETE if an object wants a hand or is unknown."""
+        """Return FAILED if no host answered, INCOMPLETE if an object needs action or is unknown."""
         if self.hosts and not self.answered:
             return ExitCode.FAILED
-        bad = {ObjectState.WANTS_A_HAND, ObjectState.UNKNOWN}
+        bad = {ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN}
         return (
             ExitCode.INCOMPLETE
             if any(object_status.state in bad for object_status in self.objects)
@@ -138,7 +138,7 @@ class EstateStatus:
 
 @dataclass(frozen=True, kw_only=True)
 class StatusLimits:
-    """The limits beyond which a measured value wants a hand."""
+    """The limits beyond which a measured value needs action."""
 
     disk_percent: int = 85
     certificate_days: int = 20

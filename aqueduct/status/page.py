@@ -55,8 +55,8 @@ def _parts(status: EstateStatus) -> Iterator[str]:
 
 def _verdict(status: EstateStatus) -> str:
     counts = status.counts
-    if wanting := counts[ObjectState.WANTS_A_HAND]:
-        return f"{wanting:,} want a hand"
+    if wanting := counts[ObjectState.NEEDS_ACTION]:
+        return f"{wanting:,} need action"
     if unknown := counts[ObjectState.UNKNOWN]:
         return f"{unknown:,} unknown"
     return "all is well"
@@ -65,7 +65,7 @@ def _verdict(status: EstateStatus) -> str:
 def _findings(status: EstateStatus) -> Iterator[str]:
     listed_findings = findings(status)
     yield f'<section aria-labelledby="findings"><h2 id="findings">Findings ({len(listed_findings):,})</h2>'
-    yield '<ul class="findings">' if listed_findings else "<p>Nothing wants a hand.</p>"
+    yield '<ul class="findings">' if listed_findings else "<p>Nothing needs action.</p>"
     for object_status, finding in listed_findings:
         since = f" Since {safe(finding.since)}." if finding.since else ""
         yield (

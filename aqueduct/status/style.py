@@ -2,11 +2,11 @@
 
 STYLE = """
 :root { color-scheme: light dark; --back: #ffffff; --text: #1b1f24; --faint: #57606a; --line: #8c959f;
-  --panel: #f6f8fa; --well: #116329; --wants-a-hand: #a40e26; --unknown: #7d4e00; --not-asked: #57606a;
+  --panel: #f6f8fa; --well: #116329; --needs-action: #a40e26; --unknown: #7d4e00; --not-asked: #57606a;
   --focus: #0550ae; }
 @media (prefers-color-scheme: dark) {
   :root { --back: #0d1117; --text: #e6edf3; --faint: #9da7b3; --line: #6e7681; --panel: #161b22;
-    --well: #56d364; --wants-a-hand: #ff7b72; --unknown: #e3b341; --not-asked: #9da7b3; --focus: #79c0ff; }
+    --well: #56d364; --needs-action: #ff7b72; --unknown: #e3b341; --not-asked: #9da7b3; --focus: #79c0ff; }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--back); color: var(--text); font: 1rem/1.5 system-ui, sans-serif; }
@@ -18,7 +18,7 @@ p { margin: .25rem 0; } .faint { color: var(--faint); }
 .counts { display: flex; flex-wrap: wrap; gap: .5rem; padding: 0; list-style: none; }
 .counts li, .state { border: 1px solid currentColor; border-radius: 1rem; padding: .1rem .7rem;
   font-weight: 600; white-space: nowrap; }
-.well { color: var(--well); } .wants-a-hand { color: var(--wants-a-hand); }
+.well { color: var(--well); } .needs-action { color: var(--needs-action); }
 .unknown { color: var(--unknown); } .not-asked { color: var(--not-asked); }
 .findings { padding: 0; list-style: none; }
 .findings li { background: var(--panel); border-left: 4px solid var(--line); margin: .5rem 0;
@@ -34,7 +34,7 @@ svg { width: 100%; height: auto; } svg text { fill: var(--text); font: 13px syst
 svg .name { font-weight: 600; font-size: 15px; }
 .site rect { fill: var(--panel); stroke: currentColor; stroke-width: 2; }
 .arrow path { fill: none; stroke: currentColor; stroke-width: 2; }
-.arrow.wants-a-hand path { stroke-width: 5; } .arrow.unknown path { stroke-dasharray: 8 5; }
+.arrow.needs-action path { stroke-width: 5; } .arrow.unknown path { stroke-dasharray: 8 5; }
 .arrow.not-asked path { stroke-dasharray: 2 5; } marker path { stroke: none; }
 @media (max-width: 40rem) {
   thead { position: absolute; left: -100rem; }

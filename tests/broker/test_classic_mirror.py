@@ -243,7 +243,7 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
         for each in judged("lake-kafka-1", "flow:pro", text, code).objects
         if each.declared.kind == ObjectKind.FLOW
     ]
-    assert judged_flow.state == ObjectState.WANTS_A_HAND
+    assert judged_flow.state == ObjectState.NEEDS_ACTION
     assert {each.id for each in judged_flow.findings} == {"mirror-not-well"}
     assert judged_flow.figures["lag"] == 0, "the group begins at the ends"
     with ends.process().running():

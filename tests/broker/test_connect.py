@@ -278,7 +278,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
         connect_connectors=[{"name": "ill"}, {"name": "absent"}],
     )
     connectors = [each for each in found.objects if each.declared.kind == ObjectKind.CONNECTOR]
-    assert [each.state for each in connectors] == [ObjectState.WANTS_A_HAND] * 2
+    assert [each.state for each in connectors] == [ObjectState.NEEDS_ACTION] * 2
     assert connectors[0].figures == {"state": "RUNNING", "tasks": 1, "failed_tasks": 1}
 
 

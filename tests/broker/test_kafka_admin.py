@@ -294,7 +294,7 @@ def test_health_gives_the_status_its_facts(broker: Broker, capsys: pytest.Captur
         for each in found.objects
         if each.declared.kind.section == "clusters" and each.declared.site == "pro"
     ]
-    assert {each.state for each in of_site} == {ObjectState.WANTS_A_HAND}
+    assert {each.state for each in of_site} == {ObjectState.NEEDS_ACTION}
     assert {each.id for each in of_site[0].findings} == {"cluster-node-unhealthy"}
 
 

@@ -302,8 +302,8 @@ CASES = {
     ),
     "MirrorFallsBehind": falls_behind("kafka_mirror_task_records_lag_max"),
     "ZooKeeperDown": down("aqueduct-zookeeper", 1),
-    "EstateWantsAHand": Case(
-        [{finding("wants a hand"): always(1)}],
+    "EstateNeedsAction": Case(
+        [{finding("needs action"): always(1)}],
         [{finding("unknown"): always(0)}, {finding("well"): always(1)}],
     ),
     "EstateUnknown": Case([{finding("unknown"): always(1)}], [{finding("unknown"): step(0, 1, 0)}]),
@@ -414,7 +414,7 @@ FAST: dict[str, list[tuple[str, str, str]]] = {
         ('node_filesystem_size_bytes{fstype="ext4"}', "100+0x40", "100+0x20"),
     ],
     "Watchdog": [("nothing", "_x41", "_x20")],
-    "EstateWantsAHand": [(finding("wants a hand"), "_x41", "1+0x20")],
+    "EstateNeedsAction": [(finding("needs action"), "_x41", "1+0x20")],
 }
 
 

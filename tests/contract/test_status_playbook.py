@@ -119,7 +119,7 @@ def test_each_host_is_asked_and_a_silent_one_is_unknown(folder: Path) -> None:
     assert {*states(document, "flow").values()} == {"well"}
     assert {*states(document, "connector").values()} == {"well"}
     assert {*states(document, "landing").values()} == {"well"}
-    assert states(document, "backup") == {"topics of pro1 at pro1-kafka-1": "wants a hand"}, "no snapshot"
+    assert states(document, "backup") == {"topics of pro1 at pro1-kafka-1": "needs action"}, "no snapshot"
     assert {*states(document, "link").values()} == {"unknown"}, "no metrics"
     assert {*states(document, "certificate").values()} == {"unknown"}, "no file"
     assert "[no-snapshot-yet]" in printed

@@ -1,4 +1,4 @@
-"""The state of each kind of object: well, wants a hand, unknown, not asked from here."""
+"""The state of each kind of object: well, needs action, unknown, not asked from here."""
 
 import json
 from collections.abc import Callable
@@ -105,7 +105,7 @@ def test_a_host_that_answers_nothing_about_its_objects_leaves_them_unknown(host:
         if each.declared.hosts == (host,):
             expected = {ObjectState.UNKNOWN}
             if each.declared.kind == ObjectKind.DRILL:  # the host answered, and has no figures of a drill
-                expected = {ObjectState.WANTS_A_HAND}
+                expected = {ObjectState.NEEDS_ACTION}
             assert each.state in expected, each.declared
 
 
@@ -155,7 +155,7 @@ WITHOUT_TASK = {"name": "files", "state": "RUNNING", "tasks": []}
 PAUSED = {"name": "files", "state": "PAUSED", "tasks": [{"task": 0, "state": "PAUSED"}]}
 SKIPPED = {"id": "", "what": "orders", "why": "its topic is gone"}
 OPEN = [{"topic": "flights", "partition": 0, "landed": 8, "end": None}]
-WANTS, UNKNOWN = ObjectState.WANTS_A_HAND, ObjectState.UNKNOWN
+WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -481,7 +481,7 @@ def test_another_node_of_the_cluster_tells_of_a_dead_one() -> None:
     declared = declared_objects(groups, {**HOSTVARS, "pro-kafka-2": {"kafka_node_id": 3}}, DEFAULTS)
     status = evaluate(declared, facts(sound()))
     dead = of(status, ObjectKind.BROKER, "pro-kafka-2")
-    assert dead.state == ObjectState.WANTS_A_HAND
+    assert dead.state == ObjectState.NEEDS_ACTION
     assert ids(dead) == {"host-not-answering", "node-not-in-cluster"}
     assert of(status, ObjectKind.CLUSTER, "pro").state == ObjectState.WELL
 
@@ -493,7 +493,7 @@ def test_the_worst_comes_first() -> None:
     status = judged(raw)
     states = [each.state.rank for each in report.worst_first(status)]
     assert states == sorted(states)
-    assert states[0] == ObjectState.WANTS_A_HAND.rank
+    assert states[0] == ObjectState.NEEDS_ACTION.rank
     lines = report.text(status).splitlines()
     assert "[unit-failed]" in lines[1]
     assert sum("[host-not-answering]" in line for line in lines) == 1, "once, though many objects have it"

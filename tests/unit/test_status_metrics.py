@@ -29,13 +29,13 @@ def test_a_sound_estate_has_no_findings() -> None:
     assert found[key("time")] == SECONDS
     assert (found[key("hosts")], found[key("hosts_answered")]) == (3, 3)
     assert found[key("objects", section="flows", state="well")] == 1
-    assert found[key("objects", section="flows", state="wants a hand")] == 0
+    assert found[key("objects", section="flows", state="needs action")] == 0
     assert [name for name, _ in found if name == "findings"] == []
     flow = {"kind": "flow", "name": "pro to lake", "site": "lake"}
     assert found[key("figure", **flow, figure="lag")] == 3
 
 
-@pytest.mark.parametrize(("change", "state"), [("failed", "wants a hand"), ("", "unknown")])
+@pytest.mark.parametrize(("change", "state"), [("failed", "needs action"), ("", "unknown")])
 def test_findings_have_their_identifiers(change: str, state: str) -> None:
     raw = sound()
     if change:

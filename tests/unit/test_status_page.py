@@ -128,7 +128,7 @@ def test_texts_have_contrast(scheme: int) -> None:
     blocks = re.findall(r":root \{([^}]*)\}", STYLE)
     colours = dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", blocks[scheme]))
     assert len(colours) > 8
-    for name in ("text", "faint", "well", "wants-a-hand", "unknown", "not-asked"):
+    for name in ("text", "faint", "well", "needs-action", "unknown", "not-asked"):
         for back in ("back", "panel"):
             light, dark = sorted((luminance(colours[name]), luminance(colours[back])), reverse=True)
             assert (light + 0.05) / (dark + 0.05) >= 4.5, (name, back)
