@@ -222,7 +222,7 @@ have_test_software() {
         exec 9>&-
         return
     fi
-    have_packages maven openjdk-17-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
+    have_packages maven default-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
     say "Having Spark, Kafka and an object store for tests on this machine"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
 import shutil, sys, tarfile, tempfile
@@ -274,7 +274,7 @@ jars_for_tests() {
     directory=$AQUEDUCT_CACHE/$1-$(sha256sum "$2" | cut -c1-12)
     jars="$directory/libs"
     [[ -d $directory ]] && return
-    have_packages maven openjdk-17-jre-headless
+    have_packages maven default-jre-headless
     say "Having $1 for tests on this machine"
     .venv/bin/python -m servers.jars "$1" "$AQUEDUCT_CACHE" "$directory" "$2"
 }
@@ -366,7 +366,7 @@ have_hive_metastore() {
     directory=$AQUEDUCT_CACHE/hive-metastore-$(grep -E 'hive-standalone-metastore|postgresql' "$lock" | sha256sum | cut -c1-12)
     export AQUEDUCT_HIVE_METASTORE="$directory"
     [[ -d $directory ]] && return
-    have_packages maven openjdk-17-jre-headless
+    have_packages maven default-jre-headless
     say "Having Hive's metastore for tests on this machine"
     .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
 import shutil, sys, tarfile, tempfile
@@ -399,7 +399,7 @@ have_schema_registry() {
     directory=$AQUEDUCT_CACHE/schema-registry-$(grep apicurio-registry "$lock" | sha256sum | cut -c1-12)
     export AQUEDUCT_SCHEMA_REGISTRY="$directory"
     [[ -d $directory ]] && return
-    have_packages maven openjdk-17-jre-headless
+    have_packages maven default-jre-headless
     say "Having a schema registry for tests on this machine"
     .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
 import sys, tarfile, tempfile

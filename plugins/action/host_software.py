@@ -25,6 +25,7 @@ OWN = "own"
 # Several times as fast as pip, and checked with the controller's own environment (locks/controller.txt).
 UV, UV_HERE = "uv", Path(sys.executable).with_name("uv")
 TELL_SECONDS = 10
+JAVA_17 = "openjdk-17-jre-headless"  # which Debian 13 does not have
 ROUNDS = 3  # packages, then what environments are made with, then all is there
 
 
@@ -138,7 +139,15 @@ class ActionModule(ActionBase):
             try:
                 self._module(APT, wanted)
             except AnsibleActionFail:
-                self._module(APT, {**wanted, "update_cache": True})
+                try:
+                    self._module(APT, {**wanted, "update_cache": True})
+                except AnsibleActionFail as error:
+                    if JAVA_17 in packages and "No package matching" in str(error):
+                        raise AnsibleActionFail(
+                            f"{self._host} has no package {JAVA_17}. HDFS, Hive's metastore and the SQL server need "
+                            "Java 17: give them a host with Debian 12."
+                        ) from error
+                    raise
 
     def _bring(self, name: str, python: str) -> dict[str, str]:
         """Fetch something to the controller and copy it to the host; where it is there, and its digest."""

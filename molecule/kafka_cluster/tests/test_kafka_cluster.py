@@ -21,6 +21,7 @@ from lab import Lab, wait_until
 EAST = ("east-kafka-1", "east-kafka-2", "east-kafka-3")
 WEST = "west-broker-1"
 CONFIG = "/etc/aqueduct/kafka"
+ROOT = Path(__file__).resolve().parents[3]
 HOSTS = (*EAST, "west-controller-1", WEST)
 
 
@@ -354,6 +355,27 @@ def test_kafka_s_own_tools_ask_the_cluster(lab: Lab) -> None:
     )
     said = lab.run(EAST[0], tool, *options, "describe", "--status").stdout
     assert re.search(r"^LeaderId: +\d+$", said, re.MULTILINE)
+
+
+def test_a_host_without_java_17_is_refused_for_the_lake(lab: Lab) -> None:
+    assert "trixie" in lab.run(EAST[0], "cat", "/etc/os-release").stdout
+    kinds = ("users", "folders", "kafka", "hadoop", "environments", "versitygw", "files")
+    needs = {kind: [] for kind in kinds} | {"packages": ["openjdk-17-jre-headless"]}
+    arguments = {
+        "needs": needs,
+        "repository": str(ROOT),
+        "root": "/opt/aqueduct",
+        "cache": "/nowhere",
+        "kafka_source": "maven",
+        "versitygw_source": "go",
+    }
+    module = ("--module-name", "aqueduct.estate.host_software", "--args", json.dumps(arguments), "--become")
+    command = ("ansible", "--inventory", str(lab.inventory), *module, EAST[0])
+    refused = subprocess.run(command, check=False, capture_output=True, text=True)
+    told = re.sub(r"\s+", " ", refused.stdout + refused.stderr)
+    assert refused.returncode != 0
+    assert f"{EAST[0]} has no package openjdk-17-jre-headless" in told
+    assert "Debian 12" in told
 
 
 @pytest.mark.long
