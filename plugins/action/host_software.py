@@ -144,8 +144,8 @@ class ActionModule(ActionBase):
                 except AnsibleActionFail as error:
                     if JAVA_17 in packages and "No package matching" in str(error):
                         raise AnsibleActionFail(
-                            f"{self._host} has no package {JAVA_17}. HDFS, Hive's metastore and the SQL server need "
-                            "Java 17: give them a host with Debian 12."
+                            f"{self._host} has no package {JAVA_17}. HDFS, Hive's metastore and the SQL "
+                            "server need Java 17: give them a host with Debian 12."
                         ) from error
                     raise
 
