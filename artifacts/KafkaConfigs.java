@@ -1,6 +1,9 @@
+import java.io.IOException;
+import java.io.InputStream;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Locale;
+import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.regex.Matcher;
@@ -11,7 +14,6 @@ import org.apache.kafka.common.config.ConfigDef;
 import org.apache.kafka.common.config.ConfigDef.ConfigKey;
 import org.apache.kafka.common.config.ConfigDef.Type;
 import org.apache.kafka.common.metrics.JmxReporter;
-import org.apache.kafka.common.utils.AppInfoParser;
 import org.apache.kafka.metadata.authorizer.StandardAuthorizer;
 import org.apache.kafka.server.config.AbstractKafkaConfig;
 import org.apache.kafka.storage.internals.log.LogConfig;
@@ -20,7 +22,7 @@ import org.apache.kafka.storage.internals.log.LogConfig;
 public class KafkaConfigs {
     private static final Pattern RANGE = Pattern.compile("\\[(-?[0-9.]*?),?\\.\\.\\.,?(-?[0-9.]*)\\]");
 
-    public static void main(String[] arguments) throws ReflectiveOperationException {
+    public static void main(String[] arguments) throws IOException, ReflectiveOperationException {
         ConfigDef broker = new ConfigDef(AbstractKafkaConfig.CONFIG_DEF)
             // What Kafka's own plugins read beside that.
             .define(StandardAuthorizer.SUPER_USERS_CONFIG, Type.STRING, "", ConfigDef.Importance.LOW, "")
@@ -31,10 +33,19 @@ public class KafkaConfigs {
         dynamicNames().stream().filter(name -> !broker.names().contains(name)).forEach(name ->
             dynamic.define(name, Type.LONG, 0L, ConfigDef.Importance.LOW, ""));
         System.out.println("{");
-        System.out.printf("\"version\": \"%s\",%n", AppInfoParser.getVersion());
+        System.out.printf("\"version\": \"%s\",%n", version());
         System.out.printf("\"topic\": %s,%n", settings(LogConfig.configDefCopy()));
         System.out.printf("\"broker\": %s,%n", settings(broker));
         System.out.printf("\"dynamic\": %s%n}%n", settings(dynamic));
+    }
+
+    /** From Kafka's own resource, because the class that reads it is another one since 4.4. */
+    private static String version() throws IOException {
+        Properties properties = new Properties();
+        try (InputStream resource = ConfigDef.class.getResourceAsStream("/kafka/kafka-version.properties")) {
+            properties.load(resource);
+        }
+        return properties.getProperty("version");
     }
 
     /** What a broker takes while it runs: of a class of Java since Kafka 4, of Scala before. */

@@ -182,6 +182,12 @@ have_lab_image() {
     exec 7>&-
 }
 
+# The bare image of one scenario, whose hosts have none of the software.
+have_debian_13() {
+    ansible localhost --module-name ansible.builtin.include_role --args 'name=aqueduct.estate.lab tasks_from=image' \
+        --extra-vars 'lab_release=trixie'
+}
+
 # The alert rules' tests want promtool alone, so Debian's package is opened and not installed: no service comes with it.
 have_promtool() {
     export AQUEDUCT_PROMTOOL="$AQUEDUCT_CACHE/promtool"
@@ -230,12 +236,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import yaml
+
 from aqueduct.controller.artifacts import kafka_jars, versitygw, wheelhouse
 from aqueduct.errors import AqueductError
 
 cache = Path(sys.argv[1])
 python = f"{sys.version_info.major}.{sys.version_info.minor}"
-kafka_lock, gateway_lock = (sorted(Path("artifacts").glob(f"{name}-*.sha256"))[-1] for name in ("kafka", "versitygw"))
+[gateway_lock] = Path("artifacts").glob("versitygw-*.sha256")
+default = yaml.safe_load(Path("roles/kafka/defaults/main.yml").read_text())["kafka_version"]
+kafka_lock = Path(f"artifacts/kafka-{default}.sha256")
 try:
     with ThreadPoolExecutor() as making:  # each of them keeps one core, or the network
         asked = (
@@ -291,6 +301,13 @@ have_zookeeper() {
     local jars
     jars_for_tests older-kafka artifacts/kafka-3.9.2.sha256
     export AQUEDUCT_OLDER_KAFKA_JARS=$jars
+}
+
+# The newest Kafka that brokers may have: what is of its version alone.
+have_newest_kafka() {
+    local jars
+    jars_for_tests newest-kafka artifacts/kafka-4.4.0.sha256
+    export AQUEDUCT_NEWEST_KAFKA_JARS=$jars
 }
 
 # The ssh server of tests is opened and not installed, too: none listens on this machine but while a test runs.

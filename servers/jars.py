@@ -1,4 +1,4 @@
-"""python -m servers.jars hadoop|older-kafka|oldest-kafka CACHE DIRECTORY LOCK
+"""python -m servers.jars hadoop|older-kafka|newest-kafka|oldest-kafka CACHE DIRECTORY LOCK
 
 Unpacks the jars of a server for tests into a directory, unless another run was faster.
 """
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from aqueduct.controller.artifacts import Artifact, hadoop_jars, kafka_jars, maven_jars
 from aqueduct.errors import AqueductError
-from servers import hadoop, oldest_kafka, zookeeper
+from servers import hadoop, oldest_kafka
 
 
-def older_kafka(lock: str, cache: str) -> Artifact:
+def kafka(lock: str, cache: str) -> Artifact:
     return kafka_jars(
-        version=zookeeper.VERSION,
+        version=Path(lock).stem.removeprefix("kafka-"),
         source="maven",
         archive_url=None,
         archive_sha256=None,
@@ -33,7 +33,7 @@ def main(what: str, cache: str, directory: str, lock: str) -> None:
             name = f"{what}-{oldest_kafka.VERSION}"
             jars = maven_jars(name, [oldest_kafka.COORDINATES], lock=lock, cache=cache)
         else:
-            jars = older_kafka(lock, cache)
+            jars = kafka(lock, cache)
     except AqueductError as error:
         sys.exit(f"test: {error}")
     with tempfile.TemporaryDirectory(dir=cache) as scratch, tarfile.open(jars.path) as archive:

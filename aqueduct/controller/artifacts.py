@@ -38,6 +38,7 @@ from aqueduct.controller.names import (
 from aqueduct.errors import Failed, Refused
 
 KAFKA_MODULES = ("kafka_2.13", "kafka-tools", "connect-runtime", "connect-mirror", "connect-file")
+BROKERS_ONLY = {"4.4.0": {"connect-mirror", "connect-file"}}  # what Maven Central does not have of a version
 # The logging that Kafka speaks to and does not bring by itself.
 LOG4J_MODULES = ("log4j-slf4j-impl", "log4j-1.2-api")
 LOG4J_VERSION = "2.25.4"
@@ -90,7 +91,10 @@ def kafka_jars(
 
     def fetch(jars: Path) -> None:
         if source == "maven":
-            modules = [f"org.apache.kafka:{module}:{version}" for module in KAFKA_MODULES]
+            lacking = BROKERS_ONLY.get(version, set())
+            modules = [
+                f"org.apache.kafka:{module}:{version}" for module in KAFKA_MODULES if module not in lacking
+            ]
             loggers = () if version.startswith("3.") else LOG4J_MODULES  # it brings its own
             log4j = [f"org.apache.logging.log4j:{module}:{LOG4J_VERSION}" for module in loggers]
             _fetch_from_maven(

@@ -11,7 +11,9 @@ from servers.process import binary
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("jars", ["AQUEDUCT_KAFKA_JARS", "AQUEDUCT_OLDER_KAFKA_JARS"])
+@pytest.mark.parametrize(
+    "jars", ["AQUEDUCT_KAFKA_JARS", "AQUEDUCT_OLDER_KAFKA_JARS", "AQUEDUCT_NEWEST_KAFKA_JARS"]
+)
 def test_the_definitions_are_kafkas_own(jars: str) -> None:
     command = ["java", "-cp", f"{binary(jars)}/*", str(ROOT / "artifacts/KafkaConfigs.java")]
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -227,7 +227,8 @@ test "$call" != "{fails}"
         f"source {ROOT}/script/_setup.sh\ncd {tmp_path}\n"
         "at_most() { echo 5; }\n"
         "have_controller() { :; }\nhave_test_software() { :; }\nhave_hive_metastore() { :; }\n"
-        "have_schema_registry() { :; }\nhave_oldest_kafka() { :; }\nhave_lab_image() { :; }\n"
+        "have_schema_registry() { :; }\nhave_oldest_kafka() { :; }\nhave_newest_kafka() { :; }\n"
+        "have_lab_image() { :; }\nhave_debian_13() { :; }\n"
         f"PATH={tmp_path}/bin:$PATH\n"
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]

@@ -1,6 +1,6 @@
 """The check of a whole inventory, before any host is touched: every error in one run, each one sentence."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,7 @@ class Repository:
     is_file: Callable[[str], bool]  # on the controller
     # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
     provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
+    broker_versions: Collection[str] = ()  # of Kafka, whose other parts are not published
     definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
 
 
@@ -51,7 +52,9 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from sites.check_groups(inventory, repository.roles)
     yield from sites.check_group_files(inventory)
     yield from check_variables(inventory, repository.roles)
-    yield from clusters.check_versions(inventory, repository.supported_versions, repository.defaults)
+    yield from clusters.check_versions(
+        inventory, repository.supported_versions, repository.broker_versions, repository.defaults
+    )
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from settings.check_brokers(inventory, sound, repository.definitions)
     yield from secrets.check_certificates(inventory, sound, repository.is_file, repository.provided_fault)

@@ -1,6 +1,6 @@
 """Checks of a site's cluster: topics, replicas, ACLs; and everywhere, the version of Kafka."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
@@ -16,6 +16,7 @@ VERSIONS = {
     "mirror_maker_classic_version": True,
     "zookeeper_kafka_version": True,
 }
+OF_CONNECT = {"connect_version", "mirror_maker_version"}
 
 
 def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -116,11 +117,11 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
 
 
 def check_versions(
-    inventory: Inventory, supported: Sequence[str], defaults: Mapping[str, Any]
+    inventory: Inventory, supported: Sequence[str], of_brokers: Collection[str], defaults: Mapping[str, Any]
 ) -> Iterator[Finding]:
     """Check that the repository has the digests of these versions, and that each can do what it is for.
 
-    With an archive, the inventory gives the digest.
+    With an archive, the inventory gives the digest. Versions `of_brokers` have no Connect and no mirror.
     """
     checked = set()
     for host, variables in inventory.hosts.items():
@@ -128,7 +129,12 @@ def check_versions(
             if not isinstance(value, str | float) or (name, id(value), zookeeper) in checked:
                 continue
             checked.add((name, id(value), zookeeper))
-            fitting = [version for version in supported if zookeeper in (None, has_zookeeper(version))]
+            fitting = [
+                version
+                for version in supported
+                if zookeeper in (None, has_zookeeper(version))
+                and not (name in OF_CONNECT and version in of_brokers)
+            ]
             from_archive = variables.get("artifact_kafka_source") == "archive"
             fits = zookeeper in (None, has_zookeeper(str(value)))
             if fits if from_archive else str(value) in fitting:
