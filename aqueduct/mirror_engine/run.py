@@ -50,6 +50,7 @@ class MirrorOrder:
     replication_factor: int | None = None  # of new topics; None: the target's default
     first_start: bool = False
     again: frozenset[str] = frozenset()
+    accept_ranges: bool = False  # forget the ranges that were listed
     until_caught_up: bool = False
     groups: MirroredGroups | None = None  # to synchronise; None: none
 
@@ -94,6 +95,7 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
                     source=order.source,
                     target=order.target,
                     again=order.again,
+                    accept_ranges=order.accept_ranges,
                 ),
                 stopping,
             )
