@@ -12,6 +12,9 @@ listed; the others continue.
 With --groups-pattern, a group continues at the target with the very next record. A group that has members at
 the target is skipped and listed. No group is moved back, or beyond what has arrived.
 
+A range of source offsets that were lost, or that only the target has, is listed until --accept-ranges. If a
+source topic is re-created, the range begins at the position in the deleted topic. Its end is unknown.
+
 Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions, topics or groups are skipped, or records are
 lost; 1 failed; 2 refused, nothing was written.
 """
@@ -88,6 +91,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="mirror these source topics from their beginning; their topics at the target must be empty",
     )
+    add(
+        "--accept-ranges",
+        action="store_true",
+        help="forget the ranges that are listed: lost records, and records that only the target has",
+    )
     add("--until-caught-up", action="store_true", help="end when all is mirrored that is there now")
     add(
         "--metrics-port",
@@ -116,6 +124,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         replication_factor=args.replication_factor,
         first_start=args.first_start,
         again=frozenset(args.again),
+        accept_ranges=args.accept_ranges,
         until_caught_up=args.until_caught_up,
         groups=MirroredGroups(args.groups_pattern) if args.groups_pattern else None,
     )

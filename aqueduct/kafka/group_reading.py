@@ -92,6 +92,19 @@ def _listed(client: Client, selection: LagSelection, lags: GroupLags) -> dict[st
     for name in sorted(selection.names - every.keys()):
         why = "the cluster has no group of this name, or the client may not describe it"
         lags.unknown.append(Skipped(f"group {name}", why, "group-unknown"))
+    for name in sorted(selection.names & every.keys()):
+        group = every[name]
+        if selection.has(name) and group.protocol in groups.COMMITTING_TYPES and group.kind not in KINDS:
+            why = f"its members are of kind {group.kind}, so it has no lag"
+            lags.unknown.append(Skipped(f"group {name}", why, "group-type-unsupported"))
+    if not (listed or lags.unknown):
+        excluded = selection.excluded and any(selection.excluded.fullmatch(name) for name in every)
+        why = (
+            f"no group is left without those that {selection.excluded.pattern} matches"
+            if selection.excluded and excluded
+            else "the cluster has no group that commits offsets, or the client may describe none"
+        )
+        lags.unknown.append(Skipped("groups", why, "group-unknown"))
     return listed
 
 

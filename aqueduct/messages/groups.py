@@ -6,8 +6,11 @@ GROUPS = (
     DeclaredMessage(
         id="group-unknown",
         area=Area.GROUPS,
-        meaning="The cluster has no group of this name, or the client may not describe it.",
-        fix="Check the name, and the rights of the client.",
+        meaning=(
+            "The cluster has no group of this name, or no group that was not excluded. Or the client may not "
+            "describe it."
+        ),
+        fix="Check the name, `--exclude`, and the rights of the client.",
     ),
     DeclaredMessage(
         id="group-type-unsupported",

@@ -154,6 +154,20 @@ MIRROR = (
         fix="Set `message.timestamp.type=CreateTime` for the target topic.",
     ),
     DeclaredMessage(
+        id="mirror-ranges-listed",
+        area=Area.MIRROR,
+        meaning=(
+            "A mirror of the engine `batches` did not mirror a range of source offsets, or only the target "
+            "has it: retention was faster, the topic was re-created, or its log was cut. For a re-created "
+            "topic, the range begins at the last position in the deleted topic. Its end is not known."
+        ),
+        fix=(
+            "Copy the records from another source, if one has them. Then stop the flow's unit, run "
+            "`aqueduct replicate` once with its options, `--accept-ranges` and `--until-caught-up`, and "
+            "start the unit."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-task-silent",
         area=Area.MIRROR,
         meaning=(

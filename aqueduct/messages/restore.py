@@ -376,6 +376,20 @@ RESTORE = (
         fix="Restore under another name.",
     ),
     DeclaredMessage(
+        id="append-origin-unknown",
+        area=Area.RESTORE,
+        meaning=(
+            "A partition has records of transactions that are not newer than the backup, and the target does "
+            "not store which restore wrote them. Kafka deletes the progress of a restore after "
+            "`offsets.retention.minutes`. `--append` may write records twice there, so it writes nothing to "
+            "this partition."
+        ),
+        fix=(
+            "Restore the topic under another name, and compare both. If the records are not those of the "
+            "backup, pass a new `--restore-id`: `--append` then writes all records of the chosen topics."
+        ),
+    ),
+    DeclaredMessage(
         id="restored-again",
         area=Area.RESTORE,
         meaning="With `--restore-id`, `--append` writes records again that an earlier restore wrote.",

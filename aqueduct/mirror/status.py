@@ -69,6 +69,8 @@ class Log:
 
 
 LOST, DOUBLED, TARGET_ONLY, MISFIT = "lost", "doubled", "target_only", "misfit"
+# Offsets of a deleted topic of that name. `stop` is where its log ended when it was last read.
+LOST_EARLIER = "lost_earlier"
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,9 @@ class AffectedRange:
     at_most: bool  # an upper bound
 
     def __str__(self) -> str:
+        if self.kind == LOST_EARLIER:
+            known = f", at least up to {self.stop - 1}" if self.stop > self.start else ""
+            return f"{self.partition} (from offset {self.start}{known})"
         most = "at most " if self.at_most else ""
         return f"{self.partition} ({most}offsets {self.start} to {self.stop - 1})"
 

@@ -46,6 +46,7 @@ class GroupsSynchronised:
     offsets: int = 0  # that were set
     inexact: LeftOut = ()
     skipped: LeftOut = ()
+    unmatched: LeftOut = ()  # the pattern, if the source has no group that it matches
 
 
 class GroupSynchroniser:
@@ -71,6 +72,12 @@ class GroupSynchroniser:
     ) -> GroupsSynchronised:
         """Set the offsets of the chosen groups that have no members at the target. None is moved back."""
         names = chosen.among(groups.list_groups(self._source).values())
+        if not names:
+            reason = (
+                "no group of the source matches it; correct it, or check the rights of the flow's principal"
+            )
+            pattern = Skipped(f"groups {chosen.pattern.pattern}", reason, "pattern-matches-nothing")
+            return GroupsSynchronised(unmatched=(pattern,))
         committed = groups.committed(self._source, names)
         wanted = {
             name: {partition: of for partition, of in offsets.items() if partition in targets}

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from aqueduct import prometheus
-from aqueduct.mirror.status import LOST
+from aqueduct.mirror.status import LOST, LOST_EARLIER
 from aqueduct.mirror_engine.run import MirrorFigures
 
 OWN = prometheus.Named("aqueduct_mirror")
@@ -25,7 +25,10 @@ def metrics(figures: MirrorFigures) -> Iterator[Metric]:
     behind = sum(sum(dict(task.behind).values()) for task in tasks)
     yield OWN.gauge("lag", "offsets that were not mirrored when their partitions were last read", behind)
     lost = sum(
-        of.stop - of.start for position in positions.values() for of in position.ranges if of.kind == LOST
+        of.stop - of.start
+        for position in positions.values()
+        for of in position.ranges
+        if of.kind in (LOST, LOST_EARLIER)
     )
     yield OWN.gauge("lost", "offsets that the source deleted before they were mirrored, at most", lost)
     if newest := max((task.committed_time for task in tasks), default=0.0):

@@ -6,14 +6,15 @@ in the same transaction. Unlike the offsets of a consumer group, they do not exp
 
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from aqueduct import strict_json
 from aqueduct.errors import Failed
 from aqueduct.mirror.binding import NO_EPOCH, SourceLog
-from aqueduct.mirror.status import LOST, TARGET_ONLY
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 from aqueduct.names import TopicPartition
+from aqueduct.strict_json import ADDED
 
 RANGES = 100  # that a position keeps, the newest
 EARLIER = 10  # topics of the same name, likewise
@@ -56,6 +57,7 @@ class Position:
     ranges: tuple[PositionRange, ...] = ()
     earlier: tuple[EarlierTopic, ...] = ()
     producers: tuple[int, ...] = ()  # ids of the task's producers: in the headers of its batches
+    source_end: int = field(default=0, metadata=ADDED)  # of the source partition, when it was last read
 
     @property
     def checkpoint(self) -> "Checkpoint":
@@ -208,6 +210,7 @@ class Piece:
     log_start: int
     epoch: int  # leader epoch of the last batch
     records: int
+    source_end: int = 0  # after the partition's last committed record
 
 
 class PositionOvertaken(Exception):
@@ -225,7 +228,8 @@ def resume(
 ) -> Position:
     """Return where a partition continues; PartitionRefused where records would be lost or doubled.
 
-    A re-created source topic is mirrored from its beginning, a log that was cut from where it was cut.
+    A re-created source topic is mirrored from its beginning, a log that was cut from where it was cut. It is
+    unknown what a deleted topic had after the position, so a range is listed.
     `checkpoint`: the newest one of the partition. `again`: the operator asked to mirror the topic from its
     beginning.
     """
@@ -241,8 +245,17 @@ def resume(
         )
     if position.topic_id != log.topic_id:
         earlier = (*position.earlier, EarlierTopic(position.topic_id, position.next))
+        unread = PositionRange(
+            LOST_EARLIER, position.next, max(position.next, position.source_end), at_most=False
+        )
         moved = _moved(position, 0)  # so that the read lists what retention has deleted of it
-        return replace(moved, topic_id=log.topic_id, earlier=earlier[-EARLIER:])
+        return replace(
+            moved,
+            topic_id=log.topic_id,
+            earlier=earlier[-EARLIER:],
+            ranges=(*position.ranges, unread)[-RANGES:],
+            source_end=log.stable_end,
+        )
     return _same_topic(partition, position, log)
 
 
@@ -335,4 +348,5 @@ def advanced(position: Position, piece: Piece) -> Position:
         next=piece.next,
         epoch=piece.epoch,
         records=position.records + piece.records,
+        source_end=max(piece.source_end, piece.next),
     )

@@ -13,7 +13,7 @@ from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.table import Table
 from aqueduct.kafka.unread import unread_ages
-from aqueduct.mirror.status import LOST, AffectedRange, Log, MirrorProgress
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
 from aqueduct.mirror_engine.names import positions_topic
 from aqueduct.mirror_engine.position import Position, TaskStatus, parse_position, parse_status
 from aqueduct.mirror_engine.topics import MirroredTopics
@@ -45,21 +45,15 @@ class BatchesReader:
         return task_findings(self.source, tasks, statuses, time.time()), progress
 
     def position_findings(self) -> list[str]:
-        """Return nothing: the engine checks its positions itself, and refuses what does not fit."""
-        return []
+        """Return the ranges that did not arrive once, a sentence for each kind, until they are accepted.
+
+        The engine checks its positions itself, and refuses what does not fit.
+        """
+        return range_findings(self.source, self.ranges())
 
     def unknown(self) -> list[str]:
-        """Return the ranges that did not arrive once, a sentence for each kind. They remain."""
-        ranges = self.ranges()
-        lost = [affected for affected in ranges if affected.kind == LOST]
-        others = [affected for affected in ranges if affected.kind != LOST]
-        sentences = [f"{self.source} deleted these before they were mirrored: {some(lost)}."] if lost else []
-        if others:
-            sentences.append(
-                f"{self.source} lost the end of these logs after it was mirrored, so only the target has "
-                f"these records: {some(others)}."
-            )
-        return sentences
+        """Return nothing: all that is not known is a finding."""
+        return []
 
     def unmatched(self, _: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
         """Return nothing: a task reports a pattern that matches no topic."""
@@ -105,6 +99,31 @@ class BatchesReader:
     def _next(self, partition: TopicPartition, start: int) -> int:
         position = self._positions.get(partition)
         return position.next if position else start
+
+
+def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
+    """Return a sentence for each kind of range."""
+    sentences = {
+        LOST: f"{source} deleted these before they were mirrored: {{}}.",
+        LOST_EARLIER: (
+            f"These topics were deleted and re-created at {source}. Records of the deleted topics at these "
+            "offsets were not mirrored: {}."
+        ),
+        TARGET_ONLY: (
+            f"{source} lost the end of these logs after it was mirrored, so only the target has these "
+            "records: {}."
+        ),
+    }
+    accept = (
+        f"To accept this, stop mirror_maker@{source}, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit."
+    )
+    listed = list(ranges)
+    return [
+        labelled("mirror-ranges-listed", f"{sentence.format(some(mine))} {accept}")
+        for kind, sentence in sentences.items()
+        if (mine := [affected for affected in listed if affected.kind == kind])
+    ]
 
 
 def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now: float) -> list[str]:

@@ -50,6 +50,7 @@ class MirrorOrder:
     replication_factor: int | None = None  # of new topics; None: the target's default
     first_start: bool = False
     again: frozenset[str] = frozenset()
+    accept_ranges: bool = False  # forget the ranges that were listed
     until_caught_up: bool = False
     groups: MirroredGroups | None = None  # to synchronise; None: none
 
@@ -65,7 +66,8 @@ class MirrorFigures:
     @property
     def skipped(self) -> LeftOut:
         refused = [skipped for task in self.tasks for skipped in list(task.refused.values())]
-        return (*self.skipped_topics, *sorted(refused), *self.groups.skipped, *self.groups.inexact)
+        of_groups = (*self.groups.skipped, *self.groups.inexact, *self.groups.unmatched)
+        return (*self.skipped_topics, *sorted(refused), *of_groups)
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -83,6 +85,7 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     with connect(order.source, CLIENT) as source, connect(order.target, CLIENT) as target:
+        _check_again(order, source)
         flow = _Flow(order, source, target, figures)
         assignments = flow.prepare()
         flow.check_first_start(assignments)
@@ -94,6 +97,7 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
                     source=order.source,
                     target=order.target,
                     again=order.again,
+                    accept_ranges=order.accept_ranges,
                 ),
                 stopping,
             )
@@ -112,6 +116,16 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
             for task in tasks:
                 task.join()
         return flow.progress()
+
+
+def _check_again(order: MirrorOrder, source: Client) -> None:
+    """Check that the topics to mirror again are topics of the flow; else Refused."""
+    if order.again and (unknown := order.again - order.topics.targets(source.topics()).keys()):
+        raise Refused(
+            "topic-unknown",
+            f"The flow {order.flow} mirrors no topic {', '.join(sorted(unknown))} of the {source.end}. "
+            "Nothing was written. Correct --again.",
+        )
 
 
 def _supervise(

@@ -70,6 +70,7 @@ class MirrorShare:
     source: End
     target: End
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
+    accept_ranges: bool = False  # forget the ranges that the stored positions list
 
     @property
     def name(self) -> str:
@@ -153,6 +154,7 @@ class MirrorTask(Thread):
         self._assignment = Assignment()
         self._reassigned = Event()
         self._again = share.again
+        self._accept_ranges = share.accept_ranges
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
         self._reporter = TaskReporter(share.number, self.figures)
 
@@ -201,6 +203,7 @@ class MirrorTask(Thread):
         positions = self._resumed(client, state, assignment)
         self._reporter.skipped = assignment.skipped
         self._again = frozenset()
+        self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
         copy = _Copy(self._share, state, assignment, self.figures, positions, ids, self._reporter)
         turns = cycle(producers)
@@ -228,6 +231,8 @@ class MirrorTask(Thread):
     ) -> dict[TopicPartition, Position]:
         """Return where each partition continues. The figures list those that do not."""
         stored = state.positions
+        if self._accept_ranges:  # not those that are found now: no report has listed them
+            stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
         checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
         topics = client.topics({target.topic for target in assignment.targets.values()})
         led = {partition for topic in topics.values() for partition in topic.led_partitions}
@@ -487,6 +492,7 @@ class _Filling:
             log_start=news.log_start,
             epoch=news.epoch,
             records=sum(batch.count for batch in news.batches),
+            source_end=news.stable,
         )
         self.positions[source] = advanced(self.positions[source], piece)
         self.reached.add(source)

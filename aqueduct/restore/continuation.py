@@ -5,13 +5,16 @@ for each partition the store's offset up to which it has. `--append` without `--
 after that.
 """
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import replace
 from operator import itemgetter
 
 from aqueduct.errors import AqueductError, Refused
+from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.names import TopicPartition
+from aqueduct.ranges import Range
 from aqueduct.restore import records, settings
 from aqueduct.restore.plan import RestoreLane, RestorePlan
 from aqueduct.restore.progress import Earlier, EarlierPart, RestoreOrigin, RestoreProgress, TopicState
@@ -68,10 +71,16 @@ def after(
     plan: RestorePlan,
     existing: Mapping[str, Topic],
     continued_states: Mapping[str, Mapping[str, TopicState]],
-) -> tuple[RestorePlan, Earlier]:
-    """Return the plan without the records that these restores wrote, and what they wrote."""
+    resumed: Set[str],
+) -> tuple[RestorePlan, Earlier, set[TopicPartition]]:
+    """Return the plan without the records that these restores wrote, what they wrote, and partitions to skip.
+
+    A partition is skipped if it is unknown how far they came. `resumed`: topics that this restore has begun;
+    Refused for these.
+    """
     ids = {name: existing[name].id for name in continued_states}
     of_restore: dict[str, list[RestoreLane]] = {}
+    unknown: set[TopicPartition] = set()
     for lane in plan.lanes:
         for restore_id in continued_states.get(lane.topic, ()):
             of_restore.setdefault(restore_id, []).append(lane)
@@ -80,7 +89,16 @@ def after(
         positions = records.positions(client, restore_id, [lane.target for lane in theirs], ids)
         for lane in theirs:
             state = continued_states[lane.topic][restore_id]
-            stop, progress = positions.get(lane.target) or (_stop(catalog, restore_id, state, lane), None)
+            if lane.target.partition in state.unknown_partitions:
+                unknown.add(lane.target)
+                continue
+            try:
+                stop, progress = positions.get(lane.target) or (_stop(catalog, restore_id, state, lane), None)
+            except Refused:
+                if lane.topic in resumed:
+                    raise
+                unknown.add(lane.target)
+                continue
             compacted = "compact" in state.holds[settings.POLICY]
             ends.setdefault(lane.target, []).append((stop, progress, compacted))
     earlier: dict[TopicPartition, tuple[EarlierPart, ...]] = {}
@@ -96,7 +114,51 @@ def after(
             earlier[lane.target] = tuple(parts)
         lanes.append(lane.after(parts[-1].stop) if parts else lane)
     continues = {name: tuple(sorted(restores)) for name, restores in continued_states.items()}
-    return replace(plan, lanes=tuple(lanes), continues=continues), earlier
+    return replace(plan, lanes=tuple(lanes), continues=continues), earlier, unknown
+
+
+def of_unknown_origin(
+    client: Client, plan: RestorePlan, fresh: Mapping[str, Topic], others: Plans, earlier: Earlier
+) -> set[TopicPartition]:
+    """Return the partitions that may have records of this plan, written by a restore that is forgotten.
+
+    Restores write in transactions, and keep the times of records. So a committed batch of a transaction
+    counts that is not newer than the plan's records, and whose producer is of no restore that the target
+    remembers. `fresh`: the topics to look at.
+    """
+    lanes = {lane.target: lane for lane in plan.lanes if lane.topic in fresh and lane.segments}
+    # A restore that ended after a remembered one is remembered, too. One before it was looked for then.
+    for partition, parts in earlier.items():
+        if any(part.progress is None for part in parts):
+            lanes.pop(partition, None)
+    producers: dict[TopicPartition, set[int]] = {partition: set() for partition in lanes}
+    for restore_id in {other for name in fresh for other, _ in ended(name, fresh, others)}:
+        ids = {name: topic.id for name, topic in fresh.items()}
+        for partition, (_, progress) in records.positions(client, restore_id, lanes, ids).items():
+            producers[partition] |= {*progress.producers}
+    starts, ends = offsets.log_starts(client, lanes), offsets.ends(client, lanes)
+    return {
+        partition
+        for partition, lane in lanes.items()
+        if starts[partition] < ends[partition]
+        and _has_unknown(
+            client, Range(*partition, starts[partition], ends[partition]), lane, plan, producers[partition]
+        )
+    }
+
+
+def _has_unknown(
+    client: Client, log: Range, lane: RestoreLane, plan: RestorePlan, producers: Set[int]
+) -> bool:
+    times = [segment.max_time for segment in lane.segments if segment.max_time is not None]
+    newest = min(max(times, default=sys.maxsize), plan.window.last_time)
+    return any(
+        batch.transactional
+        and batch.producer_id not in producers
+        and plan.window.first_time <= batch.max_time <= newest
+        for piece in fetch.read(client, log)
+        for batch in piece.batches
+    )
 
 
 def _stop(catalog: Catalog, restore_id: str, state: TopicState, lane: RestoreLane) -> int:

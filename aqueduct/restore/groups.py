@@ -20,6 +20,7 @@ from aqueduct.restore.positions import Answers, Unsure, translate
 from aqueduct.restore.progress import EVERY_GROUP, TopicState
 from aqueduct.work.workers import Workers
 
+ORIGIN_UNKNOWN = "nothing was appended to this partition, so the offset of its next record is unknown"
 OLDER = "they belong to the topic that was created later under this name"
 LIVE = "it has members; stop them, and run the command again"
 MOVED_ON = (
@@ -72,6 +73,10 @@ def _positions(
     Without those that are set already.
     """
     renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
+    unknown = {
+        TopicPartition(lane.stored_partition.topic, lane.stored_partition.partition): lane
+        for lane in job.plan.unknown
+    }
     older = {
         target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
     }
@@ -84,6 +89,9 @@ def _positions(
     for name in job.groups:
         for stored_offset in by_name[name].offsets:
             partition = TopicPartition(renamed.get(stored_offset.topic, ""), stored_offset.partition)
+            if lane := unknown.get(TopicPartition(stored_offset.topic, stored_offset.partition)):
+                left_out.add(Skipped(f"group {name}, {lane}", ORIGIN_UNKNOWN, "append-origin-unknown"))
+                continue
             if partition not in lanes:
                 continue
             if partition.topic in older:

@@ -47,7 +47,10 @@ class Job:
     @cached_property
     def lanes(self) -> tuple[RestoreLane, ...]:
         """Return the lanes that are still to be written, or may be."""
-        return tuple(lane for lane in self.plan.lanes if lane.topic not in self.ended)
+        unknown = self.plan.unknown_partitions
+        return tuple(
+            lane for lane in self.plan.lanes if lane.topic not in self.ended and lane.target not in unknown
+        )
 
     @property
     def unsettled(self) -> tuple[str, ...]:

@@ -47,7 +47,11 @@ def _moved(
     job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> list[FlowRange]:
     """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
-    lanes = {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
+    lanes = {
+        lane.target: lane
+        for lane in job.plan.lanes
+        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
+    }
     saved = _link_positions(
         (
             TopicPartition(stored_offset.topic, stored_offset.partition),
@@ -72,6 +76,12 @@ def _moved(
         }
         if not saved and not begun:
             raise Failed("link-position-unknown", NO_POSITION)
+        if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
+            raise Failed(
+                "link-position-unknown",
+                f"it is unknown which restore wrote the records of {some(lost)}, and therefore its position "
+                "there, so it stays stopped; to send all records of the topic, start it",
+            )
         old = {
             partition: offset
             for partition, (offset, sender) in sorted(saved.items())

@@ -279,7 +279,11 @@ def _unknown(name: str, positions: FlowPositions) -> Skipped:
 
 def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
     """Return the lanes that are restored under their own names: others are new to a mirror."""
-    return {lane.target: lane for lane in job.plan.lanes if lane.topic == lane.stored_partition.topic}
+    return {
+        lane.target: lane
+        for lane in job.plan.lanes
+        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
+    }
 
 
 def _found(

@@ -1,6 +1,6 @@
 """The plan of a restore: which stored records go to which partition, and how the work is shared out."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -67,6 +67,8 @@ class RestorePlan:
     skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
     # The restores after which it continues, by topic at the target.
     continues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Lanes that are not written: the target may have these records of a restore that it has forgotten.
+    unknown: tuple[RestoreLane, ...] = ()
 
     def partitions(self, target: str) -> tuple[RestoreLane, ...]:
         return self._by_topic[target]
@@ -90,8 +92,18 @@ class RestorePlan:
 
     @property
     def left_out(self) -> LeftOut:
-        """Return what has expired in the store."""
+        """Return what has expired in the store, and partitions to which nothing is appended."""
         return tuple(
+            Skipped(
+                f"records of {lane}",
+                "it has records of transactions with times of this backup, and the target does not store "
+                "which restore wrote them, so nothing is appended to this partition. Restore the topic under "
+                "another name (old:new) and compare both. To write all its records again, pass a new "
+                "--restore-id",
+                "append-origin-unknown",
+            )
+            for lane in self.unknown
+        ) + tuple(
             Skipped(
                 f"offsets {gap.start} to {gap.stop - 1} of the backup of {lane}",
                 f"a lifecycle rule of the store deleted them by {moments.text(gap.expired or 0)}",
@@ -100,6 +112,28 @@ class RestorePlan:
             for lane in self.lanes
             for gap in lane.expired
         )
+
+    def without(self, unknown: Set[TopicPartition]) -> "RestorePlan":
+        """Return the plan that writes nothing to these partitions, and has no topic of which all are such."""
+        writing = {lane.topic for lane in self.lanes if lane.target not in unknown}
+        return replace(
+            self,
+            topics={name: topic for name, topic in self.topics.items() if name in writing},
+            lanes=tuple(
+                replace(lane, segments=()) if lane.target in unknown else lane
+                for lane in self.lanes
+                if lane.topic in writing
+            ),
+            unknown=tuple(lane for lane in self.lanes if lane.target in unknown),
+        )
+
+    @cached_property
+    def unknown_partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(lane.target for lane in self.unknown)
+
+    def unknown_of(self, target: str) -> tuple[int, ...]:
+        """Return the numbers of a topic's partitions to which nothing is written."""
+        return tuple(lane.target.partition for lane in self.unknown if lane.topic == target)
 
     @property
     def renamed(self) -> dict[str, str]:

@@ -71,7 +71,19 @@ def look(order: RestoreOrder) -> Job:
             topics.check_all_known(client)
         states = topics.states(client, name, existing)
         continued_states, forgotten = _continued(order, restore_plan, catalog.id, existing, states, others)
-        restore_plan, earlier = continuation.after(client, catalog, restore_plan, existing, continued_states)
+        restore_plan, earlier, unknown = continuation.after(
+            client, catalog, restore_plan, existing, continued_states, states.keys()
+        )
+        if order.append and not order.restore_id:
+            fresh = {topic: existing[topic] for topic in existing if topic not in states}
+            unknown |= continuation.of_unknown_origin(client, restore_plan, fresh, others, earlier)
+        unknown |= {
+            TopicPartition(topic, number)
+            for topic, state in states.items()
+            for number in state.unknown_partitions
+        }
+        if unknown:
+            restore_plan = _without(restore_plan, unknown)
         _same_records(order, restore_plan, states)
         dropped: tuple[DroppedSetting, ...] = ()
         if order.settings:
@@ -91,6 +103,20 @@ def look(order: RestoreOrder) -> Job:
             earlier,
         )
         return replace(job, written=_written(client, job, forgotten))
+
+
+def _without(restore_plan: RestorePlan, unknown: Set[TopicPartition]) -> RestorePlan:
+    """Return the plan that writes nothing to these partitions; Refused if none is left."""
+    writing = restore_plan.without(unknown)
+    if not writing.topics:
+        raise Refused(
+            "append-origin-unknown",
+            f"The target has records of transactions with times of this backup in "
+            f"{some(sorted(map(str, unknown)))}, and does not store which restore wrote them. --append may "
+            "write them twice. Restore under other names (old:new) and compare. To write all records again, "
+            "pass a new --restore-id.",
+        )
+    return writing
 
 
 def _continued(

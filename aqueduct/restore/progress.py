@@ -131,6 +131,15 @@ class TopicState:
     origin: RestoreOrigin | None = field(default=None, metadata=ADDED)
     # The ids of the restores after which it continues.
     continues: tuple[str, ...] = field(default=(), metadata=ADDED)
+    # The partitions to which nothing is appended, because the target may have the records: a bit for each,
+    # hexadecimal. Empty: none.
+    unknown: str = field(default="", metadata=ADDED)
+
+    @property
+    def unknown_partitions(self) -> tuple[int, ...]:
+        """Return the numbers of the partitions to which nothing is appended."""
+        bits = int(self.unknown or "0", 16)
+        return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
 
     @property
     def pending(self) -> Mapping[str, str | None]:
@@ -158,6 +167,12 @@ def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
     """Return the groups that one of the patterns matches."""
     compiled = [re.compile(pattern) for pattern in patterns]
     return frozenset(name for name in groups if any(pattern.fullmatch(name) for pattern in compiled))
+
+
+def partition_bits(partitions: Iterable[int]) -> str:
+    """Return `TopicState.unknown` of these partitions."""
+    bits = sum(1 << number for number in set(partitions))
+    return f"{bits:x}" if bits else ""
 
 
 def dumps(state: object, owner: str) -> str:

@@ -330,6 +330,7 @@ def hold_open(
                 expired=state.expired if state else plan.expired(name),
                 origin=state.origin if state else origins[name],
                 continues=plan.continues.get(name, ()),
+                unknown=progress.partition_bits(plan.unknown_of(name)),
             )
         new_states[name] = state
         if not state.done:

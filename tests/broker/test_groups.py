@@ -182,3 +182,14 @@ def test_excluded_groups_are_not_listed(broker: Broker, capsys: Capture) -> None
 
 def test_a_cluster_without_an_answer_is_a_failure(capsys: Capture) -> None:
     assert main(["groups", "--bootstrap-servers", "127.0.0.1:1", "--patience", "1"]) == 1
+
+
+@pytest.mark.parametrize("options", [["--exclude", ".*"], ["--group", "{name}", "--exclude", "{name}"]])
+def test_exclusion_of_all_groups_is_reported(broker: Broker, capsys: Capture, options: list[str]) -> None:
+    topic = clients.create(broker, clients.unique("lag"))
+    clients.produce(broker, topic, range(5))
+    name = clients.unique("own")
+    clients.set_position(broker, name, topic, 5)
+    document = look(broker, capsys, 3, *(option.format(name=name) for option in options))
+    assert document["groups"] == []
+    assert [skipped["id"] for skipped in document["unknown"]] == ["group-unknown"]

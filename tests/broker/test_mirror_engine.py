@@ -1,5 +1,6 @@
 """`aqueduct replicate` between real brokers, compared with an independent client record by record."""
 
+import json
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -150,8 +151,36 @@ def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flo
     assert flow.catch_up() == 0
     clients.recreate(flow.source, flow.topic, 2)
     clients.produce(flow.source, flow.topic, odd_records(30))
-    assert flow.catch_up() == 0
+    assert flow.catch_up() == 3
     assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
+
+
+def mirror_report(flow: Flow, tmp_path: Path) -> tuple[int, list[dict[str, object]]]:
+    """Return exit code and ranges of `aqueduct mirror`."""
+    report = tmp_path / "mirror.json"
+    argv = ["mirror", "--source", flow.name, "--engine", "batches", "--topics-pattern", flow.topic]
+    argv += ["--source-bootstrap-servers", flow.source.plaintext, "--report", str(report)]
+    code = main([*argv, "--target-bootstrap-servers", flow.target.plaintext])
+    return code, json.loads(report.read_text())["ranges"]
+
+
+def test_unmirrored_offsets_of_deleted_topic_are_listed_until_accepted(flow: Flow, tmp_path: Path) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    clients.produce(flow.source, flow.topic, odd_records(5))  # nothing mirrors or sees them
+    clients.recreate(flow.source, flow.topic, 2)
+    clients.produce(flow.source, flow.topic, odd_records(30))
+    for _ in range(2):
+        assert flow.catch_up() == 3
+        ranges = {(entry["partition"], entry["kind"], entry["from"]) for entry in flow.reported()["ranges"]}
+        assert ranges == {(0, "lost_earlier", 10), (1, "lost_earlier", 0)}
+    code, listed = mirror_report(flow, tmp_path)
+    assert code == 3
+    assert {(entry["partition"], entry["kind"], entry["from"]) for entry in listed} == ranges
+    assert flow.catch_up("--accept-ranges") == 0
+    assert mirror_report(flow, tmp_path) == (0, [])
+    clients.recreate(flow.source, flow.topic, 2)
+    assert flow.catch_up("--accept-ranges") == 3  # no report has listed these
 
 
 def test_restore_of_a_mirrored_topic_is_refused(
@@ -178,7 +207,9 @@ def test_source_topic_that_is_recreated_meanwhile(flow: Flow) -> None:
         clients.recreate(flow.source, flow.topic, 2)
         clients.produce(flow.source, flow.topic, odd_records(30))
         clients.wait_for("the others", lambda: len(clients.records(flow.target, flow.topic)) >= 40)
-    assert flow.catch_up() == 0
+    assert flow.catch_up() == 3
+    assert {entry["kind"] for entry in flow.reported()["ranges"]} == {"lost_earlier"}
+    assert flow.catch_up("--accept-ranges") == 0
     assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
 
 

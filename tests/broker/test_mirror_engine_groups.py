@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 import clients
+import pytest
 from clients import Record
 from mirror_engine_flows import Flow
 
@@ -95,3 +96,18 @@ def test_groups_of_a_topic_that_others_write_to_continue_at_the_next_record(flow
     clients.produce(flow.target, flow.topic, [OTHERS])
     clients.produce(flow.source, flow.topic, numbered(20))
     check_synchronised(flow, range(0, 41, 10))
+
+
+def test_groups_pattern_without_match_is_reported(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, ["one"])
+    assert flow.catch_up("--groups-pattern", f"{flow.name}-missing") == 3
+    assert flow.identifiers() == ["pattern-matches-nothing"]
+
+
+def test_again_with_topic_that_is_not_mirrored_is_refused(
+    flow: Flow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clients.produce(flow.source, flow.topic, ["one"])
+    assert flow.catch_up("--again", f"{flow.topic}-missing") == 2
+    assert "[topic-unknown]" in capsys.readouterr().err
+    assert flow.topic not in clients.topics(flow.target)

@@ -204,3 +204,89 @@ def test_generation_of_compacted_topic_is_not_appended_to_another(
         assert main(argv) == ExitCode.DONE
     restore("--topics", topic, "--instance", "g1")
     restore("--topics", topic, "--append", "--instance", "g2", code=ExitCode.REFUSED)
+
+
+def all_values(broker: Broker, topic: str) -> list[int]:
+    return sorted(int(message.value() or b"") for message in clients.read(broker, topic, 0, 1))
+
+
+def skipped(report: dict[str, Any], key: str) -> set[str]:
+    return {omission["what"] for omission in report["left_out"] if omission["id"] == key}
+
+
+def test_append_after_forgotten_restore_is_refused(
+    source: Broker,
+    target: Broker,
+    topic: str,
+    backup: Backup,
+    restore: Run,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    write(source, topic, 0, 10)
+    backup(topic)
+    first = restore("--topics", topic)["restore_id"]
+    forget(target, progress.group(first), progress.plan_group(first))
+    write(source, topic, 10, 20)
+    backup(topic)
+    restore("--topics", topic, "--append", code=ExitCode.REFUSED)
+    assert "[append-origin-unknown]" in capsys.readouterr().err
+    assert values(target, topic) == list(range(10))
+
+
+def test_append_skips_partitions_of_unknown_origin_and_writes_others(
+    source: Broker, target: Broker, backup: Backup, restore: Run
+) -> None:
+    topic = create(source, unique("appended"), partitions=2)
+    for partition in (0, 1):
+        value = {"value": str(partition), "timestamp": TIME, "partition": partition}
+        clients.transaction(source, topic, [value], "commit")
+    backup(topic)
+    first = restore("--topics", topic)["restore_id"]
+    forget(target, progress.group(first), progress.plan_group(first))
+    clients.delete_records(target, topic, 2)
+    with raw.connect(End("c", source.plaintext), "test") as client:
+        groups.commit(client, f"{topic}.group", {TopicPartition(topic, 1): (0, "")})
+    backup(topic)
+    report = restore("--topics", topic, "--append", code=ExitCode.INCOMPLETE)
+    assert skipped(report, "append-origin-unknown") == {
+        f"records of {topic}-1",
+        f"group {topic}.group, {topic}-1",
+    }
+    assert all_values(target, topic) == [0, 1]
+    again = restore("--topics", topic, "--append", code=ExitCode.INCOMPLETE)
+    assert f"records of {topic}-1" in skipped(again, "append-origin-unknown")
+    for number in (0, 1):
+        value = {"value": str(2 + number), "timestamp": TIME, "partition": number}
+        clients.transaction(source, topic, [value], "commit")
+    backup(topic)
+    newer = restore("--topics", topic, "--append", code=ExitCode.INCOMPLETE)
+    assert f"records of {topic}-1" in skipped(newer, "append-origin-unknown")
+    assert all_values(target, topic) == [0, 1, 2]
+
+
+def test_one_topic_of_unknown_origin_does_not_stop_others(
+    source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
+) -> None:
+    other = create(source, unique("appended"))
+    for name in (topic, other):
+        write(source, name, 0, 10)
+    backup(topic, other)
+    first = restore("--topics", topic)["restore_id"]
+    forget(target, progress.group(first), progress.plan_group(first))
+    clients.produce(target, topic, ["1000"])
+    for _ in range(2):
+        report = restore("--topics", f"{topic},{other}", "--append", code=ExitCode.INCOMPLETE)
+        assert skipped(report, "append-origin-unknown") == {f"records of {topic}-0"}
+    assert values(target, topic) == [*range(10), 1000]
+    assert values(target, other) == list(range(10))
+
+
+def test_append_after_later_transactions_of_clients_writes_all(
+    source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
+) -> None:
+    write(source, topic, 0, 10)
+    backup(topic)
+    create(target, topic)
+    write(target, topic, 1000, 1005, time=TIME + 100)
+    restore("--topics", topic, "--append")
+    assert values(target, topic) == [*range(1000, 1005), *range(10)]

@@ -183,3 +183,48 @@ def test_a_restore_has_a_user_of_its_own(tmp_path: Path, store: str, user: str) 
     assert {key["owner"] for key in found["keys"]} == {user}
     assert ("/var/lib/aqueduct-backup" in found["unit"]["ReadWritePaths"]) == (user == "aqueduct-backup")
     assert "SPARK_CONF_DIR=/run/aqueduct-restore" in found["argv"]
+
+
+@pytest.mark.parametrize(
+    ("code", "identifiers", "resumes"),
+    [
+        (0, [], True),
+        (3, ["append-origin-unknown", "append-origin-unknown"], True),
+        (3, ["append-origin-unknown", "mirror-ahead"], False),
+        (3, ["group-has-members"], False),
+    ],
+)
+def test_backup_resumes_if_only_partitions_of_unknown_origin_were_skipped(
+    tmp_path: Path, code: int, identifiers: list[str], resumes: bool
+) -> None:
+    """No run can complete such a restore, so the backup does not wait for it. The play fails all the same."""
+    tasks = yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text())
+    names = [task["name"] for task in tasks]
+    recorded = tasks[names.index("Record what the restore skipped")]
+    block = tasks[names.index("Resume the backup, and list what the restore skipped")]
+    block["block"][0] = {
+        "ansible.builtin.copy": {"dest": str(tmp_path / "resumed"), "content": "", "mode": "0600"},
+        "when": block["block"][0]["when"],
+    }
+    report = {"left_out": [{"id": identifier} for identifier in identifiers]}
+    (tmp_path / "restore-pro1.json").write_text(json.dumps(report))
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "backup_reports_directory": str(tmp_path),
+            "backup_every_seconds": 60,
+            "_backup_site": "pro1",
+            "_backup_dry": False,
+            "_backup_ill": [],
+            "__backup_run": {"rc": code, "lines": ["SKIPPED-LINE"] if identifiers else [], "changed": True},
+        },
+        "tasks": [recorded, block],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    run = ansible_process.play("-i", "localhost,", tmp_path / "play.yml")
+    assert (tmp_path / "resumed").exists() == resumes, run.stdout
+    assert (run.returncode != 0) == (code == 3)
+    assert ("SKIPPED-LINE" in run.stdout) == (code == 3)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aqueduct.mirror.binding import NO_EPOCH, SourceLog
-from aqueduct.mirror.status import LOST, TARGET_ONLY
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 from aqueduct.mirror_engine.position import (
     RANGES,
     Checkpoint,
@@ -159,6 +159,16 @@ def test_each_record_arrives_once_or_is_listed(changes: list[tuple[str, int]]) -
     for number in set(mirror.target) - present - log.deleted:
         topic, offset = offsets[number]
         assert topic != log.topic_id or is_listed(TARGET_ONLY, offset)
+
+
+def test_recreated_topic_lists_the_offsets_that_were_not_mirrored() -> None:
+    seen = a_position(next=100, source_end=130)
+    recreated = a_log(topic_id="two", end=7, stable_end=7)
+    position = resume(PARTITION, seen, recreated, TargetLog("target", 50))
+    assert position.next == 0
+    assert position.ranges == ((LOST_EARLIER, 100, 130, False),)
+    later = resume(PARTITION, position, a_log(topic_id="three"), TargetLog("target", 50))
+    assert later.ranges == ((LOST_EARLIER, 100, 130, False), (LOST_EARLIER, 0, 7, False))
 
 
 def a_position(**changes: object) -> Position:

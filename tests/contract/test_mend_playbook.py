@@ -1,0 +1,86 @@
+"""`playbooks/mend_broker_ids.yml` handles a lost one of several `log.dirs` as the command does by hand."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import ansible_process
+import pytest
+import yaml
+
+from aqueduct.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+# In place of systemd, which containers of CI lack: it runs the command after `--`, with this `aqueduct`.
+SYSTEMD_RUN = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift 2
+exec {python} -m aqueduct.cli "$@"
+"""
+
+
+def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
+    """Run the role's own inspection of a broker with two data directories; return its result."""
+    playbook = yaml.safe_load((ROOT / "playbooks/mend_broker_ids.yml").read_text())
+    tasks = yaml.safe_load((ROOT / "roles/kafka/tasks/mend.yml").read_text())[:2]
+    assert [task["name"] for task in tasks] == [
+        "Inspect the logs of this broker",
+        "Fail if the log directories cannot be read",
+    ]
+    runner = tmp_path / "systemd-run"
+    runner.write_text(SYSTEMD_RUN.format(python=sys.executable))
+    runner.chmod(0o755)
+    (tmp_path / "look.json").unlink(missing_ok=True)
+    shown = {"dest": str(tmp_path / "look.json"), "content": "{{ __kafka_look.stdout }}", "mode": "0600"}
+    play = {
+        "hosts": "kafka-2",
+        "gather_facts": False,
+        "environment": {"PATH": f"{tmp_path}:/usr/bin:/bin", "PYTHONPATH": str(ROOT)},
+        "vars": {
+            **next(play["vars"] for play in playbook if play["name"] == "Plan the repair"),
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "_kafka_properties": {"log.dirs": f"{tmp_path}/one, {tmp_path}/two"},
+        },
+        "tasks": [*tasks, {"ansible.builtin.copy": shown}],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    run = ansible_process.play("-i", "kafka-2,", tmp_path / "play.yml", *arguments)
+    look = tmp_path / "look.json"
+    return run.returncode, json.loads(look.read_text()) if look.exists() else [{"output": run.stdout}]
+
+
+def by_hand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> list[dict[str, Any]]:
+    argv = ["mend", "look", "--data-folder", f"{tmp_path}/one", "--lost-folder", f"{tmp_path}/two"]
+    assert main(argv) == 0
+    return list(json.loads(capsys.readouterr().out))
+
+
+def without_times(folders: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{key: value for key, value in folder.items() if key != "time"} for folder in folders]
+
+
+def test_lost_one_of_several_log_dirs_is_inspected_as_by_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one/a-0").mkdir(parents=True)
+    (tmp_path / "one/meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    # Another host's folder is not this one's.
+    code, folders = role_looks(tmp_path, "-e", f"lost_folders=kafka-1:{tmp_path}/two")
+    assert code != 0
+    assert "lost_folders=kafka-2:<folder>" in folders[0]["output"]
+    (tmp_path / "two/lost+found").mkdir(parents=True)  # a new disk
+    code, folders = role_looks(tmp_path, "-e", f"lost_folders=kafka-1:/data,kafka-2:{tmp_path}/two")
+    assert code == 0, folders
+    assert without_times(folders) == without_times(by_hand(capsys, tmp_path))
+    assert [folder["lost"] for folder in folders] == [False, True]
+
+
+def test_log_dir_with_logs_is_not_taken_for_lost(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}/a-0").mkdir(parents=True)
+    (tmp_path / "one/meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    code, folders = role_looks(tmp_path, "-e", f"lost_folders=kafka-2:{tmp_path}/two")
+    assert code != 0
+    assert "[lost-folder-invalid]" in folders[0]["output"]
