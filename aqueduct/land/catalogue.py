@@ -63,7 +63,7 @@ class Catalogue:
             except Failed:
                 continue
             if reason:
-                raise Refused(reason)
+                raise Refused("catalogue-table-exists", reason)
 
     def _another(self, table: LandTable, state: State) -> str | None:
         """Return why the catalogue has another table of one of the names; None if it has none."""
@@ -77,13 +77,13 @@ class Catalogue:
 
     def follow(
         self, tables: Iterable[tuple[LandTable, State]], *, drop: Callable[[str], bool] = lambda _: True
-    ) -> dict[str, str]:
+    ) -> dict[str, Failed]:
         """Bring the catalogue up to the logs of tables; return of which it stays behind, and why.
 
         It does what lacks, and may end anywhere: the next one does the rest. `drop`: whether partitions
         of a table go of which its log has no file, by its name; not if it got commits since that was read.
         """
-        behind: dict[str, str] = {}
+        behind: dict[str, Failed] = {}
         for table, state in tables:
             if not state.number:
                 continue
@@ -95,7 +95,7 @@ class Catalogue:
                 for target, partitions in self._wanted(table, state):
                     self._bring(target, partitions, partial(drop, table.full_name))
             except Failed as error:
-                behind[table.full_name] = str(error).rstrip(".")
+                behind[table.full_name] = error
                 if isinstance(error, Away):
                     self._rest(error, began)
         return behind
@@ -186,9 +186,11 @@ class Catalogue:
     def _ours(self, target: HiveTable) -> FoundTable:
         """Return the table as it is; Failed if it is gone, or another one."""
         if (stored := self._find(target)) is None:
-            raise Failed(f"{self._metastore} has no table {target.full_name} any more.")
+            raise Failed(
+                "catalogue-table-missing", f"{self._metastore} has no table {target.full_name} any more."
+            )
         if reason := hive_table.foreign(target, stored):
-            raise Failed(self._taken(target, reason))
+            raise Failed("catalogue-table-exists", self._taken(target, reason))
         return stored
 
     def _find(self, target: HiveTable) -> FoundTable | None:

@@ -107,7 +107,7 @@ def _expire(
     subject = f"catalogue of {table.full_name}"
     if not catalogue:
         reason = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
-        outcome.left_out = (Skipped(subject, reason),)
+        outcome.left_out = (Skipped(subject, reason, "catalogue-not-given"),)
     else:
         try:
             named = catalogue.tidied(table, of_table.state)
@@ -186,8 +186,9 @@ def join(share: CompactShare) -> AddedFile | Unjoined:
     except OSError as error:
         megabytes = 2 * (1 + (_size(share.files) >> 20))
         raise Failed(
+            "compaction-disk-full",
             f"Files of {share.table.full_name} can't be joined in {tempfile.gettempdir()} of this host: "
-            f"{error.strerror}. Make room for {megabytes:,} MB there, or name another TMPDIR."
+            f"{error.strerror}. Make room for {megabytes:,} MB there, or name another TMPDIR.",
         ) from None
 
 
@@ -212,7 +213,10 @@ def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: Bina
     except (pa.ArrowInvalid, orc_times.Unwritable):
         return Unjoined(path, gone=False)
     if rows != (expected := sum(file.rows for file in share.files)):
-        raise Failed(f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.")
+        raise Failed(
+            "table-file-damaged",
+            f"Files of {share.table.full_name} have {rows} rows instead of {expected}: see {path}.",
+        )
     joined.flush()
     with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
         written.writelines(orc_times.readable(content, early_fractions=early, iceberg=iceberg))

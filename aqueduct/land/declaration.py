@@ -19,6 +19,8 @@ from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.land import avro_schema, texts, times, types
 from aqueduct.names import LEGAL_NAME, matches
 
+INVALID = "landing-declaration-invalid"
+MISPLACED = "landing-option-misplaced"
 NAME = re.compile(r"[a-z_][a-z0-9_]{0,127}")
 STEP = re.compile(r"(?:[^.\\]|\\.?)+")  # of a path; a dot or a backslash behind a backslash is of the name
 ESCAPE = re.compile(r"\\([.\\])")
@@ -193,25 +195,30 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
         content = content["land_tables"]
     if not isinstance(content, list) or not content:
         raise Refused(
-            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns."
+            INVALID,
+            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns.",
         )
-    tables, wrong = [], []
+    tables, wrong = [], list[Refused]()
     for number, declaration in enumerate(content):
         where = f"{file}: {declaration.get('table', number) if isinstance(declaration, Mapping) else number}"
         try:
             tables.append(_table(declaration, where, Path(file).parent))
         except Refused as error:
-            wrong.append(str(error))
+            wrong.append(error)
     seen: set[str] = set()
     for name in (name for table in tables for name in (table.full_name, *table.beside)):
         if name in seen:
             wrong.append(
-                f"{file}: the table {name} is declared twice: each table, each bad one and each of late rows "
-                "has its own."
+                Refused(
+                    INVALID,
+                    f"{file}: the table {name} is declared twice: each table, each bad one and each of late "
+                    "rows has its own.",
+                )
             )
         seen.add(name)
     if wrong:
-        raise Refused("\n".join(wrong))
+        ids = {error.id for error in wrong}
+        raise Refused(ids.pop() if len(ids) == 1 else INVALID, "\n".join(map(str, wrong)))
     return tuple(tables)
 
 
@@ -274,7 +281,7 @@ def _strips(given: Mapping[str, Any], format_: Format, where: str) -> tuple[str,
         return ()
     if format_ not in (Format.JSON, Format.DELIMITED):
         raise Refused(
-            "landing-option-misplaced",
+            MISPLACED,
             f"{where}.strip: only the formats json and delimited have this option. Remove it.",
         )
     return tuple(
@@ -288,9 +295,11 @@ def _sql(given: Mapping[str, Any], kind: TableKind, where: str) -> Mapping[str, 
         return {}
     sql = _mapping(given["sql"], SQL_KEYS, f"{where}.sql")
     if not sql:
-        raise Refused(f"{where}.sql: write columns, where, or both.")
+        raise Refused(INVALID, f"{where}.sql: write columns, where, or both.")
     if kind is TableKind.ICEBERG:
-        raise Refused(f"{where}.sql: a table of the kind {TableKind.ICEBERG} can't have it; take it out.")
+        raise Refused(
+            MISPLACED, f"{where}.sql: a table of the kind {TableKind.ICEBERG} can't have it; take it out."
+        )
     return sql
 
 
@@ -302,7 +311,7 @@ def _every(given: Mapping[str, Any], where: str) -> int | None:
     if "every" not in given:
         return None
     if not (seconds := _seconds(given["every"], f"{where}.every")):
-        raise Refused(f"{where}.every: it is the time between rounds; write 1s or more.")
+        raise Refused(INVALID, f"{where}.every: it is the time between rounds; write 1s or more.")
     return seconds
 
 
@@ -310,11 +319,12 @@ def _snapshots(given: Mapping[str, Any], kind: TableKind, where: str) -> int:
     if "snapshots" not in given:
         return SNAPSHOTS
     if kind is not TableKind.ICEBERG:
-        raise Refused(f"{where}.snapshots: only a table of the kind {TableKind.ICEBERG} has some.")
+        raise Refused(MISPLACED, f"{where}.snapshots: only a table of the kind {TableKind.ICEBERG} has some.")
     if (seconds := _seconds(given["snapshots"], f"{where}.snapshots")) < LEAST_SNAPSHOTS:
         raise Refused(
+            INVALID,
             f"{where}.snapshots: queries that have begun read one that is older; write 1h or more, as "
-            "long as they take."
+            "long as they take.",
         )
     return seconds
 
@@ -323,23 +333,28 @@ def _seconds(text: Any, where: str) -> int:
     try:
         return durations.parse(str(text))
     except ValueError as error:
-        raise Refused(f"{where}: {text} isn't a duration; write {error}.") from None
+        raise Refused(INVALID, f"{where}: {text} isn't a duration; write {error}.") from None
 
 
 def _late(content: Any, by: PartitionedBy | None, where: str) -> LateTable | None:
     if content == "add":
         return None
     if not isinstance(content, Mapping):
-        raise Refused(f"{where}: there is no {content}; write add, or {{table: {LATE_EXAMPLE}, after: 7d}}.")
+        raise Refused(
+            INVALID, f"{where}: there is no {content}; write add, or {{table: {LATE_EXAMPLE}, after: 7d}}."
+        )
     given = _mapping(content, ("table", "after"), where)
     table = _text(given, "table", where)
     _table_name(table, f"{where}.table")
     after = _seconds(given.get("after"), f"{where}.after")
     if by is None:
-        raise Refused(f"{where}: what is late is so for its day; declare partition_by, or take late out.")
+        raise Refused(
+            INVALID, f"{where}: what is late is so for its day; declare partition_by, or take late out."
+        )
     if by.of.path == (TIMESTAMP,):
         raise Refused(
-            f"{where}: its days are those of Kafka's own time, by which no record is late; take late out."
+            INVALID,
+            f"{where}: its days are those of Kafka's own time, by which no record is late; take late out.",
         )
     return LateTable(table, after)
 
@@ -357,7 +372,7 @@ def _avro(
     elif isinstance(text, Mapping):
         text = json.dumps(text, default=str)
     if not isinstance(text, str):
-        raise Refused(f"{where}.schema: the format avro has one, as JSON or as the name of a file.")
+        raise Refused(INVALID, f"{where}.schema: the format avro has one, as JSON or as the name of a file.")
     try:
         schema = avro_schema.parse(text)
         for column in columns:
@@ -368,12 +383,12 @@ def _avro(
                 field_names = tuple(avro_schema.names(schema, column.path))
                 field = column.origin
                 raise Refused(
-                    f"{where}.schema: it has no field {field}{_meant(column.path[-1], field_names)}."
+                    INVALID, f"{where}.schema: it has no field {field}{_meant(column.path[-1], field_names)}."
                 )
             if reason := avro_schema.unfit(field_schema, column.type, column.unit):
-                raise Refused(f"{where}.columns: {column.name} can't be read, for {reason}.")
+                raise Refused(INVALID, f"{where}.columns: {column.name} can't be read, for {reason}.")
     except avro_schema.WrongSchema as error:
-        raise Refused(f"{where}.schema: {error}.") from None
+        raise Refused(INVALID, f"{where}.schema: {error}.") from None
     return text
 
 
@@ -384,12 +399,13 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
     url = _text(given, "registry", where)
     if not REGISTRY.fullmatch(url):
         raise Refused(
+            INVALID,
             f"{where}.registry: it isn't the URL of a registry; write https://registry.example.com:8081, "
-            "and a user into a file that registry_config names."
+            "and a user into a file that registry_config names.",
         )
     config = given.get("registry_config")
     if config is not None and not isinstance(config, str):
-        raise Refused(f"{where}.registry_config: it has to be the name of a file.")
+        raise Refused(INVALID, f"{where}.registry_config: it has to be the name of a file.")
     own = client_config.load(folder / config if config else None, for_tasks=True)
     return SchemaRegistry(url.rstrip("/"), own)
 
@@ -397,7 +413,7 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
 def _without(given: Mapping[str, Any], keys: Iterable[str], format_: Format, where: str) -> None:
     for key in keys:
         if key in given:
-            raise Refused(f"{where}.{key}: only the format {format_} has one.")
+            raise Refused(MISPLACED, f"{where}.{key}: only the format {format_} has one.")
 
 
 def _content(path: Path, where: str) -> str:
@@ -405,7 +421,7 @@ def _content(path: Path, where: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Refused(f"{where}: {path} can't be read: {reason}.") from None
+        raise Refused("landing-schema-unreadable", f"{where}: {path} can't be read: {reason}.") from None
 
 
 def _delimited(
@@ -421,24 +437,33 @@ def _delimited(
     )
     for field in fields:
         if not isinstance(field, str) or fields.count(field) > 1:
-            raise Refused(f"{where}.header: {field} isn't the name of one field; names are text, each once.")
+            raise Refused(
+                INVALID, f"{where}.header: {field} isn't the name of one field; names are text, each once."
+            )
     for column in taken:
         if "header" not in given and column.path != (column.name,):
-            raise Refused(f"{where}: without header columns are the fields in their order; leave `from` out.")
+            raise Refused(
+                INVALID, f"{where}: without header columns are the fields in their order; leave `from` out."
+            )
         if column.path[0] not in fields:
-            raise Refused(f"{where}.header: it has no {column.path[0]}{_meant(column.path[0], fields)}.")
+            raise Refused(
+                INVALID, f"{where}.header: it has no {column.path[0]}{_meant(column.path[0], fields)}."
+            )
         if pa.types.is_list(column.type):
-            raise Refused(f"{where}: {column.name} is an array, which delimited text has not.")
+            raise Refused(INVALID, f"{where}: {column.name} is an array, which delimited text has not.")
         for other in taken:
             if other.path == column.path and other.type in TEXT_OR_BYTES and column.type not in TEXT_OR_BYTES:
                 raise Refused(
+                    INVALID,
                     f"{where}.columns: {other.name} and {column.name} take one field, whose empty text is "
-                    "text for the one and NULL for the other; take one of them out."
+                    "text for the one and NULL for the other; take one of them out.",
                 )
     delimited = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
     for key, sign in (("delimiter", delimited.delimiter), ("quote", delimited.quote)):
         if len(sign) != 1 or sign not in SIGNS or delimited.delimiter == delimited.quote:
-            raise Refused(f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not.")
+            raise Refused(
+                INVALID, f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not."
+            )
     return delimited
 
 
@@ -451,22 +476,25 @@ def _column(content: Any, format_: Format, where: str) -> Column:
     path = (origin,) if own or format_ is Format.DELIMITED else read_path(origin)
     if own and origin not in (KEY, VALUE, TIMESTAMP) and not origin.startswith(HEADER):
         every = "$key, $value, $timestamp and $headers.NAME"
-        raise Refused(f"{where}.from: there is no {origin}; there are {every}.")
+        raise Refused(INVALID, f"{where}.from: there is no {origin}; there are {every}.")
     if format_ is Format.RAW and not own:
-        raise Refused(f"{where}.from: raw records have no field {origin}; there are $key, $value, ...")
+        raise Refused(
+            INVALID, f"{where}.from: raw records have no field {origin}; there are $key, $value, ..."
+        )
     if not all(path):
         raise Refused(
+            INVALID,
             f"{where}.from: {origin} isn't a path; write names with dots between them, and a dot of a name "
-            "with a backslash before it."
+            "with a backslash before it.",
         )
     kinds = (types.TIMESTAMP,) if origin == TIMESTAMP else TEXT_OR_BYTES
     if own and type_ not in kinds:
         kind_names = " or ".join(map(types.hive, kinds))
-        raise Refused(f"{where}.type: {origin} is of type {kind_names}, not {types.hive(type_)}.")
+        raise Refused(INVALID, f"{where}.type: {origin} is of type {kind_names}, not {types.hive(type_)}.")
     timed = types.scalar_of(type_) == types.TIMESTAMP
     for key in ("zone", "unit", "nanoseconds"):
         if key in given and not timed:
-            raise Refused(f"{where}.{key}: only a timestamp has one.")
+            raise Refused(MISPLACED, f"{where}.{key}: only a timestamp has one.")
     unit = given.get("unit")
     if unit is not None:
         _choice(tuple(times.UNITS), unit, f"{where}.unit")
@@ -479,9 +507,11 @@ def _named(given: Mapping[str, Any], where: str) -> str:
     """Return a column's name."""
     name = _text(given, "name", where)
     if not NAME.fullmatch(name):
-        raise Refused(f"{where}.name: {name} isn't a column's name; take small letters, digits and _.")
+        raise Refused(
+            INVALID, f"{where}.name: {name} isn't a column's name; take small letters, digits and _."
+        )
     if name in OWN:
-        raise Refused(f"{where}.name: every table has its own column {name}; take another name.")
+        raise Refused(INVALID, f"{where}.name: every table has its own column {name}; take another name.")
     return name
 
 
@@ -489,7 +519,7 @@ def _sql_column(content: Any, where: str) -> Column:
     given = _mapping(content, SQL_COLUMN_KEYS, where)
     name, type_ = _named(given, where), types.parse(_text(given, "type", where), f"{where}.type")
     if "zone" in given and type_ != types.TIMESTAMP:
-        raise Refused(f"{where}.zone: only a timestamp has one.")
+        raise Refused(MISPLACED, f"{where}.zone: only a timestamp has one.")
     zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
     return Column(name, type_, (SQL, name), zone, None, _text(given, "expression", where))
 
@@ -498,19 +528,24 @@ def _partitioned(content: Any, columns: Sequence[Column], where: str) -> Partiti
     if content is None:
         return None
     if not isinstance(content, list) or len(content) != 1:
-        raise Refused(f"{where}: write a list of one partition: [{{name: day, of: departed, every: day}}].")
+        raise Refused(
+            INVALID, f"{where}: write a list of one partition: [{{name: day, of: departed, every: day}}]."
+        )
     given = _mapping(content[0], ("name", "of", "every"), where)
     name, of = _text(given, "name", where), _text(given, "of", where)
     _choice(("day",), given.get("every", "day"), f"{where}.every")
     by_name = {column.name: column for column in columns}
     if of not in by_name:
-        raise Refused(f"{where}.of: there is no column {of}{_meant(of, by_name)}.")
+        raise Refused(INVALID, f"{where}.of: there is no column {of}{_meant(of, by_name)}.")
     if by_name[of].type != types.TIMESTAMP:
         raise Refused(
-            f"{where}.of: {of} is of type {types.hive(by_name[of].type)}; a day is one of a timestamp."
+            INVALID,
+            f"{where}.of: {of} is of type {types.hive(by_name[of].type)}; a day is one of a timestamp.",
         )
     if name in by_name or name in OWN or not NAME.fullmatch(name):
-        raise Refused(f"{where}.name: {name} can't be a partition's name; take one that no column has.")
+        raise Refused(
+            INVALID, f"{where}.name: {name} can't be a partition's name; take one that no column has."
+        )
     return PartitionedBy(name, by_name[of])
 
 
@@ -520,45 +555,48 @@ def _check_names(columns: Iterable[Column], where: str) -> None:
     paths: dict[tuple[str, ...], Column] = {}
     for column in columns:
         if column.name in seen:
-            raise Refused(f"{where}.columns: {column.name} is declared twice.")
+            raise Refused(INVALID, f"{where}.columns: {column.name} is declared twice.")
         seen.add(column.name)
         other = paths.setdefault(column.path, column)
         if column.of_value and types.of_json(column.type, column.unit) != types.of_json(
             other.type, other.unit
         ):
             raise Refused(
+                INVALID,
                 f"{where}.columns: {other.name} and {column.name} take {column.origin} for different "
-                "kinds of values; it can be one of them."
+                "kinds of values; it can be one of them.",
             )
     for path in paths:
         for length in range(1, len(path)):
             if path[:length] in paths:
                 raise Refused(
+                    INVALID,
                     f"{where}.columns: {written_path(path[:length])} is read as a value "
-                    f"and, for {written_path(path)}, as an object; it can be one of them."
+                    f"and, for {written_path(path)}, as an object; it can be one of them.",
                 )
 
 
 def _mapping(content: Any, keys: Sequence[str], where: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
-        raise Refused(f"{where}: it has to be a mapping with {', '.join(keys)}.")
+        raise Refused(INVALID, f"{where}: it has to be a mapping with {', '.join(keys)}.")
     for key in content:
         if key not in keys:
             raise Refused(
-                f"{where}: there is no key {key}{_meant(str(key), keys)}; there are {', '.join(keys)}."
+                INVALID,
+                f"{where}: there is no key {key}{_meant(str(key), keys)}; there are {', '.join(keys)}.",
             )
     return content
 
 
 def _text(given: Mapping[str, Any], key: str, where: str) -> str:
     if not isinstance(value := given.get(key), str) or not value:
-        raise Refused(f"{where}: {key} has to be there, as text.")
+        raise Refused(INVALID, f"{where}: {key} has to be there, as text.")
     return value
 
 
 def _list(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
     if not isinstance(value := given.get(key), list) or not value:
-        raise Refused(f"{where}: {key} has to be a list with something in it.")
+        raise Refused(INVALID, f"{where}: {key} has to be a list with something in it.")
     return value
 
 
@@ -566,12 +604,12 @@ def _names(given: Mapping[str, Any], key: str, where: str) -> list[str]:
     patterns = [given[key]] if isinstance(given.get(key), str) else _list(given, key, where)
     for pattern in patterns:
         if not isinstance(pattern, str) or not pattern:
-            raise Refused(f"{where}.{key}: it has to be a list of names or patterns.")
+            raise Refused(INVALID, f"{where}.{key}: it has to be a list of names or patterns.")
         try:
             re.compile(pattern)
         except re.error as error:
             raise Refused(
-                f"{where}.{key}: {pattern} is neither a topic's name nor a pattern: {error}."
+                INVALID, f"{where}.{key}: {pattern} is neither a topic's name nor a pattern: {error}."
             ) from None
     return patterns
 
@@ -580,7 +618,7 @@ def _choice(choices: Any, value: Any, where: str) -> Any:
     every = [str(choice) for choice in choices]
     if value not in every:
         raise Refused(
-            f"{where}: there is no {value}{_meant(str(value), every)}; there are {', '.join(every)}."
+            INVALID, f"{where}: there is no {value}{_meant(str(value), every)}; there are {', '.join(every)}."
         )
     return choices(value) if isinstance(choices, type) else value
 
@@ -589,7 +627,8 @@ def _table_name(name: str, where: str) -> tuple[str, str]:
     database, dot, table = name.partition(".")
     if not dot or not NAME.fullmatch(database) or not NAME.fullmatch(table):
         raise Refused(
-            f"{where}: {name} isn't a table's name; write database.table in small letters, digits and _."
+            INVALID,
+            f"{where}: {name} isn't a table's name; write database.table in small letters, digits and _.",
         )
     return database, table
 

@@ -95,8 +95,9 @@ def location(text: str) -> str:
     of = url.parse(text)
     if of.scheme in NOT_IN_HADOOP:
         raise Refused(
+            "landing-location-unsupported",
             f"--metastore: Hadoop's name of {text} has the account in it, which {of.scheme}:// has not: "
-            "take --no-metastore, and create the tables by hand."
+            "take --no-metastore, and create the tables by hand.",
         )
     return str(of).replace(of.scheme, HADOOP.get(of.scheme, of.scheme), 1).rstrip("/")
 

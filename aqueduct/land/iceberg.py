@@ -115,6 +115,8 @@ class KnownIcebergTable:
 class Uncleared(Failed):
     """The failure to remove what nobody needs any more of a table that is as it is to be."""
 
+    id = "iceberg-manifests-left"
+
 
 class IcebergTables:
     """Iceberg tables in Hive's catalogue, read as a whole seldom, and else only changed."""
@@ -237,7 +239,7 @@ class IcebergTables:
         if in_metastore is None:
             return None
         if reason := _foreign(target, in_metastore):
-            raise Failed(self._taken(target, reason))
+            raise Failed("catalogue-table-exists", self._taken(target, reason))
         location = in_metastore.properties[METADATA]
         if loaded and loaded.table.metadata_location == location:
             return replace(loaded, read=time.monotonic())
@@ -245,17 +247,19 @@ class IcebergTables:
             metadata = FromInputFile.table_metadata(self._io.new_input(location))
         except MissingObject:
             raise Failed(
+                "iceberg-table-unreadable",
                 f"{target.full_name}: its metadata {location} is gone. "
-                "Drop the table; the landing creates it again."
+                "Drop the table; the landing creates it again.",
             ) from None
         table = self._table(target, location, metadata)
         if reason := iceberg_table.unfit(target, _columns(table.schema()), _partitions(table)):
-            raise Failed(self._taken(target, reason))
+            raise Failed("catalogue-table-exists", self._taken(target, reason))
         snapshot = table.current_snapshot()
         if snapshot and not _commit(snapshot):
             raise Failed(
+                "iceberg-writer-unknown",
                 f"{target.full_name}: its snapshot {snapshot.snapshot_id} is another writer's, and what it "
-                "changed is not in the log. Roll back to one before, or drop the table, which is made anew."
+                "changed is not in the log. Roll back to one before, or drop the table, which is made anew.",
             )
         return KnownIcebergTable(table, frozenset(self._paths(target, table, snapshot)), time.monotonic())
 
@@ -281,7 +285,9 @@ class IcebergTables:
             replace(target.hive, properties={**target.hive.properties, METADATA: location})
         )
         if (made := self._load(target)) is None:  # or another one's, who was first
-            raise Failed(f"{self._metastore()} has no table {target.full_name} any more.")
+            raise Failed(
+                "catalogue-table-missing", f"{self._metastore()} has no table {target.full_name} any more."
+            )
         return made
 
     def _change(
@@ -356,8 +362,9 @@ class IcebergTables:
         )
         if has != len(target.files):
             raise Failed(
+                "iceberg-snapshot-inconsistent",
                 f"{target.full_name}: a snapshot would have {count(has, 'file')} instead of "
-                f"{len(target.files):,}, so it was not committed."
+                f"{len(target.files):,}, so it was not committed.",
             )
 
     def _produce(
@@ -556,7 +563,7 @@ class _StoreIO(FileIO):
 
     def _path(self, uri: str) -> str:
         if not uri.startswith(f"{self._at}/"):
-            raise Failed(f"{uri} is not below {self._at}, where the tables are")
+            raise Failed("iceberg-table-unreadable", f"{uri} is not below {self._at}, where the tables are")
         return uri.removeprefix(f"{self._at}/")
 
 
@@ -612,8 +619,9 @@ def _sentences(target: IcebergTable) -> Iterator[None]:
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Failed(
+            "iceberg-table-unreadable",
             f"The Iceberg table {target.full_name} can't be read or changed: {lines[0].rstrip('.')}. "
-            "Its files and its log are whole; if it stays so, drop the table: the landing creates it again."
+            "Its files and its log are whole; if it stays so, drop the table: the landing creates it again.",
         ) from error
 
 

@@ -195,9 +195,11 @@ def loads(content: bytes | memoryview, number: int, where: str) -> Commit:
     try:
         commit = strict_json.loads(Commit, content)
     except strict_json.Unreadable as error:
-        raise Failed(f"{where} isn't a commit of a table: {error}.") from None
+        raise Failed("landing-log-damaged", f"{where} isn't a commit of a table: {error}.") from None
     if commit.number != number:
-        raise Failed(f"{where} is the commit {commit.number}: somebody renamed or exchanged it.")
+        raise Failed(
+            "landing-log-damaged", f"{where} is the commit {commit.number}: somebody renamed or exchanged it."
+        )
     return commit
 
 
@@ -207,10 +209,15 @@ def loads_checkpoint(content: bytes | memoryview, name: str, where: str) -> "Sta
         state = strict_json.loads(State, content)
     except strict_json.Unreadable as error:
         raise Failed(
-            f"{where} isn't a checkpoint of a table: {error}. Remove it: the log has all of it."
+            "landing-checkpoint-damaged",
+            f"{where} isn't a checkpoint of a table: {error}. Move it out of the folder: the log has all of "
+            "it.",
         ) from None
     if checkpoint_path(state.number) != f"{CHECKPOINTS}/{name}":
-        raise Failed(f"{where} is of the commit {state.number}. Remove it: the log has all of it.")
+        raise Failed(
+            "landing-checkpoint-damaged",
+            f"{where} is of the commit {state.number}. Move it out of the folder: the log has all of it.",
+        )
     # One of an earlier version does not say it: any of its commits may be the one.
     return replace(state, took_rows=state.number) if state.took_rows == UNKNOWN else state
 
@@ -222,7 +229,8 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
     if numbers != list(whole):
         missing = min({*whole} - {*numbers})
         raise Failed(
-            f"{where} lacks the commit {missing}, and has {numbers[-1]}: bring it back before you land more."
+            "landing-log-damaged",
+            f"{where} lacks the commit {missing}, and has {numbers[-1]}: bring it back before you land more.",
         )
     return whole
 
@@ -283,16 +291,27 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     epochs = state.epochs
     for commit in commits:
         if commit.number != number + 1:
-            raise Failed(f"The commit {commit.number} follows {number} in the log; one between is missing.")
+            raise Failed(
+                "landing-log-damaged",
+                f"The commit {commit.number} follows {number} in the log; one between is missing.",
+            )
         if commit.positions.before != positions:
-            raise Failed(f"The commit {commit.number} begins at other positions than {number} ended.")
+            raise Failed(
+                "landing-log-damaged",
+                f"The commit {commit.number} begins at other positions than {number} ended.",
+            )
         for removed in commit.removed:
             if beside.get(ending(removed), live).pop(removed, None) is None:
-                raise Failed(f"The commit {commit.number} removes {removed}, which is not live.")
+                raise Failed(
+                    "landing-log-damaged", f"The commit {commit.number} removes {removed}, which is not live."
+                )
         for file in commit.added:
             into = beside.get(ending(file.path), bad) if file.table else live
             if file.path in into:
-                raise Failed(f"The commit {commit.number} adds {file.path}, which is live already.")
+                raise Failed(
+                    "landing-log-damaged",
+                    f"The commit {commit.number} adds {file.path}, which is live already.",
+                )
             into[file.path] = file
         number, positions, schema = commit.number, commit.positions.next, commit.schema
         stored = commit.definition or stored

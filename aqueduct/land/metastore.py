@@ -49,6 +49,8 @@ T = TypeVar("T")
 class Away(Failed):
     """The failure of a metastore that does not answer."""
 
+    id = "metastore-unreachable"
+
 
 class Unanswered(Away):
     """The failure of a metastore that does not tell whether it changed a table, and may change it yet."""
@@ -57,13 +59,19 @@ class Unanswered(Away):
 class Moved(Failed):
     """The end of a change to an Iceberg table that another one changed since it was read."""
 
+    id = "catalogue-table-changed"
+
 
 class _Absent(Failed):
     """The answer that something is not there."""
 
+    id = "metastore-request-refused"
+
 
 class _Existing(Failed):
     """The answer that something is there already."""
+
+    id = "metastore-request-refused"
 
 
 @dataclass(frozen=True)
@@ -130,7 +138,7 @@ class Metastore:
     def change(self, table: HiveTable, columns: Iterable[HiveColumn], *, cascade: bool) -> None:
         """Give a table these columns, and our properties; with `cascade` each of its partitions, too."""
         if (changed := self._table(table.database, table.name)) is None:
-            raise Failed(f"{self} has no table {table.full_name} any more.")
+            raise Failed("catalogue-table-missing", f"{self} has no table {table.full_name} any more.")
         changed.sd.cols = _fields(columns)
         changed.parameters = {**(changed.parameters or {}), **table.properties}
         how = hive.EnvironmentContext(NO_STATISTICS | ({"CASCADE": "true"} if cascade else {}))
@@ -201,11 +209,14 @@ class Metastore:
             while answer.state == hive.LockState.WAITING:
                 holder, is_foreign = self._holder(table, lock)
                 if time.monotonic() - began > (LOCK_SECONDS if is_foreign else OUR_LOCK_SECONDS):
-                    raise Failed(f"{self} has {table.full_name} locked for {holder or 'another one'}.")
+                    raise Failed(
+                        "catalogue-table-locked",
+                        f"{self} has {table.full_name} locked for {holder or 'another one'}.",
+                    )
                 time.sleep(LOCK_PAUSE)
                 answer = self._ask(lambda client: client.check_lock(hive.CheckLockRequest(lockid=lock)))
             if answer.state != hive.LockState.ACQUIRED:
-                raise Failed(f"{self} gives no lock of {table.full_name}.")
+                raise Failed("catalogue-table-locked", f"{self} gives no lock of {table.full_name}.")
             yield lock
         except Unanswered:
             raise
@@ -308,9 +319,11 @@ class Metastore:
                 raise _Existing(f"{self} refuses: {_said(error)}.") from None
             except TApplicationException as error:
                 self._close()
-                raise Failed(f"{self} is none of Hive 3.1 or 4: {_said(error)}.") from None
+                raise Failed(
+                    "metastore-unsupported", f"{self} is none of Hive 3.1 or 4: {_said(error)}."
+                ) from None
             except TException as error:
-                raise Failed(f"{self} refuses: {_said(error)}.") from None
+                raise Failed("metastore-request-refused", f"{self} refuses: {_said(error)}.") from None
         raise Away(
             f"{self} does not answer ({reason}); see that it runs and takes plain Thrift: "
             "neither Kerberos (SASL) nor TLS is spoken here."

@@ -44,5 +44,5 @@ def opened(
         mine.landed = bool(state.number)
         next_schema(state, log.definition(table, state.definition), table)
         if reason := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-            mine.failed = Failed(f"{reason}.")
+            mine.failed = Failed("iceberg-table-ahead", f"{reason}.")
     return [followed for followed in zip(order.tables, logs, outcomes, strict=True) if not followed[2].failed]

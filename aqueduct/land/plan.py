@@ -61,7 +61,9 @@ def plan(
     topic_by_name = {topic.name: topic for topic in topics}
     left_out += _unmatched(unmatched)
     for name in sorted(state.positions.keys() - every):
-        left_out.append(Skipped(f"topic {name}", "it is gone; what landed of it stays"))
+        left_out.append(
+            Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
+        )
     for topic in topic_by_name.values():
         landed_id = state.topic_ids.get(topic.name)
         if landed_id and landed_id != topic.id:
@@ -69,18 +71,20 @@ def plan(
                 f"it was deleted and made again: its id is {topic.id}, and the landed topic had "
                 f"the id {landed_id}"
             )
-            left_out.append(Skipped(f"topic {topic.name}", reason))
+            left_out.append(Skipped(f"topic {topic.name}", reason, "landed-topic-recreated"))
             continue
         positions = after.setdefault(topic.name, {})
         for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
             if end == NO_LEADER:
-                left_out.append(Skipped(f"{topic.name}-{number}", "it has no leader"))
+                left_out.append(
+                    Skipped(f"{topic.name}-{number}", "it has no leader", "landed-partition-leaderless")
+                )
                 continue
             # What a new topic lost before is nobody's; an added partition is read from offset 0.
             begin = positions.get(str(number), 0 if landed_id else start)
             epoch_end = (epoch_ends or {}).get(TopicPartition(topic.name, number), begin)
             if reason := _cut(begin, end, epoch_end):
-                left_out.append(Skipped(f"{topic.name}-{number}", reason))
+                left_out.append(Skipped(f"{topic.name}-{number}", reason, "landed-topic-truncated"))
                 continue
             if start > begin:
                 gaps.append(Range(topic.name, number, begin, start))
@@ -172,11 +176,12 @@ def _at_most(unread: Sequence[Range], offsets: int) -> list[Range]:
 
 @dataclass(frozen=True)
 class ReadRange:
-    """A range as it was read: up to `reached`, and why no further."""
+    """A range as it was read: up to `reached`, and why no further, with the identifier of that."""
 
     range: Range
     reached: int
     why: str = ""
+    id: str = ""
 
 
 def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Positions, set[int]]:
@@ -244,7 +249,8 @@ def next_schema(state: State, declared: Definition, table: LandTable) -> int:
         wrong.append(f"tombstones are {'kept' if declared.tombstones else 'dropped'} now")
     if wrong:
         raise Refused(
+            "table-change-unsupported",
             f"The table {table.full_name} can't become what is declared: {some(wrong)}. Columns can "
-            "only be added; declare a new table for the rest."
+            "only be added; declare a new table for the rest.",
         )
     return state.schema + 1

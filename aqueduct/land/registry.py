@@ -54,6 +54,8 @@ _kept = _Kept()
 class RegistryAway(Failed):
     """A registry that doesn't answer, or not us: no record is wrong for that."""
 
+    id = "schema-registry-unreachable"
+
 
 @lru_cache(maxsize=10_000)
 def schema(registry: SchemaRegistry, id_: int) -> RecordType:

@@ -100,22 +100,24 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         except Failed as error:
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
-            for name, reason in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
-                mine.left_out += (Skipped(f"catalogue of {name}", reason),)
+            for name, failure in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
+                mine.left_out += (Skipped.because_of(f"catalogue of {name}", failure),)
     return outcomes
 
 
 def _check(table: LandTable) -> None:
     if table.by_sql:
         raise Refused(
+            "table-not-replayable",
             f"{table.full_name}: SQL has a part in its rows, and a replay has no SQL: let these records land "
-            "again, by land reset, or leave the table out, by --tables."
+            "again, by land reset, or leave the table out, by --tables.",
         )
     for column in table.columns:
         if column.path[0].startswith(HEADER):
             raise Refused(
+                "table-not-replayable",
                 f"{table.full_name}: its column {column.name} is taken of headers, which the bad table has "
-                "not: let these records land again, by land reset, or leave the table out, by --tables."
+                "not: let these records land again, by land reset, or leave the table out, by --tables.",
             )
 
 
@@ -134,8 +136,9 @@ def _replay(
         todo = [file for path, file in of_table.follow().bad.items() if path in waiting]
         if len(todo) < len(waiting):
             raise Failed(
+                "table-changed-meanwhile",
                 f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
-                "again."
+                "again.",
             )
         staging = of_table.begin()
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
@@ -148,7 +151,7 @@ def _replay(
             for tried in results:
                 if tried.failed:
                     of_table.discard(staging)
-                    raise Failed(f"{table.full_name}: {tried.failed}")
+                    raise Failed("schema-registry-unreachable", f"{table.full_name}: {tried.failed}")
                 for path in tried.gone:
                     of_table.let_go(path)
             if added := tuple(file for tried in results for file in tried.added):
@@ -165,7 +168,11 @@ def _replay(
             outcome.late += tried.late
             outcome.counts = _most(outcome.counts + tried.counts)
             outcome.left_out += tuple(
-                Skipped(path, "it has times before 1677 or after 2262, which Arrow can't read")
+                Skipped(
+                    path,
+                    "it has times before 1677 or after 2262, which Arrow can't read",
+                    "table-times-unreadable",
+                )
                 for path in tried.unread
             )
         waiting -= {file.path for share in shares for file in share.files}
@@ -246,7 +253,10 @@ def _tried(reader: RowReader, bad: pa.Table, share: ReplayShare, outcome: TriedF
             records = _records(some)
             rows = reader.read(partition, records)
             if rows.table.num_rows + rows.bad.num_rows != len(records):
-                raise Failed(f"{share.table.full_name}: a bad record of {partition} became nothing.")
+                raise Failed(
+                    "replayed-records-missing",
+                    f"{share.table.full_name}: a bad record of {partition} became nothing.",
+                )
             stay = np.isin(records.offsets, rows.bad.column("k_offset").to_numpy())
             outcome.counts.update(zip(some.column("error").to_pylist(), (~stay).tolist(), strict=True))
             outcome.late += rows.table.num_rows - rows.on_time

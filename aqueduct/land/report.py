@@ -77,6 +77,7 @@ def _of(table: LandedTable) -> dict[str, Any]:
         "left_out": left_out_entries(table.left_out),
         "unseen": unseen,
         "failed": str(table.failed) if table.failed else None,
+        "failed_id": table.failed.id if table.failed else None,
     }
 
 
@@ -217,7 +218,9 @@ def verified_report(tables: Sequence[VerifiedTable]) -> dict[str, Any]:
                 },
                 "ahead": table.ahead,
                 "readers": table.readers,
-                "damaged": [{"path": damaged.what, "why": damaged.why} for damaged in table.damaged],
+                "damaged": [
+                    {"id": damaged.id, "path": damaged.what, "why": damaged.why} for damaged in table.damaged
+                ],
                 "strays": list(table.strays),
                 "left_out": left_out_entries(table.left_out),
             }
@@ -256,6 +259,7 @@ def compacted_report(tables: Sequence[CompactedTable]) -> dict[str, Any]:
                 **vars(table),
                 "left_out": left_out_entries(table.left_out),
                 "failed": str(table.failed) if table.failed else None,
+                "failed_id": table.failed.id if table.failed else None,
             }
             for table in tables
         ]
@@ -308,6 +312,7 @@ def replayed_report(tables: Sequence[ReplayedTable]) -> dict[str, Any]:
                 ],
                 "left_out": left_out_entries(table.left_out),
                 "failed": str(table.failed) if table.failed else None,
+                "failed_id": table.failed.id if table.failed else None,
             }
             for table in tables
         ]
@@ -343,6 +348,7 @@ def reset_report(tables: Sequence[ResetTable]) -> dict[str, Any]:
                 ],
                 "left_out": left_out_entries(table.left_out),
                 "failed": str(table.failed) if table.failed else None,
+                "failed_id": table.failed.id if table.failed else None,
             }
             for table in tables
         ]

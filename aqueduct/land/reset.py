@@ -115,7 +115,7 @@ def reset(order: LandOrder, reset_order: ResetOrder, workers: Workers) -> list[R
 def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut:
     """Bring the catalogue up to a reset; return what it stays behind of, and why."""
     behind = catalogue.follow([(table, of_table.state)], drop=lambda _: of_table.is_newest())
-    return tuple(Skipped(f"catalogue of {name}", reason) for name, reason in behind.items())
+    return tuple(Skipped.because_of(f"catalogue of {name}", error) for name, error in behind.items())
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         asked = {topic for topic, _ in to}
         for name in sorted(asked - names):
             if name in topics:
-                raise Refused(f"None of these tables takes the topic {name}.")
+                raise Refused("topic-not-landed", f"None of these tables takes the topic {name}.")
             raise Refused(
                 "topic-unknown", f"The {order.end} has no topic {name}: nothing of it can land again."
             )
@@ -172,7 +172,7 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
         left_out = [] if not by_time else [*_not_by_time(state, mine, topics.keys(), to, logs)]
         out = {name for name, _ in left_out}
         target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
-        skipped = tuple(Skipped(f"topic {name}", reason) for name, reason in left_out)
+        skipped = tuple(skipped_topic for _, skipped_topic in left_out)
         skipped += absent(table, state, topics) if by_time else ()
         targets.append(replace(target, left_out=skipped))
     return targets
@@ -180,30 +180,32 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
 
 def _not_by_time(
     state: State, topics: Iterable[Topic], every: Set[str], to: Offsets, logs: Logs
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[tuple[str, Skipped]]:
     """Yield topics that are left alone where a time is given, and why."""
     for name in sorted(state.positions.keys() - every):
-        yield name, "it is gone"
+        yield name, Skipped(f"topic {name}", "it is gone", "landed-topic-missing")
     for topic in topics:
         landed = state.positions.get(topic.name, {})
         if landed and str(topic.id) != state.topic_ids[topic.name]:
-            yield topic.name, "it was deleted and made again: name offsets of its partitions"
+            reason = "it was deleted and made again: name offsets of its partitions"
+            yield topic.name, Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
         elif any(
             logs[partition].compacted and to[partition] < landed.get(str(partition.partition), 0)
             for partition in topic.topic_partitions
         ):
-            yield topic.name, COMPACTED
+            yield topic.name, Skipped(f"topic {topic.name}", COMPACTED, "landed-topic-compacted")
 
 
 def _check(offset_by_partition: Offsets, logs: Logs) -> None:
     for partition, offset in offset_by_partition.items():
         if partition not in logs:
-            raise Refused(f"{partition} is not there: its topic has fewer partitions.")
+            raise Refused("partition-unknown", f"{partition} is not there: its topic has fewer partitions.")
         log = logs[partition]
         if not log.start <= offset <= log.end:
             raise Refused(
+                "reset-offset-unavailable",
                 f"{partition} has offsets {log.start} to {log.end}, and not {offset}: what its topic has no "
-                "more can't land again, so it stays in the table."
+                "more can't land again, so it stays in the table.",
             )
 
 
@@ -220,8 +222,9 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             lacking = [partition for partition in topic.topic_partitions if partition not in to]
             if landed and lacking:
                 raise Refused(
+                    "landed-topic-recreated",
                     f"The topic {topic.name} was deleted and made again: name an offset of each of its "
-                    f"partitions, {lacking[0]} too."
+                    f"partitions, {lacking[0]} too.",
                 )
             topic_ids[topic.name] = str(topic.id)
             positions = {str(partition.partition): logs[partition].start for partition in lacking}
@@ -239,7 +242,9 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             moves[partition] = ResetMove(before, offset, (reached, offset - 1) if offset > reached else None)
             if same and offset < reached:
                 if logs[partition].compacted:
-                    raise Refused(f"The topic {topic.name} can't land again: {COMPACTED}.")
+                    raise Refused(
+                        "landed-topic-compacted", f"The topic {topic.name} can't land again: {COMPACTED}."
+                    )
                 goes[partition] = offset
     return _ResetTarget(after, topic_ids, moves, goes, ())
 
@@ -278,8 +283,9 @@ def _reset(
     except Overtaken:
         of_table.discard(staging)
         raise Failed(
+            "table-changed-meanwhile",
             f"{table.full_name} was landed or compacted meanwhile, so nothing of it was reset: stop its "
-            "landing, and run this again."
+            "landing, and run this again.",
         ) from None
     outcome.done = True
     of_table.publish(staging)
@@ -306,8 +312,9 @@ def cut_files(share: CutShare) -> list[CutFile]:
             content = table_log.committed(objects, share.table.full_name, file)
         except MissingObject:
             raise Failed(
+                "table-changed-meanwhile",
                 f"{file.path} of {share.table.full_name} was replaced meanwhile, or is missing: run it "
-                "again, while nothing else changes the table."
+                "again, while nothing else changes the table.",
             ) from None
         goes = _goes(orc.read_table(pa.BufferReader(content), columns=KEYS), share.starts)
         if not (gone := pc.sum(goes).as_py() or 0):
@@ -332,8 +339,9 @@ def _stage(
         content = orc_of(rows, share.table.kind)
     except pa.ArrowInvalid as error:
         raise Failed(
+            "table-times-unreadable",
             f"{file.path} of {share.table.full_name} can't be rewritten, for it has times before 1677 or "
-            f"after 2262: {error}."
+            f"after 2262: {error}.",
         ) from None
     except Unwritable as error:
         raise Failed(

@@ -83,8 +83,9 @@ class Lander:
         for table in order.tables:
             if table.kind is TableKind.ICEBERG and not order.metastores:
                 raise Refused(
+                    "option-required",
                     f"{table.full_name} is of the kind {TableKind.ICEBERG}, which nobody finds without a "
-                    "catalogue: name Hive's by --metastore."
+                    "catalogue: name Hive's by --metastore.",
                 )
             try:
                 state = self._logs[table.full_name].follow()
@@ -94,7 +95,7 @@ class Lander:
             except Refused as error:
                 if not again:
                     raise
-                self._failed[table.full_name] = Failed(str(error))
+                self._failed[table.full_name] = Failed(error.id, str(error))
             else:
                 if table.by_sql:
                     application = (
@@ -136,7 +137,7 @@ class Lander:
                 raise
             # What was committed is told, with the gaps that it passed over: a later run does not.
             for table in outcomes.values():
-                table.failed = table.failed or Failed(str(error))
+                table.failed = table.failed or Failed(error.id, str(error))
         for land_table in tables:
             outcomes[land_table.full_name].unseen = tuple(self._unseen.tell(land_table))
         return list(outcomes.values())
@@ -165,7 +166,7 @@ class Lander:
         """See that no Iceberg table has commits that its log has not: it would stay as it is for long."""
         for table, state in self._states(tables, outcomes):
             if reason := iceberg_table.ahead(table, newest.get(table.full_name, 0), state):
-                outcomes[table.full_name].failed = Failed(f"{reason}.")
+                outcomes[table.full_name].failed = Failed("iceberg-table-ahead", f"{reason}.")
 
     def _states(
         self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]
@@ -184,10 +185,10 @@ class Lander:
     def _bring_catalogue_up(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """Bring the catalogue up to the tables' logs; say of which tables it is behind, and why."""
         if self._catalogue:
-            for name, reason in self._catalogue.follow(
+            for name, failure in self._catalogue.follow(
                 self._states(tables, outcomes), drop=self._is_newest
             ).items():
-                outcomes[name].left_out += (Skipped(f"catalogue of {name}", reason),)
+                outcomes[name].left_out += (Skipped.because_of(f"catalogue of {name}", failure),)
 
     def _is_newest(self, name: str) -> bool:
         """Tell if nothing was committed since a table's log was read, as a replay may have, with new days."""
@@ -210,7 +211,7 @@ class Lander:
             except RegistryAway as error:
                 for table in tables:
                     if table.registry == of and not outcomes[table.full_name].failed:
-                        outcomes[table.full_name].failed = Failed(f"{table.full_name}: {error}")
+                        outcomes[table.full_name].failed = Failed(error.id, f"{table.full_name}: {error}")
 
     def _own(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> None:
         """Take the folders of tables that are new; Refused if one isn't free."""
@@ -287,7 +288,7 @@ class Lander:
                 continue
             except Refused as error:  # a replay by other declarations has changed it; the others land
                 self._logs[name].discard(stagings[name])
-                outcomes[name].failed = Failed(str(error))
+                outcomes[name].failed = Failed(error.id, str(error))
                 continue
             # A partition that can't be read on is left out; nobody waits for it.
             caught_up &= plans[name].whole or before == self._logs[name].state.positions
@@ -360,11 +361,11 @@ class Lander:
         for share in landed:
             if share.failed:
                 of_table.discard(staging)
-                raise Failed(f"{table.full_name}: {share.failed}")
+                raise Failed("schema-registry-unreachable", f"{table.full_name}: {share.failed}")
         positions, counts = settle(planned, [share.read for share in landed])
         kept = [share for number, share in enumerate(landed) if number in counts]
         broken = tuple(
-            Skipped(f"{read.range.topic_partition} from offset {read.reached} on", read.why)
+            Skipped(f"{read.range.topic_partition} from offset {read.reached} on", read.why, read.id)
             for share in kept
             for read in share.read
             if read.why
@@ -428,6 +429,6 @@ class Lander:
                 groups.commit(client, GROUP + name, positions)
         except (Failed, KafkaError) as error:
             reason = f"the position could not be committed: {str(error).rstrip('.')}"
-            outcome.left_out += (Skipped(f"group {GROUP}{name}", reason),)
+            outcome.left_out += (Skipped(f"group {GROUP}{name}", reason, "landing-position-not-committed"),)
         else:
             self._shown[name] = positions

@@ -143,11 +143,12 @@ def _computed(frame: DataFrame, table: LandTable) -> DataFrame:
         computed = frame.withColumns(added)
         plan = computed._jdf.queryExecution().executedPlan().toString()
     except AnalysisException as error:
-        raise Refused(f"{where}: {_said(error)}") from None
+        raise Refused("landing-sql-invalid", f"{where}: {_said(error)}") from None
     if several := [step for step in STEP.findall(plan) if step.startswith(MANY_ROWS)]:
         raise Refused(
+            "landing-sql-invalid",
             f"{where}: an expression needs more than one row ({several[0]}); write expressions over the "
-            "columns of one row."
+            "columns of one row.",
         )
     return computed
 
@@ -157,7 +158,7 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
     try:
         analysed: Any = frame.select(struct(expr(expression).alias("v"))).schema[0].dataType
     except (AnalysisException, ParseException) as error:
-        raise Refused(f"{where}: {_said(error)}") from None
+        raise Refused("landing-sql-invalid", f"{where}: {_said(error)}") from None
     own_type = analysed.fields[0].dataType
     declared_type = frame.selectExpr(f"cast(null as {type_}) as v").schema[0].dataType
     jvm: Any = frame.sparkSession._jvm
@@ -165,7 +166,10 @@ def _tried(frame: DataFrame, expression: str, type_: str, where: str) -> SqlColu
     parse = jvm.org.apache.spark.sql.types.DataType.fromJson
     if not catalyst.Cast.canUpCast(parse(own_type.json()), parse(declared_type.json())):
         has = own_type.simpleString()
-        raise Refused(f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).")
+        raise Refused(
+            "landing-sql-invalid",
+            f"{where}: it is of type {has}, not {type_}; write cast({expression} as {type_}).",
+        )
     utils = jvm.org.apache.spark.sql.classic.ExpressionUtils
     value = utils.expression(struct(expr(expression).cast(type_).alias("v"))._jc)
     return SqlColumn(utils.column(catalyst.TryEval(value)))
@@ -196,7 +200,7 @@ def _read(
             yield from _noted(schema, number)
             try:
                 if code != environment.OWN_CODE:
-                    raise Failed(reasons.OTHER_VERSION)
+                    raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
                 files.unpack()
                 yield from _rows_of(replace(share, table=base))
             except AqueductError as error:

@@ -33,9 +33,13 @@ R = TypeVar("R")
 class Overtaken(Failed):
     """The end of an attempt to commit, which has to be made again after what came before it."""
 
+    id = "table-changed-meanwhile"
+
 
 class Lost(Failed):
     """The end of a landing whose table another one lands, too."""
+
+    id = "landers-compete"
 
 
 def folder(full_name: str) -> str:
@@ -57,7 +61,10 @@ def committed(objects: Objects, table: str, file: AddedFile) -> memoryview:
     """Return the bytes of a visible file of `database.table`'s log; Failed if they are not what landed."""
     content = objects.read(f"{folder(file.table or table)}/{file.path}", at_most=file.bytes)
     if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise Failed(f"{file.path} is not what was committed: its digest is another one. Run land verify.")
+        raise Failed(
+            "table-file-damaged",
+            f"{file.path} is not what was committed: its digest is another one. Run land verify.",
+        )
     return content
 
 
@@ -87,15 +94,17 @@ class TableLog:
             if self._objects.head(owner_path) is None:
                 for entry in self._objects.list(folder(name)):
                     raise Refused(
+                        "table-folder-taken",
                         f"The folder of the new table {name} in {self._objects.url} has files that no "
-                        f"landing made, such as {entry.path}: take another name, or move them away."
+                        f"landing made, such as {entry.path}: take another name, or move them away.",
                     )
             try:
                 self._objects.create(owner_path, content)
             except Exists:
                 raise Refused(
+                    "table-folder-taken",
                     f"The folder of {name} in {self._objects.url} belongs to another landing, by its "
-                    f"{OWNER}: name another table."
+                    f"{OWNER}: name another table.",
                 ) from None
         self.owned = True
 
@@ -206,8 +215,9 @@ class TableLog:
         places = [f"{self._folder}/{file.staged(staging)}" for file in files]
         if None in _at_once(self._objects.head, places):
             raise Failed(
+                "staged-files-missing",
                 f"What was staged for {self.table} is gone: this run stood still for hours, and a compaction "
-                "took it for dead. Nothing of it was committed; run it again."
+                "took it for dead. Nothing of it was committed; run it again.",
             )
 
     def discard(self, staging: Staging) -> None:
@@ -256,7 +266,9 @@ class TableLog:
     def let_go(self, path: str) -> None:
         """Raise Overtaken if the log says that a file was replaced; else Failed: it is missing."""
         if any(file.path == path for file in self.read().files):
-            raise Failed(f"{path} of {self.table} was committed and is missing. Run land verify.")
+            raise Failed(
+                "table-file-missing", f"{path} of {self.table} was committed and is missing. Run land verify."
+            )
         raise Overtaken(f"Another run that changes {self.table} took the same files.")
 
     def _lost(self) -> Lost:

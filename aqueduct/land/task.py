@@ -132,7 +132,7 @@ def _records(
     client: Client, planned_range: Range, topic_id: str, landed: LandedShare
 ) -> Iterator[RecordArrays]:
     """Yield a range's records; note in `landed` what is lost, and how far it was read."""
-    reached, reason = planned_range.start, ""
+    reached, reason, id_ = planned_range.start, "", ""
     try:
         for piece in fetch.read(client, planned_range, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id)):
             if piece.lost:
@@ -143,4 +143,5 @@ def _records(
             reached = piece.next_offset
     except (Failed, KafkaError) as error:
         reason = str(error).rstrip(".")
-    landed.read.append(ReadRange(planned_range, reached, reason))
+        id_ = error.id if isinstance(error, Failed) else "cluster-request-failed"
+    landed.read.append(ReadRange(planned_range, reached, reason, id_))

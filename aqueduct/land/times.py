@@ -37,7 +37,8 @@ def zone(name: str, where: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise Refused(
-            f"{where}: there is no time zone {name}; write a name such as Europe/Berlin or UTC."
+            "landing-declaration-invalid",
+            f"{where}: there is no time zone {name}; write a name such as Europe/Berlin or UTC.",
         ) from None
 
 

@@ -32,19 +32,25 @@ def parse(name: str, where: str) -> pa.DataType:
     if match := _ARRAY.fullmatch(text):
         item_type = parse(match[1], where)
         if pa.types.is_list(item_type):
-            raise Refused(f"{where}: {name} isn't a type of a column; an array holds scalars.")
+            raise Refused(
+                "landing-declaration-invalid",
+                f"{where}: {name} isn't a type of a column; an array holds scalars.",
+            )
         return pa.list_(item_type)
     if match := _DECIMAL.fullmatch(text):
         precision, scale = int(match[1]), int(match[2])
         if not 1 <= precision <= DIGITS or scale > precision:
             raise Refused(
-                f"{where}: {name} isn't a type; a decimal has 1 to {DIGITS} digits, some behind the point."
+                "landing-declaration-invalid",
+                f"{where}: {name} isn't a type; a decimal has 1 to {DIGITS} digits, some behind the point.",
             )
         return pa.decimal128(precision, scale)
     if text in SCALARS:
         return SCALARS[text]
     names = ", ".join([*SCALARS, "decimal(P,S)", "array<...>"])
-    raise Refused(f"{where}: {name} isn't a type of a column; there are {names}.")
+    raise Refused(
+        "landing-declaration-invalid", f"{where}: {name} isn't a type of a column; there are {names}."
+    )
 
 
 def hive(type_: pa.DataType) -> str:

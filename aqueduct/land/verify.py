@@ -159,7 +159,9 @@ def _verify(
         found_later = _read(order.location, again, state, runner)
         in_table.join(found_later)
         reason = "the store has no object of that name"
-        in_table.left_out += tuple(Skipped(placed_file.paths[-1], reason) for placed_file in found_later.gone)
+        in_table.left_out += tuple(
+            Skipped(placed_file.paths[-1], reason, "table-file-missing") for placed_file in found_later.gone
+        )
     parts = [part for landed_range in in_cluster.ranges for part in ranges.split(landed_range, TASK_OFFSETS)]
     shares = [
         TopicShare(
@@ -305,6 +307,8 @@ def read_files(share: FilesShare) -> Found:
 class _Damaged(Failed):
     """A file that isn't what was committed."""
 
+    id = "table-file-damaged"
+
 
 def _content(objects: Objects, placed: PlacedFile) -> memoryview:
     for path in placed.paths:
@@ -365,9 +369,11 @@ def _there(end: End, table: LandTable, state: State) -> _There:
         left_out += absent(table, state, topics)
         for name, partitions in state.positions.items():
             if name not in topics:
-                left_out.append(Skipped(f"topic {name}", "it is gone"))
+                left_out.append(Skipped(f"topic {name}", "it is gone", "landed-topic-missing"))
             elif str(topics[name].id) != state.topic_ids[name]:
-                left_out.append(Skipped(f"topic {name}", "it was deleted and made again"))
+                left_out.append(
+                    Skipped(f"topic {name}", "it was deleted and made again", "landed-topic-recreated")
+                )
             else:
                 stops += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
         starts = offsets.log_starts(client, [partition for partition, _ in stops])

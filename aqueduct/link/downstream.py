@@ -81,7 +81,7 @@ def run(settings: Downstream, stopping: Event, publish: Callable[[DownstreamFigu
     receiver_keys = [load(ReceiverKey, path) for path in settings.private_key_files]
     sender_keys = [load(SenderPublicKey, path) for path in settings.sender_public_key_file]
     if not settings.state_dir.is_dir():
-        raise Refused(f"stateDir {settings.state_dir} is not there.")
+        raise Refused("link-state-folder-missing", f"stateDir {settings.state_dir} is not there.")
     if settings.mac:
         check_card(settings.mac, settings.nic)
     lock = settings.state_dir / f"link-{settings.link}.lock"
@@ -356,8 +356,9 @@ class _Receiving:
             if silent >= STOP_SECONDS:
                 self._producer.purge()
                 raise Failed(
+                    "raw-records-not-written",
                     f"Kafka takes nothing: {count(left, 'record')} that had arrived are not written. What "
-                    "they hold stays a gap in the ledger: send it again."
+                    "they hold stays a gap in the ledger: send it again.",
                 )
 
     def _refused(self, message: Message, error: KafkaError) -> None:
@@ -418,8 +419,9 @@ def _limit(client: Client, settings: Downstream) -> int | None:
         return None
     if limit < FRAME_BYTES + FRAME_OVERHEAD:
         raise Refused(
+            "raw-topic-limit-small",
             f"Raw topic {topic} has max.message.bytes={limit}, and what crosses comes in frames of up to "
-            f"{FRAME_BYTES + FRAME_OVERHEAD}: {_raise_limit(topic, needed)}"
+            f"{FRAME_BYTES + FRAME_OVERHEAD}: {_raise_limit(topic, needed)}",
         )
     if limit < needed:
         log.warning(
@@ -454,7 +456,7 @@ def _partitions(client: Client, topic: str | None) -> int:
         return 0
     topics = client.topics([topic])
     if topic not in topics:
-        raise Refused(f"The {client.end} has no raw topic {topic}: create it first.")
+        raise Refused("topic-unknown", f"The {client.end} has no raw topic {topic}: create it first.")
     return len(topics[topic].partitions)
 
 
@@ -464,4 +466,4 @@ def _load(memory: Path, link: int) -> state.ReceiverState | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise Refused(f"{memory} can't be read: {error.strerror}.") from None
+        raise Refused("link-state-unreadable", f"{memory} can't be read: {error.strerror}.") from None

@@ -92,8 +92,9 @@ def _parse(text: str) -> list[tuple[bool, "regex.Pattern[bytes]"]]:
             lines = [line.strip() for line in Path(text).read_text().splitlines()]
         except (OSError, UnicodeDecodeError) as error:
             raise Refused(
+                "filter-rules-invalid",
                 f"inputFilterRules {text!r} is neither rules (allow:REGEX,deny:REGEX) nor a file that can be "
-                f"read: {getattr(error, 'strerror', None) or error}."
+                f"read: {getattr(error, 'strerror', None) or error}.",
             ) from None
         rules = [line for line in lines if line and not line.startswith("#")]
     else:
@@ -122,8 +123,13 @@ def _split(text: str) -> list[str]:
 def _rule(text: str) -> tuple[bool, "regex.Pattern[bytes]"]:
     action, colon, pattern = text.partition(":")
     if action not in (ALLOW, DENY) or not colon:
-        raise Refused(f"inputFilterRules: {text!r} isn't a rule; write allow:REGEX or deny:REGEX.")
+        raise Refused(
+            "filter-rules-invalid",
+            f"inputFilterRules: {text!r} isn't a rule; write allow:REGEX or deny:REGEX.",
+        )
     try:
         return action == ALLOW, regex.compile(pattern.encode())
     except regex.error as error:
-        raise Refused(f"inputFilterRules: {pattern!r} isn't a regular expression: {error}.") from None
+        raise Refused(
+            "filter-rules-invalid", f"inputFilterRules: {pattern!r} isn't a regular expression: {error}."
+        ) from None

@@ -11,13 +11,16 @@ from aqueduct.link import files
 def make(kind: Literal["receiver", "sender"], folder: Path, name: str, *, x25519: bool) -> tuple[Path, Path]:
     """Make the files of the private and the public key. Refused if one exists already."""
     if "/" in name or not name or name.startswith("."):
-        raise Refused(f"{name!r} isn't a name for key files: write one without / and a leading dot.")
+        raise Refused(
+            "key-file-not-created",
+            f"{name!r} isn't a name for key files: write one without / and a leading dot.",
+        )
     if not folder.is_dir():
-        raise Refused(f"--out {folder} isn't a folder.")
+        raise Refused("key-file-not-created", f"--out {folder} isn't a folder.")
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
     for path in (private, public):
         if path.exists():
-            raise Refused(f"{path} is there already: take another name, or remove it if nobody needs it.")
+            raise Refused("key-file-not-created", f"{path} exists already: choose another name.")
     algorithm = Algorithm.X25519 if x25519 else Algorithm.HYBRID
     key = ReceiverKey.generate(algorithm) if kind == "receiver" else SenderKey.generate()
     files.write(private, key.text().encode())

@@ -687,7 +687,9 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise Refused(
+            "config-file-unreadable", f"{path} can't be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
     if path.suffix not in (".yml", ".yaml"):
         return client_config.entries(text)
     import yaml  # hosts that have no link lack it, and show all help
@@ -695,11 +697,11 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise Refused(f"{path} is no YAML: {' '.join(str(error).split())}.") from None
+        raise Refused("config-file-invalid", f"{path} is no YAML: {' '.join(str(error).split())}.") from None
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):
-        raise Refused(f"{path} must be a mapping of options.")
+        raise Refused("config-file-invalid", f"{path} must be a mapping of options.")
     return [(_written(name, path), _written(value, path)) for name, value in root.value]
 
 
@@ -712,7 +714,10 @@ def _written(node: Any, path: Path) -> str:
     if node.id == "sequence":
         return ",".join(_written(child, path) for child in node.value)
     if node.id == "mapping":
-        raise Refused(f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.")
+        raise Refused(
+            "config-value-invalid",
+            f"{path}, line {node.start_mark.line + 1}: an option's value can't be a mapping.",
+        )
     if kind == "bool":
         return "true" if node.value.lower() in ("true", "yes", "on") else "false"
     return "" if kind == "null" else str(node.value)
@@ -722,7 +727,9 @@ def _secret(path: Path) -> str:
     try:
         return path.read_text().rstrip("\n")
     except OSError as error:
-        raise Refused(f"keyPasswordFile {path} can't be read: {error.strerror}.") from None
+        raise Refused(
+            "key-file-unreadable", f"keyPasswordFile {path} can't be read: {error.strerror}."
+        ) from None
 
 
 def _path(path: Path | None) -> str | None:

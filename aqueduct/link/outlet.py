@@ -103,8 +103,9 @@ def _payload(settings: Sending, address: udp.Address) -> int:
     most = payload_of(settings.mtu or udp.mtu(address, settings.nic), address.ip_version)
     if settings.payload_size > most:
         raise Refused(
+            "datagram-size-unsuitable",
             f"payloadSize {settings.payload_size} does not fit the MTU: datagrams to {address} hold "
-            f"{most} bytes."
+            f"{most} bytes.",
         )
     return settings.payload_size or min(most, LARGEST_PAYLOAD, LARGEST_SEND)
 
@@ -117,8 +118,9 @@ def check_clock() -> None:
     if not CLOCK_FROM <= _wall() < CLOCK_TO:
         year = 1970 + _wall() // (365.2425 * 86_400_000)
         raise Refused(
+            "clock-wrong",
             f"This host's clock can't be right, it says that the year is {year:.0f}: set it first. A "
-            "receiver takes no session that began before the last one it knows."
+            "receiver takes no session that began before the last one it knows.",
         )
 
 

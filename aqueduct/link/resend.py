@@ -45,8 +45,9 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         asked, misfits = fitting(asked, client.topics(sorted({request.topic for request in asked})))
         if misfits and not asked:
             raise Refused(
+                "bundle-mismatch",
                 f"Nothing of it fits the {client.end}: {misfits[0]} Is the bundle of another link or "
-                "cluster, or an old one, or partitionStartValue another one than the upstream's?"
+                "cluster, or an old one, or partitionStartValue another one than the upstream's?",
             )
         held, gone, beyond = _there(client, settings, asked)
         total = sum(map(len, held))
@@ -174,7 +175,9 @@ def _bundle(path: Path | None) -> Bundle:
     try:
         return bundle.loads(path.read_text(), str(path))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise Refused(
+            "bundle-unreadable", f"{path} can't be read: {getattr(error, 'strerror', None) or error}."
+        ) from None
 
 
 def _there(
@@ -228,7 +231,10 @@ def _frames(client: Client, settings: Resend, held: Range) -> Iterator[tuple[Fra
     """Yield frames with their numbers of records; and ranges that can't be sent."""
     topic_id = client.topic(held.topic).id
     if topic_id is None:
-        raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+        raise Refused(
+            "topic-ids-unsupported",
+            f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.",
+        )
     position = held.start
     partition = held.partition + settings.partition_start_value
     for piece in read(client, held, max_bytes=FRAME_BYTES, topic_id=topic_id):

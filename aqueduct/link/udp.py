@@ -50,7 +50,9 @@ def resolve(host: str, port: int) -> Address:
     try:
         [(family, _, _, _, where), *_] = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
     except OSError as error:
-        raise Refused(f"targetIP {host!r} can't be resolved: {error.strerror or error}.") from None
+        raise Refused(
+            "link-address-unusable", f"targetIP {host!r} can't be resolved: {error.strerror or error}."
+        ) from None
     return Address(family, host, where)
 
 
@@ -67,7 +69,9 @@ def mtu(address: Address, nic: str | None) -> int:
             return probe.getsockopt(socket.IPPROTO_IPV6, IPV6_MTU)
         except OSError as error:
             where = f"nic {nic!r}" if nic else f"the way to {address}"
-            raise Refused(f"The MTU of {where} can't be told: {error.strerror}.") from None
+            raise Refused(
+                "link-mtu-unknown", f"The MTU of {where} can't be told: {error.strerror}."
+            ) from None
 
 
 def check_card(mac: str, nic: str | None) -> None:
@@ -79,13 +83,16 @@ def check_card(mac: str, nic: str | None) -> None:
         return
     macs = {card.name: (card / "address").read_text().strip() for card in CARDS.iterdir() if card.is_dir()}
     if nic and nic not in macs:
-        raise Refused(f"nic {nic!r} can't be used: this host has no such network card.")
+        raise Refused(
+            "network-card-unusable", f"nic {nic!r} can't be used: this host has no such network card."
+        )
     if mac in ([macs[nic]] if nic else macs.values()):
         return
     has = f"Network card {nic} has the address {macs[nic]}" if nic else "No network card has this address"
     raise Refused(
+        "link-mac-mismatch",
         f"{has}, and the link's sender sends to {mac}: nothing would be received. Give the card that address "
-        "in the host's network settings, or write the card's own as the link's mac, and deploy both ends."
+        "in the host's network settings, or write the card's own as the link's mac, and deploy both ends.",
     )
 
 
@@ -126,8 +133,9 @@ class SendingSocket:
                 self.send(pieces, size)
             elif error.errno == errno.EMSGSIZE:
                 raise Refused(
+                    "datagram-size-unsuitable",
                     f"A datagram of {min(size, length)} bytes is too large for the network to "
-                    f"{self._address}: lower payloadSize or mtu."
+                    f"{self._address}: lower payloadSize or mtu.",
                 ) from None
             else:
                 self.refused += -(-length // size)
@@ -212,7 +220,7 @@ def _bound(address: Address, nic: str | None) -> socket.socket:
         endpoint.bind(address.where)
     except OSError as error:
         endpoint.close()
-        raise Refused(f"{address} can't be listened at: {error.strerror}.") from None
+        raise Refused("link-address-unusable", f"{address} can't be listened at: {error.strerror}.") from None
     return endpoint
 
 
@@ -222,7 +230,7 @@ def _bind_to_nic(endpoint: socket.socket, nic: str | None) -> None:
             endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, nic.encode() + b"\0")
         except OSError as error:
             endpoint.close()
-            raise Refused(f"nic {nic!r} can't be used: {error.strerror}.") from None
+            raise Refused("network-card-unusable", f"nic {nic!r} can't be used: {error.strerror}.") from None
 
 
 def _set_buffer(endpoint: socket.socket, force: int, ask: int, size: int) -> None:

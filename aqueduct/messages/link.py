@@ -52,4 +52,234 @@ LINK = (
             "or select topics with `--topics`. Let a topic that has no room left cross by another name."
         ),
     ),
+    DeclaredMessage(
+        id="raw-record-malformed",
+        area=Area.LINK,
+        meaning=(
+            "A record of a raw topic, or what was received for it, is not of this version of the link's "
+            "format."
+        ),
+        fix=(
+            "Check that both ends have the same release. Find out which principal wrote the record, and "
+            "remove its right to write."
+        ),
+    ),
+    DeclaredMessage(
+        id="raw-records-not-written",
+        area=Area.LINK,
+        meaning=(
+            "The receiving end stopped while Kafka accepted no records, so records that had arrived are not "
+            "in the raw topic."
+        ),
+        fix="Make the brokers available, and send the missing offsets again with `aqueduct diode resend`.",
+    ),
+    DeclaredMessage(
+        id="raw-topic-limit-small",
+        area=Area.LINK,
+        meaning="The raw topic accepts only records that are smaller than the frames of the link.",
+        fix="Set `max.message.bytes` of the raw topic as the message says.",
+    ),
+    DeclaredMessage(
+        id="link-partitions-unequal",
+        area=Area.LINK,
+        meaning="A raw topic and the gap topic have different numbers of partitions.",
+        fix="Create them with the same number of partitions, and do not change it.",
+    ),
+    DeclaredMessage(
+        id="link-partitions-changed",
+        area=Area.LINK,
+        meaning=(
+            "The raw topics and the gap topic got more partitions after records had arrived, so records are "
+            "in partitions in which they are not looked for."
+        ),
+        fix=(
+            "Create the raw topics, the gap topic and the clean topics of the link again, with other names, "
+            "and send everything again."
+        ),
+    ),
+    DeclaredMessage(
+        id="clean-topic-reserved",
+        area=Area.LINK,
+        meaning="A clean topic is the raw topic or the gap topic of the link.",
+        fix="Correct `--topics`.",
+    ),
+    DeclaredMessage(
+        id="clean-topic-times-replaced",
+        area=Area.LINK,
+        meaning="A clean topic replaces the timestamps of records.",
+        fix="Set its `message.timestamp.type` to `CreateTime`.",
+    ),
+    DeclaredMessage(
+        id="gap-topic-not-compacted",
+        area=Area.LINK,
+        meaning="The gap topic is not only compacted, so brokers would delete the list of missing offsets.",
+        fix="Set its `cleanup.policy` to `compact`, with the command that the message shows.",
+    ),
+    DeclaredMessage(
+        id="ledger-entry-invalid",
+        area=Area.LINK,
+        meaning="The gap topic has a record that is not a ledger entry.",
+        fix=(
+            "Check the name of the gap topic. Find out which principal wrote the record, and remove its "
+            "right to write."
+        ),
+    ),
+    DeclaredMessage(
+        id="ledger-topic-unknown",
+        area=Area.LINK,
+        meaning="The ledger has no entry of the topic to retire.",
+        fix="Check the name of the topic and of the gap topic.",
+    ),
+    DeclaredMessage(
+        id="retired-topic-announced",
+        area=Area.LINK,
+        meaning="The source still has the topic to retire, so the ledger would list it again.",
+        fix="Delete the topic at the source, or stop sending it. Then retire it.",
+    ),
+    DeclaredMessage(
+        id="retired-topic-unread",
+        area=Area.LINK,
+        meaning="Frames of the topic to retire are in the raw topics and not in the clean topic yet.",
+        fix="Wait until dedup has written them, and retire the topic then.",
+    ),
+    DeclaredMessage(
+        id="retired-topic-incomplete",
+        area=Area.LINK,
+        meaning="Offsets of the topic to retire are missing.",
+        fix=(
+            "Send them again with `aqueduct diode resend`. If the source does not have them any more, pass "
+            "`--with-gaps`."
+        ),
+    ),
+    DeclaredMessage(
+        id="bundle-unreadable",
+        area=Area.LINK,
+        meaning="The file of a bundle cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="bundle-invalid",
+        area=Area.LINK,
+        meaning="A file is not a bundle of missing offsets, or was changed.",
+        fix="Make the bundle again with `aqueduct diode create`.",
+    ),
+    DeclaredMessage(
+        id="bundle-mismatch",
+        area=Area.LINK,
+        meaning=(
+            "No missing offset of a bundle exists in the cluster: the bundle is of another link or cluster, "
+            "or old."
+        ),
+        fix="Pass the bundle of this link, and the `partitionStartValue` of the sending end.",
+    ),
+    DeclaredMessage(
+        id="topic-ids-unsupported",
+        area=Area.LINK,
+        meaning=(
+            "The brokers are older than topic ids, which the link needs to tell apart topics that were re- "
+            "created."
+        ),
+        fix="Upgrade the brokers to Kafka 2.8 or newer.",
+    ),
+    DeclaredMessage(
+        id="link-state-folder-missing",
+        area=Area.LINK,
+        meaning="The folder of the receiving end's state does not exist.",
+        fix="Create the folder of `stateDir`, and give it to the user of the receiving end.",
+    ),
+    DeclaredMessage(
+        id="link-state-unreadable",
+        area=Area.LINK,
+        meaning=(
+            "The state of a link's receiver cannot be read, or is of another release. Without it, recorded "
+            "datagrams could be played again."
+        ),
+        fix="Run the receiving end as the owner of the file, or restore the file from a copy.",
+    ),
+    DeclaredMessage(
+        id="link-state-mismatch",
+        area=Area.LINK,
+        meaning="A state file is of another link.",
+        fix="Give each link its own `stateDir`.",
+    ),
+    DeclaredMessage(
+        id="link-file-unwritable",
+        area=Area.LINK,
+        meaning="A key file or the state of a link cannot be written.",
+        fix="Check the path, the free space, and the rights of the user.",
+    ),
+    DeclaredMessage(
+        id="key-file-not-created",
+        area=Area.LINK,
+        meaning=(
+            "A pair of keys cannot be created: the folder does not exist, the name cannot be used, or a "
+            "file has it."
+        ),
+        fix=(
+            "Pass an existing folder and a new name without `/` and leading dot. Existing keys are never "
+            "overwritten."
+        ),
+    ),
+    DeclaredMessage(
+        id="filter-rules-invalid",
+        area=Area.LINK,
+        meaning="Rules of `inputFilterRules` cannot be used, or their file cannot be read.",
+        fix="Write `allow:REGEX` or `deny:REGEX`, or the path of a readable file with one rule on each line.",
+    ),
+    DeclaredMessage(
+        id="link-address-unusable",
+        area=Area.LINK,
+        meaning=(
+            "The host of `targetIP` has no address, or the receiving end cannot bind its address or port."
+        ),
+        fix="Check the address and the port, and whether another process uses them.",
+    ),
+    DeclaredMessage(
+        id="link-mtu-unknown",
+        area=Area.LINK,
+        meaning="The MTU of the network card, or of the route to the receiving end, cannot be read.",
+        fix="Check the card and the route, or set `mtu`.",
+    ),
+    DeclaredMessage(
+        id="network-card-unusable",
+        area=Area.LINK,
+        meaning="The network card of `nic` does not exist, or cannot be used.",
+        fix="Correct `nic`. `ip link` lists the cards of the host.",
+    ),
+    DeclaredMessage(
+        id="link-mac-mismatch",
+        area=Area.LINK,
+        meaning=(
+            "No network card of the receiving end has the address to which the sender sends, so nothing "
+            "would be received."
+        ),
+        fix=(
+            "Set the address of the card as the message says, or correct `mac` of the link, and deploy both "
+            "ends."
+        ),
+    ),
+    DeclaredMessage(
+        id="datagram-size-unsuitable",
+        area=Area.LINK,
+        meaning=(
+            "Datagrams are too small for the frames of the link, or too large for UDP or for the MTU of the "
+            "network."
+        ),
+        fix="Change `payloadSize` or `mtu` as the message says.",
+    ),
+    DeclaredMessage(
+        id="clock-wrong",
+        area=Area.LINK,
+        meaning=(
+            "The clock of a sending end is wrong. A receiving end would refuse its sessions, or all later "
+            "ones."
+        ),
+        fix="Set the clock of the host, and start the sending end again.",
+    ),
+    DeclaredMessage(
+        id="erasure-library-missing",
+        area=Area.LINK,
+        meaning="The library that repairs lost datagrams (ISA-L, by pyeclib) cannot be used.",
+        fix="Install the wheel of pyeclib from PyPI, or the Debian package `libisal2`.",
+    ),
 )

@@ -7,7 +7,7 @@ TRANSACTIONS = (
         id="partition-unknown",
         area=Area.TRANSACTIONS,
         meaning="The topic has no partition of this number.",
-        fix="Correct `--partition`.",
+        fix="Correct the number in `--partition` or `--to-offsets`.",
     ),
     DeclaredMessage(
         id="transaction-search-incomplete",

@@ -13,6 +13,7 @@ import clients
 import fastavro
 import pytest
 import yaml
+from identifiers import printed
 from pyarrow import orc
 
 from aqueduct.cli import main
@@ -210,7 +211,8 @@ def test_a_registry_that_is_away_is_nobodys_poison(
         patch.setattr(registry, "ASK_SECONDS", 0.5)
         assert main(land) == 1
     said = capsys.readouterr().err
-    assert f"lake.flights: the schema registry {served.url} can't be used ([Errno 111]" in said
+    assert printed(said) == ["schema-registry-unreachable"]
+    assert [fact for fact in ("lake.flights: ", served.url, "[Errno 111]") if fact not in said] == []
     assert len(rows(tmp_path / "lake/lake/plain")) == 1
     assert len(rows(tmp_path / "lake/lake/flights")) == 100
     assert len(list((tmp_path / "lake/lake/flights/_land/commits").iterdir())) == 1
@@ -274,7 +276,8 @@ def test_both_ends_show_certificates_of_the_authority(
         declared = flights(brokers[0], topic, served) | {"registry_config": str(config)}
         assert main([*command(brokers[0], tmp_path, declared), "--until-caught-up"]) == 1
         said = capsys.readouterr().err
-        assert f"the schema registry {served.url} can't be used (" in said
+        assert printed(said) == ["schema-registry-unreachable"]
+        assert served.url in said
         assert "Traceback" not in said
         assert rows(tmp_path / "lake/lake/flights") == []
 

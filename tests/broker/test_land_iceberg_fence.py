@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from between import Between
 from iceberg_reader import said
+from identifiers import raises
 from lakes import client, wait
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.name_mapping import create_mapping_from_schema
@@ -101,7 +102,7 @@ def test_a_lock_of_another_program_is_waited_for(thought: Thought, monkeypatch: 
     what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
     with client(thought.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
-        with pytest.raises(Failed, match="locked for spark@there"):
+        with raises(Failed, "catalogue-table-locked"):
             updater.follow(thought.table, thought.state(2, [2]))
         hive.unlock(ttypes.UnlockRequest(held.lockid))
     updater.follow(thought.table, thought.state(2, [2]))
@@ -155,7 +156,7 @@ def test_metadata_that_is_gone_is_named(thought: Thought) -> None:
     thought.updater().follow(thought.table, thought.state(1, [1]))
     for file in (thought.metadata).iterdir():
         file.unlink()
-    with pytest.raises(Failed, match=r"is gone\. Drop the table"):
+    with raises(Failed, "iceberg-table-unreadable"):
         thought.updater().follow(thought.table, thought.state(2, [1, 2]))
     with client(thought.metastore) as hive:
         hive.drop_table("lake", thought.name, False)
@@ -168,7 +169,7 @@ def test_damaged_metadata_is_a_sentence(thought: Thought) -> None:
     metadata = thought.metadata
     newest_file = max(metadata.glob("*.metadata.json"))
     newest_file.write_text("{")
-    with pytest.raises(Failed, match=r"The Iceberg table lake\.\w+ can't be read or changed: "):
+    with raises(Failed, "iceberg-table-unreadable"):
         thought.updater().follow(thought.table, thought.state(2, [1, 2]))
 
 
@@ -201,9 +202,9 @@ def test_a_table_with_other_partitions_is_refused(thought: Thought) -> None:
     thought.updater().follow(thought.table, thought.state(1, [1]))
     with thought.found().update_spec() as change:
         change.add_field("k_timestamp", "day", "of_kafka")
-    with pytest.raises(Failed, match=r"it is partitioned by day of k_timestamp, not by nothing"):
+    with raises(Failed, "catalogue-table-exists"):
         thought.updater().follow(thought.table, thought.state(2, [1, 2]))
-    with pytest.raises(Failed, match="it is partitioned by day of k_timestamp"):
+    with raises(Failed, "catalogue-table-exists"):
         thought.updater().lacks(thought.table, thought.state(2, [1, 2]))
     assert thought.read() == (1, ["1"])
 
@@ -316,7 +317,7 @@ def test_what_was_written_for_a_change_that_was_not_made_goes(
     what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
     with client(thought.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
-        with pytest.raises(Failed, match="locked for spark@there"):
+        with raises(Failed, "catalogue-table-locked"):
             updater.follow(thought.table, thought.state(2, [1, 2]))
         assert set(thought.metadata.iterdir()) == before
         hive.unlock(ttypes.UnlockRequest(held.lockid))
@@ -352,11 +353,11 @@ def test_nobody_comes_between_a_change_that_is_late_and_its_lock(
     slow, other = through(between, thought), thought.updater()
     slow.follow(thought.table, thought.state(1, [1]))
     between.holds = ALTER
-    with pytest.raises(Away, match="does not answer"):
+    with raises(Away, "metastore-unreachable"):
         slow.follow(thought.table, thought.state(2, [1, 2]))
     with monkeypatch.context() as patch:
         patch.setattr(metastores, "OUR_LOCK_SECONDS", 0)
-        with pytest.raises(Failed, match="locked for"):
+        with raises(Failed, "catalogue-table-locked"):
             other.follow(thought.table, thought.state(3, [1, 3]))
     between.release()
     wait(lambda: thought.read()[0] == 2, "the change came")
@@ -397,7 +398,7 @@ def test_manifests_that_can_t_be_removed_are_named_and_all_else_is_done(
     (place / "in the way").mkdir(parents=True)
     now = time.time
     monkeypatch.setattr(iceberg.time, "time", lambda: now() + 2 * 86_400)
-    with pytest.raises(Failed, match=f"lake.{thought.name} is as its log is, but manifests of snapshots"):
+    with raises(Failed, "iceberg-manifests-left"):
         updater.follow(thought.table, thought.state(3, [2, 3]), tidy=True)
     assert thought.read() == (3, ["2", "3"])
     with client(thought.metastore) as hive:

@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 
 import clients
 import pytest
+from identifiers import printed
 from interruption import EITHER, Interruption, steps
 from test_land import Lake, Row, in_order
 
@@ -212,7 +213,7 @@ def test_a_declaration_gains_and_loses_its_table_of_late_rows(
     # Not under another name; and the time after which a row is late is free.
     lake.declare(topic, columns=COLUMNS, late={**LATE, "table": "lake.others"})
     assert lake.land() == 2
-    assert "its table of late rows is lake.others instead of lake.flights_late" in capsys.readouterr().err
+    assert printed(capsys.readouterr().err) == ["table-change-unsupported"]
     lake.declare(topic, columns=COLUMNS, late={**LATE, "after": "1d"})
     assert main(lake.command("reset", f"--to-offsets={topic}:0:0,{topic}:1:0", "--execute")) == 0
     assert placed(lake) == []
@@ -234,10 +235,11 @@ def test_the_folder_of_late_rows_is_nobody_else_s(
     (theirs / "of-others.orc").write_bytes(b"x")
     lake.declare(topic, columns=COLUMNS, late=LATE)
     assert lake.land() == 2
-    assert "The folder of the new table lake.flights_late" in capsys.readouterr().err
+    assert printed(said := capsys.readouterr().err) == ["table-folder-taken"]
+    assert "lake.flights_late" in said
     lake.declare(topic, columns=COLUMNS, late={**LATE, "table": "lake.late"})
     assert lake.land() == 0
     lake.declare(topic, columns=COLUMNS, table="lake.other", late={**LATE, "table": "lake.late"})
     assert lake.land() == 2
-    assert "The folder of lake.late" in (said := capsys.readouterr().err)
-    assert "belongs to another landing" in said
+    assert printed(said := capsys.readouterr().err) == ["table-folder-taken"]
+    assert "lake.late" in said

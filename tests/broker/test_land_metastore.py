@@ -18,6 +18,7 @@ import clients
 import hive_reader
 import pytest
 from hive_reader import HiveReader
+from identifiers import printed, raises
 from lakes import PARTITIONS, Lake, client, create, table_of, wait
 from pymetastore.hive_metastore import ttypes
 
@@ -132,7 +133,7 @@ def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: Hive
         wait(lambda: bool(lake.report()["left_out"]), "a catalogue that is behind")
         left = lake.report()["left_out"]
         assert left[0]["what"] == f"catalogue of lake.{lake.table}"
-        assert "does not answer" in left[0]["why"]
+        assert left[0]["id"] == "metastore-unreachable"
         assert json.loads(report.read_text())["exit_code"] == 3
         lake.produce(range(4, 7), 10)
         wait(lambda: landed_records(lake) == len(lake.produced), "rows that land meanwhile")
@@ -171,7 +172,8 @@ def test_a_table_of_others_is_refused_before_anything_lands(
     create(lake.metastore, name, **changes | here)
     there = sorted((lake.folder / "lake").rglob("*"))
     assert lake.land() == 2
-    assert f"has another table lake.{name}: " in (said := capsys.readouterr().err)
+    assert printed(said := capsys.readouterr().err) == ["catalogue-table-exists"]
+    assert f"lake.{name}: " in said
     assert why in said
     assert sorted((lake.folder / "lake").rglob("*")) == there
 
@@ -265,7 +267,7 @@ class Landed:
         live = {path: AddedFile(path, 1, 1, "") for path in paths}
         return State(number=1, live=live, definition=log.definition(self.table))
 
-    def follow(self, days: Iterable[int]) -> str | None:
+    def follow(self, days: Iterable[int]) -> Failed | None:
         """Bring the catalogue up; return why it is behind."""
         return self.catalogue.follow([(self.table, self.state(days))]).get(f"lake.{self.name}")
 
@@ -333,7 +335,8 @@ def test_what_others_change_is_seen_within_an_hour(
         # Also in between, when something is to be changed.
         monkeypatch.setattr("aqueduct.land.catalogue.COMPARE_SECONDS", 3600)
         hive.drop_table("lake", landed.name, False)
-        assert "has no table" in str(landed.follow([1, 2, 3]))
+        assert (failed := landed.follow([1, 2, 3]))
+        assert failed.id == "catalogue-table-missing"
         assert landed.follow([1, 2, 3]) is None
         assert days(hive, landed) == [1, 2, 3]
 
@@ -405,7 +408,8 @@ def test_a_silent_metastore_is_let_alone(
         patch.setattr(Metastore, "_client", counted)
         patch.setattr("aqueduct.land.metastore.ANSWER_SECONDS", 0.5)
         patch.setattr("aqueduct.land.catalogue.PAUSE", 3600)
-        assert "does not answer" in str(landed.follow([1, 2]))
+        assert (failed := landed.follow([1, 2]))
+        assert failed.id == "metastore-unreachable"
         assert asked == [0.5] * 2
         for _ in range(5):
             assert "timed out)" in str(landed.follow([1, 2]))
@@ -466,7 +470,8 @@ def test_what_is_no_metastore_is_told_apart(landed: Landed) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         Thread(target=speak_http, args=(server,), daemon=True).start()
         landed.catalogue = Catalogue([server.getsockname()], landed.folder.as_uri())
-        assert "see that it runs and takes plain Thrift" in str(landed.follow([1]))
+        assert (failed := landed.follow([1]))
+        assert failed.id == "metastore-unreachable"
 
 
 def speak_http(server: socket.socket) -> None:
@@ -494,9 +499,11 @@ def test_a_table_that_somebody_made_for_ours_is_taken_on(landed: Landed, metasto
 
 def test_another_table_that_is_found_later_is_named(landed: Landed, metastore: HiveMetastore) -> None:
     create(metastore, f"{landed.name}_bad")
-    assert "has another table" in str(landed.follow([1]))
-    with pytest.raises(Refused, match=f"has another table lake.{landed.name}_bad: its location is file:"):
+    assert (failed := landed.follow([1]))
+    assert failed.id == "catalogue-table-exists"
+    with raises(Refused, "catalogue-table-exists") as refused:
         landed.catalogue.check([(landed.table, State())])
+    assert f"lake.{landed.name}_bad: its location is file:" in str(refused.value)
     landed.catalogue.check([(landed.table, landed.state([1]))])  # which lands on
     landed.columns[0]["type"] = "bigint"
     with client(metastore) as hive:

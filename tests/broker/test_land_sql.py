@@ -8,6 +8,7 @@ from typing import Any
 
 import clients
 import pytest
+from identifiers import printed, raises
 from test_land import COLUMNS, Lake, Row, fill, in_order, messages, should_be
 
 from aqueduct.cli import main
@@ -153,7 +154,7 @@ WRONG = [
 def test_expressions_that_are_none_of_one_row_are_refused() -> None:
     with application("test", SparkOptions("local[2]"), SparkFigures()) as spark:
         for declared, sentence in WRONG:
-            with pytest.raises(Refused) as refused:
+            with raises(Refused, "landing-sql-invalid") as refused:
                 check_sql(spark, table_of(declared))
             assert re.search(sentence, str(refused.value)), refused.value
             assert "\n" not in str(refused.value)
@@ -175,4 +176,4 @@ def test_a_wrong_one_is_refused_before_anything_lands(
     assert not lake.commits()
     lake.declare(topic, sql=SQL)
     assert run(lake, "replay", "--bad") == 2
-    assert "a replay has no SQL" in capsys.readouterr().err
+    assert "table-not-replayable" in printed(capsys.readouterr().err)

@@ -1,10 +1,12 @@
 """What a round reads, and what of it counts when something broke off."""
 
 import random
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.land import declaration, log
@@ -83,8 +85,8 @@ def test_a_log_that_was_cut_and_has_grown_again_is_left_alone() -> None:
     assert epochs_to_ask(state, [A]) == {partition: 3, TopicPartition("a", 1): 3}
     assert epochs_to_ask(state, [replace(A, id="another")]) == {}
     found = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 6, TopicPartition("a", 1): 100})
-    assert [each.what for each in found.left_out] == ["a-0"]
-    assert "cut at 6, before 7" in found.left_out[0].why
+    assert [(skipped.id, skipped.what) for skipped in found.left_out] == [("landed-topic-truncated", "a-0")]
+    assert {"6", "7"} <= {*re.findall(r"\d+", found.left_out[0].why)}
     assert found.ranges == ()
     whole = plan(state, [A], {"a"}, stops={}, epoch_ends={partition: 7})
     assert (whole.left_out, whole.ranges) == ((), (Range("a", 0, 7, 10),))
@@ -104,18 +106,25 @@ def test_a_topic_that_is_declared_no_more_is_left_alone() -> None:
 def test_a_partition_without_a_leader_is_left_out() -> None:
     found = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (NO_LEADER, 9)))
     assert found.ranges == (Range("a", 1, 0, 9),)
-    assert [each.what for each in found.left_out] == ["a-0"]
+    assert [(skipped.id, skipped.what) for skipped in found.left_out] == [
+        ("landed-partition-leaderless", "a-0")
+    ]
     assert found.next == {"a": {"1": 9}}
 
 
 def test_what_can_t_be_landed_is_left_out() -> None:
     state = landed({"a": {"0": 11, "1": 100}, "gone": {"0": 1}})
     found = planned(state, A)
-    assert [each.what for each in found.left_out] == ["topic gone", "a-0"]
+    assert [(skipped.id, skipped.what) for skipped in found.left_out] == [
+        ("landed-topic-missing", "topic gone"),
+        ("landed-topic-truncated", "a-0"),
+    ]
     assert found.next == state.positions
     assert found.ranges == ()
     again = planned(landed({"a": {"0": 7, "1": 100}}), SourceTopic("a", "another", (0, 0), (9, 9)))
-    assert [each.what for each in again.left_out] == ["topic a"]
+    assert [(skipped.id, skipped.what) for skipped in again.left_out] == [
+        ("landed-topic-recreated", "topic a")
+    ]
     assert again.ranges == ()
 
 
@@ -222,8 +231,9 @@ def test_columns_can_only_be_added() -> None:
     known = State(1, schema=1, definition=log.definition(timed))
     for changed in ({**time, "zone": "Europe/Paris"}, {**time, "unit": "s"}):
         other = table([changed])
-        with pytest.raises(Refused, match="t is read as"):
+        with raises(Refused, "table-change-unsupported") as refused:
             next_schema(known, log.definition(other), other)
+        assert " t is read as " in str(refused.value)
     more = table([x, y])
     assert next_schema(state, log.definition(more), more) == 2
     by_day = {"partition_by": [{"name": "day", "of": "t", "every": "day"}]}
@@ -235,8 +245,9 @@ def test_columns_can_only_be_added() -> None:
     grown = State(2, schema=2, definition=gained)
     assert next_schema(grown, log.definition(without, gained), without) == 2
     other = table([time], **by_day, late={"table": "a.other", "after": "1d"})
-    with pytest.raises(Refused, match=r"its table of late rows is a\.other instead of a\.late"):
+    with raises(Refused, "table-change-unsupported") as refused:
         next_schema(grown, log.definition(other, gained), other)
+    assert {"a.other", "a.late"} <= {*re.findall(r"[a-z]+\.[a-z]+", str(refused.value))}
     for wrong in (
         table([y]),
         table([{"name": "x", "type": "bigint"}]),
@@ -245,5 +256,5 @@ def test_columns_can_only_be_added() -> None:
             [x, {"name": "t", "type": "timestamp"}], partition_by=[{"name": "day", "of": "t", "every": "day"}]
         ),
     ):
-        with pytest.raises(Refused, match="can't become what is declared"):
+        with raises(Refused, "table-change-unsupported"):
             next_schema(state, log.definition(wrong), wrong)

@@ -9,6 +9,7 @@ import clients
 import pyarrow as pa
 import pytest
 import schema_registry
+from identifiers import raises
 from schema_registry import Registry
 
 from aqueduct.kafka import client_config
@@ -127,18 +128,19 @@ def test_what_passes_is_borne_with(served: Registry, monkeypatch: pytest.MonkeyP
 def test_no_answer_is_no_wrong_record(served: Registry, status: list[int], least: int) -> None:
     served.add(7, R)
     served.status = [*status]
-    with pytest.raises(
-        RegistryAway, match=rf"can't be used \(it answers {status[0]}, asked for /schemas/ids/7\)"
-    ):
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.schema(by(served), 7)
+    assert str(status[0]) in str(away.value)
+    assert "/schemas/ids/7" in str(away.value)
     assert len(served.asked) >= least
     served.status = []
     assert registry.schema(by(served), 7).name == "R"
 
 
 def test_nobody_is_there() -> None:
-    with pytest.raises(RegistryAway, match="refused"):
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.check(SchemaRegistry("http://127.0.0.1:1", client_config.load(None)))
+    assert "http://127.0.0.1:1" in str(away.value)
 
 
 WRONG: dict[str, tuple[dict[str, Any] | None, str]] = {
@@ -188,13 +190,16 @@ def test_who_says_404_without_a_reason_is_no_registry(
         patched.setattr(registry, "ASK_SECONDS", 60)
         assert registry.schema(by(served), 7).name == "R"
     served.status = [404] * 1000
-    with pytest.raises(RegistryAway, match="it answers 404"):
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.schema(by(served), 8)
-    with pytest.raises(RegistryAway, match="it answers 404"):
+    assert "404" in str(away.value)
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.check(by(served))
+    assert "404" in str(away.value)
     served.status, served.types = [], {"hello": "world"}
-    with pytest.raises(RegistryAway, match="is no registry of Avro's schemas"):
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.check(by(served))
+    assert "/schemas/types" in str(away.value)
 
 
 def test_references_are_followed(served: Registry) -> None:
@@ -228,8 +233,9 @@ def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=lake\nsasl.password=s3:cret\n"
     )
     registry.check(by(served, config))
-    with pytest.raises(RegistryAway, match="it answers 401") as error:
+    with raises(RegistryAway, "schema-registry-unreachable") as error:
         registry.check(by(served))
+    assert "401" in str(error.value)
     assert "cret" not in str(error.value)
 
 
@@ -247,5 +253,6 @@ def test_an_apicurio_that_reads_its_journal_yet_is_away(
     with pytest.raises(WrongSchema, match="none of this id"):
         registry.schema(apicurio, 8)
     served.ready = [503] * 1000
-    with pytest.raises(RegistryAway, match="/health/ready answers 503"):
+    with raises(RegistryAway, "schema-registry-unreachable") as away:
         registry.schema(apicurio, 8)
+    assert "/health/ready answers 503" in str(away.value)

@@ -4,6 +4,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import walk
@@ -81,13 +82,10 @@ def test_rules_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("allow:(", r"'\(' isn't a regular expression"),
-        ("allow:a,b", "'b' isn't a rule"),
-        ("nofile", "neither rules .* nor a file that can be read: No such file"),
-    ],
+    ("text", "fact"),
+    [("allow:(", "'('"), ("allow:a,b", "'b'"), ("nofile", "'nofile'")],
 )
-def test_what_is_no_rule(text: str, sentence: str) -> None:
-    with pytest.raises(Refused, match=sentence):
+def test_what_is_no_rule(text: str, fact: str) -> None:
+    with raises(Refused, "filter-rules-invalid") as refused:
         rules(text)
+    assert fact in str(refused.value)

@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.link import options
@@ -158,86 +159,104 @@ def test_all_refusals_are_listed_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"),
+    ("more", "facts"),
     [
-        ({"encryption": "false"}, "encryption=false is not possible"),
-        ({"targetIp": "x"}, r"command line: there is no option targetIp; did you mean targetIP\?"),
-        ({"parity": "101"}, "command line: parity must be a whole number from 0 to 100, not '101'"),
-        ({"parity": "nan"}, "whole number"),
-        ({"largestRecord": "0"}, "from 1 to 1073741824, not '0'"),
-        ({"eps": "1e16"}, "from -1 to 1000000000000000, not '1e16'"),
-        ({"eps": "nan"}, "number from"),
-        ({"eps": "0"}, "-1 for no limit"),
-        ({"topics": "a"}, "topic or topics"),
-        ({"targets": "a:1=1"}, "targetIP or targets"),
-        ({"targets": "a:99999=1"}, "from 1 to 65535"),
-        ({"from": "yesterday"}, "from isn't a time: write 2026"),
-        ({"keyFile": "k"}, "keyFile is of no use without certFile"),
-        ({"inputFilterDefaultAction": "drop"}, "must be allow or deny, not 'drop'"),
-        ({"logLevel": "FATAL"}, "must be DEBUG or INFO or WARN or ERROR, not 'FATAL'"),
+        ({"encryption": "false"}, "encryption=false"),
+        ({"targetIp": "x"}, "targetIp targetIP"),
+        ({"parity": "101"}, "parity 0 100 '101'"),
+        ({"parity": "nan"}, "parity 'nan'"),
+        ({"largestRecord": "0"}, "largestRecord 1 1073741824 '0'"),
+        ({"eps": "1e16"}, "eps -1 1000000000000000 '1e16'"),
+        ({"eps": "nan"}, "eps 'nan'"),
+        ({"eps": "0"}, "eps -1"),
+        ({"topics": "a"}, "topic topics"),
+        ({"targets": "a:1=1"}, "targetIP targets"),
+        ({"targets": "a:99999=1"}, "targets 65535"),
+        ({"from": "yesterday"}, "from 2026"),
+        ({"keyFile": "k"}, "keyFile certFile"),
+        ({"inputFilterDefaultAction": "drop"}, "inputFilterDefaultAction allow deny 'drop'"),
+        ({"logLevel": "FATAL"}, "logLevel DEBUG INFO WARN ERROR 'FATAL'"),
     ],
 )
-def test_unfit_values(more: Mapping[str, str], sentence: str) -> None:
-    with pytest.raises(Refused, match=sentence):
+def test_unfit_values(more: Mapping[str, str], facts: str) -> None:
+    with raises(Refused, "link-options-invalid") as refused:
         upstream(**more).end("source")
+    assert [fact for fact in facts.split() if fact not in str(refused.value)] == []
 
 
 def test_a_regex_that_does_not_compile() -> None:
     rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
-    with pytest.raises(Refused, match="topics isn't a regular expression: missing"):
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Upstream, None, {}, rest | {"topics": "(a"}, pytest.fail)
+    assert "topics" in str(refused.value)
 
 
 def test_what_must_be_set() -> None:
-    with pytest.raises(Refused, match="bootstrapServers must be set: Kafka brokers"):
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Create, None, {}, {}, pytest.fail)
-    with pytest.raises(Refused, match="resendFileName, or topic with partition"):
+    assert "bootstrapServers" in str(refused.value)
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Resend, None, {}, UPSTREAM, pytest.fail)
+    assert "resendFileName" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"),
-    [("- a", "must be a mapping"), ("a: [", "is no YAML"), ("\xff", "can't be read|is no YAML|no option")],
-)
-def test_files_that_are_no_use(tmp_path: Path, content: str, sentence: str) -> None:
-    file = tmp_path / "c.yml"
-    file.write_text(content, encoding="latin-1")
-    with pytest.raises(Refused, match=sentence):
-        options.build(Create, file, {}, {}, pytest.fail)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "sentence"),
+    ("content", "id_"),
     [
-        ("o.properties", "eps=1\neps=1\n", "o.properties: eps is given twice"),
-        ("o.yml", "eps: 1\neps: 2\n", "o.yml: eps is given twice"),
-        ("o.yml", "targetIP: a\ntarget-ip: a\n", "o.yml: targetIP and target-ip are the same option"),
-        ("o.properties", "group-id=a\ngroupID=b\n", "group-id and groupID are the same option"),
-        ("o.properties", "stateDir=a\nstateDir=b\n", "stateDir is given twice"),  # another verb's
-        ("o.yml", "sendingThreads: 1\nsendingThreads: 2\n", "sendingThreads is given twice"),
-        ("o.yml", "eps: {a: 1}\n", "o.yml, line 1: an option's value can't be a mapping"),
+        ("- a", "config-file-invalid"),
+        ("a: [", "config-file-invalid"),
+        ("\xff", "config-file-unreadable"),
     ],
 )
-def test_what_a_file_says_twice(tmp_path: Path, name: str, content: str, sentence: str) -> None:
+def test_files_that_are_no_use(tmp_path: Path, content: str, id_: str) -> None:
+    file = tmp_path / "c.yml"
+    file.write_text(content, encoding="latin-1")
+    with raises(Refused, id_) as refused:
+        options.build(Create, file, {}, {}, pytest.fail)
+    assert str(file) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "facts"),
+    [
+        ("o.properties", "eps=1\neps=1\n", "o.properties eps"),
+        ("o.yml", "eps: 1\neps: 2\n", "o.yml eps"),
+        ("o.yml", "targetIP: a\ntarget-ip: a\n", "o.yml targetIP target-ip"),
+        ("o.properties", "group-id=a\ngroupID=b\n", "group-id groupID"),
+        ("o.properties", "stateDir=a\nstateDir=b\n", "stateDir"),  # another verb's
+        ("o.yml", "sendingThreads: 1\nsendingThreads: 2\n", "sendingThreads"),
+    ],
+)
+def test_what_a_file_says_twice(tmp_path: Path, name: str, content: str, facts: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(Refused, match=sentence):
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Upstream, tmp_path / name, {}, UPSTREAM, lambda _: None)
+    assert [fact for fact in facts.split() if fact not in str(refused.value)] == []
+
+
+def test_an_option_with_a_mapping(tmp_path: Path) -> None:
+    (tmp_path / "o.yml").write_text("eps: {a: 1}\n")
+    with raises(Refused, "config-value-invalid") as refused:
+        options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, lambda _: None)
+    assert "o.yml, line 1" in str(refused.value)
 
 
 def test_what_the_environment_says_is_called_as_it_is_there() -> None:
-    for name, sentence in (
-        ("PARITY", "environment: AQUEDUCT_DIODE_PARITY must be a whole number"),
-        ("TARGT_IP", "no option AQUEDUCT_DIODE_TARGT_IP; did you mean AQUEDUCT_DIODE_TARGET_IP\\?"),
-        ("GROUP_I", "did you mean AQUEDUCT_DIODE_GROUP_ID\\?"),
+    for name, fact in (
+        ("PARITY", "AQUEDUCT_DIODE_PARITY"),
+        ("TARGT_IP", "AQUEDUCT_DIODE_TARGET_IP"),
+        ("GROUP_I", "AQUEDUCT_DIODE_GROUP_ID"),
     ):
-        with pytest.raises(Refused, match=sentence):
+        with raises(Refused, "link-options-invalid") as refused:
             options.build(Upstream, None, {f"AQUEDUCT_DIODE_{name}": "x"}, UPSTREAM, pytest.fail)
+        assert fact in str(refused.value)
     taken = {"AQUEDUCT_DIODE_FROM": "2026-01-31T18:00:00Z", "AQUEDUCT_DIODE_GROUP_ID": "g"}
     found = options.build(Upstream, None, taken, UPSTREAM, pytest.fail)
     assert (found.from_, found.group) == (1769882400000, "g")
     twice = {"AQUEDUCT_DIODE_EPS": "1", "AQUEDUCT_DIODE_eps": "2"}
-    with pytest.raises(Refused, match="AQUEDUCT_DIODE_EPS and AQUEDUCT_DIODE_eps are the same option"):
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Upstream, None, twice, UPSTREAM, pytest.fail)
+    assert [name for name in twice if name not in str(refused.value)] == []
 
 
 def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
@@ -245,8 +264,9 @@ def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
     found = options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
     assert (found.from_, found.id, found.encryption, found.nic) == (1769882400000, "0123", True, "eth0")
     (tmp_path / "o.yml").write_text("from: 2026-02-31\n")
-    with pytest.raises(Refused, match="from isn't a time"):
+    with raises(Refused, "link-options-invalid") as refused:
         options.build(Upstream, tmp_path / "o.yml", {}, UPSTREAM, pytest.fail)
+    assert "o.yml: from " in str(refused.value)
 
 
 def test_a_resend_is_of_the_link_s_topics_alone() -> None:
@@ -254,8 +274,9 @@ def test_a_resend_is_of_the_link_s_topics_alone() -> None:
     topics = r"flights|seats\..*"
     found = resend(topics=topics, resendFileName="bundle.json")
     assert [found.crosses(name) for name in ("flights", "seats.a", "flights2")] == [True, True, False]
-    with pytest.raises(Refused, match="secrets does not cross this link"):
+    with raises(Refused, "link-options-invalid") as refused:
         resend(topics=topics, topic="secrets", partition="0")
+    assert "secrets" in str(refused.value)
 
 
 def test_the_one_topic_of_a_link_restricts_a_bundle_too() -> None:
@@ -272,32 +293,25 @@ def test_no_internal_topic_of_kafka_crosses() -> None:
         assert not resend(topics=".*", resendFileName="b.json").crosses(topic)
     assert resend(topics="__.*|flights", resendFileName="b.json").crosses("__orders")
     assert resend(topic="__orders", partition="0").crosses("__orders")
-    with pytest.raises(Refused, match="Topic __consumer_offsets is internal to Kafka"):
+    with raises(Refused, "link-options-invalid") as refused:
         resend(topic="__consumer_offsets", partition="0")
+    assert "__consumer_offsets" in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("more", "sentence"),
+    ("more", "facts"),
     [
-        ({"resendFileName": "b", "offsetFrom": "0"}, "go with topic and partition alone"),
-        ({"resendFileName": "b", "offsetTo": "9"}, "go with topic and partition alone"),
-        (
-            {"topic": "t", "partition": "0", "offsetFrom": "5", "offsetTo": "3"},
-            "offsetFrom 5 is after offsetTo 3",
-        ),
-        (
-            {"topic": "t", "partition": "1", "partitionStartValue": "2"},
-            "partition 1 is none of this cluster's",
-        ),
-        (
-            {"resendFileName": "b", "from": "2026-01-31T18:00:01Z", "to": "2026-01-31T18:00:00Z"},
-            "from is a later time than to",
-        ),
+        ({"resendFileName": "b", "offsetFrom": "0"}, "offsetFrom topic partition"),
+        ({"resendFileName": "b", "offsetTo": "9"}, "offsetTo topic partition"),
+        ({"topic": "t", "partition": "0", "offsetFrom": "5", "offsetTo": "3"}, "offsetFrom 5 offsetTo 3"),
+        ({"topic": "t", "partition": "1", "partitionStartValue": "2"}, "partition 1"),
+        ({"resendFileName": "b", "from": "2026-01-31T18:00:01Z", "to": "2026-01-31T18:00:00Z"}, "from to"),
     ],
 )
-def test_a_resend_of_what_can_not_be_is_refused(more: Mapping[str, str], sentence: str) -> None:
-    with pytest.raises(Refused, match=sentence):
+def test_a_resend_of_what_can_not_be_is_refused(more: Mapping[str, str], facts: str) -> None:
+    with raises(Refused, "link-options-invalid") as refused:
         resend(**more)
+    assert [fact for fact in facts.split() if fact not in str(refused.value)] == []
 
 
 BUNDLE = """{"type": "%s", "results": [
@@ -361,5 +375,5 @@ def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
     follows = wanted(options.build(Upstream, None, {}, rest | {"topics": "__.*"}, pytest.fail))
     assert [name for name in there if follows(name)] == ["__orders"]
     assert wanted(upstream(topic="__orders"))("__orders")
-    with pytest.raises(Refused, match="is internal to Kafka"):
+    with raises(Refused, "link-options-invalid"):
         upstream(topic="__consumer_offsets")

@@ -3,6 +3,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from identifiers import raises
 from pyeclib.ec_iface import ECDriver, ECDriverError
 
 from aqueduct.errors import Failed
@@ -67,5 +68,5 @@ def test_without_isa_l(monkeypatch: pytest.MonkeyPatch) -> None:
 
     check()
     monkeypatch.setattr(erasure, "ECDriver", none)
-    with pytest.raises(Failed, match=r"pyeclib can't use ISA-L.*not there.*install"):
+    with raises(Failed, "erasure-library-missing"):
         check()

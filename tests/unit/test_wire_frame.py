@@ -5,6 +5,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.link.wire.frame import (
     COMPRESSED,
@@ -126,29 +127,29 @@ def header(**changes: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("value", "says"),
+    "value",
     [
-        (b"", "too few"),
-        (header()[:-1], "too few"),
-        (header(), "no legal name"),
-        (header(version=2) + b"t", "version 2"),
-        (header(kind=2) + b"t", "contradicts"),
-        (header(flags=2) + b"t", "contradicts"),
-        (header(partition=-1) + b"t", "contradicts"),
-        (header(start=-1) + b"t", "contradicts"),
-        (header(start=1) + b"t", "contradicts"),
-        (header(length=1) + b"t", "contradicts"),
-        (header() + b"t.", "contradicts"),
-        (header(kind=1, length=1) + b"t.", "contradicts"),
-        (header(name=2) + b"..", "no legal name"),
-        (header(name=2) + b"t/", "no legal name"),
-        (header(name=2) + b"t\xff", "no legal name"),
+        b"",
+        header()[:-1],
+        header(),
+        header(version=2) + b"t",
+        header(kind=2) + b"t",
+        header(flags=2) + b"t",
+        header(partition=-1) + b"t",
+        header(start=-1) + b"t",
+        header(start=1) + b"t",
+        header(length=1) + b"t",
+        header() + b"t.",
+        header(kind=1, length=1) + b"t.",
+        header(name=2) + b"..",
+        header(name=2) + b"t/",
+        header(name=2) + b"t\xff",
     ],
 )
-def test_what_is_malformed(value: bytes, says: str) -> None:
-    with pytest.raises(Malformed, match=says):
+def test_what_is_malformed(value: bytes) -> None:
+    with raises(Malformed, "raw-record-malformed"):
         unpack(value)
-    with pytest.raises(Malformed, match=says):
+    with raises(Malformed, "raw-record-malformed"):
         key_of(value)
 
 
@@ -172,8 +173,9 @@ def test_a_bomb_is_not_unpacked() -> None:
     bomb = zstandard.compress(bytes(1 << 20))
     value = header(flags=COMPRESSED, length=1 << 20) + b"t" + bomb
     assert len(unpack(value, largest=1 << 20).batches) == 1 << 20  # type: ignore[union-attr]
-    with pytest.raises(Malformed, match="more than the 1048575 allowed"):
+    with raises(Malformed, "raw-record-malformed") as malformed:
         unpack(value, largest=(1 << 20) - 1)
+    assert "1048575" in str(malformed.value)
     # The same, with a frame that says it has only 1,000 bytes: in 4 bytes after magic and descriptor.
     at = 5
     assert struct.unpack_from("<I", bomb, at) == (1 << 20,)

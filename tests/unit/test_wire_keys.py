@@ -3,6 +3,7 @@ from cryptography.exceptions import InvalidSignature, InvalidTag
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.keys import (
@@ -44,8 +45,9 @@ def test_a_file_is_one_line_and_read_back(key: ReceiverKey) -> None:
     assert type(key).parse(text, "f") == key
     for kind in KINDS:
         if kind is not type(key):
-            with pytest.raises(Refused, match=rf"^f is {key.WHAT}; {kind.WHAT} is needed\."):
+            with raises(Refused, "key-file-invalid") as refused:
                 kind.parse(text, "f")
+            assert [name for name in (key.WHAT, kind.WHAT) if name not in str(refused.value)] == []
 
 
 def test_secrets_are_not_shown() -> None:
@@ -57,11 +59,9 @@ def test_secrets_are_not_shown() -> None:
 
 @pytest.mark.parametrize("text", ["", "\n", "ssh-ed25519 AAAA", "aqueduct-receiver x25519 AAAA"])
 def test_no_key_file(text: str) -> None:
-    with pytest.raises(
-        Refused,
-        match=r"^f isn't a key file: a sender's private key, as `aqueduct diode keygen`.* is needed\.",
-    ):
+    with raises(Refused, "key-file-invalid") as refused:
         SenderKey.parse(text, "f")
+    assert "`aqueduct diode keygen`" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_no_key_file(text: str) -> None:
 )
 def test_a_damaged_key_file(rest: str) -> None:
     """Refuse bad points; the last is one that Diffie and Hellman can't do with."""
-    with pytest.raises(Refused, match="f is damaged: "):
+    with raises(Refused, "key-file-invalid"):
         ReceiverPublicKey.parse(f"{ReceiverPublicKey.TAG} {rest}", "f")
 
 

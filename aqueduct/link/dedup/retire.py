@@ -55,26 +55,29 @@ def retire(
             if key.topic == topic and not ledger_partition.closed
         }
         if not gone:
-            raise Refused(f"The ledger in {ledger} has no entry of topic {topic}.")
+            raise Refused("ledger-topic-unknown", f"The ledger in {ledger} has no entry of topic {topic}.")
         raw = [TopicPartition(name, number) for name in raw_topics for number in producers]
         if any(key.topic == topic and key.announced for key in _keys(client, _lately(client, raw))):
             raise Refused(
+                "retired-topic-announced",
                 f"The source of topic {topic} has announced it in the last {LIVES_SECONDS} s, so it has "
                 "it still, and the ledger would begin to list it again. Delete it there, or let it cross no "
-                "more, and retire it then."
+                "more, and retire it then.",
             )
         unread = _unread(client, group, raw)
         # Announcements make no records.
         if waiting := sum(key.topic == topic and not key.announced for key in _keys(client, unread)):
             raise Refused(
+                "retired-topic-unread",
                 f"{count(waiting, 'frame')} of topic {topic} in the raw topics are not in the clean topic "
-                "yet: let dedup finish, and retire the topic then."
+                "yet: let dedup finish, and retire the topic then.",
             )
         outcome = _outcome(gone.values())
         if outcome.missing and not with_gaps:
             raise Refused(
+                "retired-topic-incomplete",
                 f"{count(outcome.missing, 'offset')} of topic {topic} are missing: send them again, or "
-                "retire it --with-gaps if its source has them no more."
+                "retire it --with-gaps if its source has them no more.",
             )
         for number, producer in producers.items():
             now = int(time.time() * 1000)

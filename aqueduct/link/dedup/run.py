@@ -155,7 +155,10 @@ def _plan(order: DedupOrder, *, again: bool) -> tuple[DedupShare, list[Range], t
         silent = tuple(silence.silent(client, order.raw_topics, order.silence_seconds))
         own = {*order.raw_topics, order.gap_topic}
         if mixed := own & set((order.topics or {}).values()):
-            raise Refused(f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.")
+            raise Refused(
+                "clean-topic-reserved",
+                f"Topic {min(mixed)} can't be a clean topic, too: it is the link's own.",
+            )
         clean_by_source = order.topics or {name: name for name in topics if name not in own | OWN_TOPICS}
         gone = {source: name for source, name in clean_by_source.items() if name not in topics}
         existing = {source: name for source, name in clean_by_source.items() if name in topics}
@@ -193,8 +196,9 @@ def _clean(
     for name in clean:
         if times[name] != "CreateTime":
             raise Refused(
+                "clean-topic-times-replaced",
                 f"Topic {name} would give every record a new time: set its message.timestamp.type to "
-                "CreateTime."
+                "CreateTime.",
             )
     return {
         source: Clean(name, len(topics[name].partitions), int(sizes[name]))

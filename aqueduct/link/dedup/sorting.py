@@ -244,9 +244,10 @@ def check_number(share: DedupShare, topic: str, partition: int, number: int, whe
     should = bucket_of(topic, partition, share.partitions)
     if should != number:
         raise Failed(
+            "link-partitions-changed",
             f"{where}-{number} of the {share.end} holds {topic}-{partition}, which belongs to partition "
             f"{should} of {share.partitions}: the raw topics and {share.gap_topic} have got more partitions "
-            "since. That can't be taken back: make them and the clean topics anew, and send everything again."
+            "since. This is final: create new raw, gap and clean topics, and send everything again.",
         )
 
 

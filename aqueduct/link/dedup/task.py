@@ -72,8 +72,9 @@ def check_there(
     for name in raw_topics:
         if (partitions := len(topics[name].partitions)) != buckets:
             raise Refused(
+                "link-partitions-unequal",
                 f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
-                f"{buckets}: they must have the same number, which must not change."
+                f"{buckets}: they must have the same number, which must not change.",
             )
 
 

@@ -60,31 +60,41 @@ def loads(text: str, where: str) -> Bundle:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Refused(f"{where} isn't a bundle: it is not JSON ({error}).") from None
+        raise Refused("bundle-invalid", f"{where} isn't a bundle: it is not JSON ({error}).") from None
     if type(content) is not dict or content.get("type") not in get_args(BundleKind):
-        raise Refused(f'{where} isn\'t a bundle: "type" must be "all" or "first".')
+        raise Refused("bundle-invalid", f'{where} isn\'t a bundle: "type" must be "all" or "first".')
     if type(content.get("results")) is not list:
-        raise Refused(f'{where} isn\'t a bundle: "results" must be a list.')
+        raise Refused("bundle-invalid", f'{where} isn\'t a bundle: "results" must be a list.')
     results = [
         _missing(result, f"{where}: result {number}") for number, result in enumerate(content["results"], 1)
     ]
     if len({(missing.topic, missing.partition) for missing in results}) < len(results):
-        raise Refused(f"{where} lists a partition twice: make the bundle again with `aqueduct diode create`.")
+        raise Refused(
+            "bundle-invalid",
+            f"{where} lists a partition twice: make the bundle again with `aqueduct diode create`.",
+        )
     return Bundle(content["type"], results)
 
 
 def _missing(content: Any, where: str) -> MissingOffsets:
     if type(content) is not dict:
-        raise Refused(f"{where} must be an object with topic, partition and gaps.")
+        raise Refused("bundle-invalid", f"{where} must be an object with topic, partition and gaps.")
     topic, partition, gaps, topic_id = map(content.get, ("topic", "partition", "gaps", "topic_id"))
     if type(topic) is not str or not topic:
-        raise Refused(f'{where} has no "topic".')
+        raise Refused("bundle-invalid", f'{where} has no "topic".')
     if type(partition) is not int or partition < 0:
-        raise Refused(f'{where} ({topic}) must have a "partition" from 0 on, not {partition!r}.')
+        raise Refused(
+            "bundle-invalid", f'{where} ({topic}) must have a "partition" from 0 on, not {partition!r}.'
+        )
     if type(gaps) is not list or not all(map(_is_span, gaps)):
-        raise Refused(f'{where} ({topic}-{partition}) must have "gaps" as a list of [from, to], from <= to.')
+        raise Refused(
+            "bundle-invalid",
+            f'{where} ({topic}-{partition}) must have "gaps" as a list of [from, to], from <= to.',
+        )
     if topic_id is not None and not _is_id(topic_id):
-        raise Refused(f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.')
+        raise Refused(
+            "bundle-invalid", f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.'
+        )
     return MissingOffsets(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
 
 

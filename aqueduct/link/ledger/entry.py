@@ -138,7 +138,9 @@ def partitions(value_by_key: Mapping[str, str]) -> dict[TopicPartition, LedgerPa
             )
             retired, updated = bool(head["retired"]), int(head["updated"])
         except (KeyError, TypeError, ValueError) as error:
-            raise Failed(f"{_which(key)} is not whole: {error!r} is missing or wrong.") from None
+            raise Failed(
+                "ledger-entry-invalid", f"{_which(key)} is not whole: {error!r} is missing or wrong."
+            ) from None
         partition = ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
         partition.updated = max(partition.updated, updated)
         if retired:
@@ -158,7 +160,7 @@ def _parsed(key: str, value: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         content = None
     if type(content) is not dict:
-        raise Failed(f"{_which(key)} is not JSON of a ledger: is this the gap topic?")
+        raise Failed("ledger-entry-invalid", f"{_which(key)} is not JSON of a ledger: is this the gap topic?")
     return content
 
 

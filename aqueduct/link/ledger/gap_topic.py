@@ -33,6 +33,7 @@ def check_kept(client: Client, topic: str) -> None:
     [policy] = setting(client, [topic], "cleanup.policy").values()
     if policy != "compact":
         raise Refused(
+            "gap-topic-not-compacted",
             f"Gap topic {topic} has cleanup.policy={policy}, so what is missing would be forgotten: "
-            f"kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact"
+            f"kafka-configs --alter --topic {topic} --add-config cleanup.policy=compact",
         )

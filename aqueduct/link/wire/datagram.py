@@ -57,7 +57,9 @@ def prefix(link: int) -> bytes:
 def check_link(link: int) -> int:
     """Check a link's number; Refused if it isn't one."""
     if not 0 <= link < _LINKS:
-        raise Refused(f"A link can't have the number {link}: use one from 0 to {_LINKS - 1}.")
+        raise Refused(
+            "link-options-invalid", f"A link can't have the number {link}: use one from 0 to {_LINKS - 1}."
+        )
     return link
 
 
@@ -71,11 +73,15 @@ def shard_length(payload: int) -> int:
     length = (payload - OVERHEAD) // ALIGNMENT * ALIGNMENT
     if length < BEAT.size:
         raise Refused(
+            "datagram-size-unsuitable",
             f"Datagrams of {payload} bytes are too small: a link needs {OVERHEAD + ALIGNMENT} or more; "
-            "raise payloadSize or mtu."
+            "raise payloadSize or mtu.",
         )
     if payload > LARGEST_SEND:
-        raise Refused(f"Datagrams of {payload} bytes are too large: UDP takes {LARGEST_SEND}.")
+        raise Refused(
+            "datagram-size-unsuitable",
+            f"Datagrams of {payload} bytes are too large: UDP takes {LARGEST_SEND}.",
+        )
     return length
 
 

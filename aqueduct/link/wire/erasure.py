@@ -50,8 +50,9 @@ def check() -> None:
         Code(2, 1).parity(bytes(2 * ALIGNMENT))
     except ECDriverError as error:
         raise Failed(
+            "erasure-library-missing",
             f"pyeclib can't use ISA-L, which repairs what a link loses ({error}): install pyeclib's wheel "
-            "from PyPI, which brings ISA-L, or the package libisal2 (Debian, Ubuntu)."
+            "from PyPI, which brings ISA-L, or the package libisal2 (Debian, Ubuntu).",
         ) from None
 
 

@@ -34,6 +34,8 @@ _KEY = re.compile(rb"([a-zA-Z0-9._-]{1,249})/(\d{1,10})/(\d{1,19})/(\d{1,19})(?:
 class Malformed(Failed):
     """Bytes that are neither a frame nor an announcement of this format."""
 
+    id = "raw-record-malformed"
+
 
 @dataclass(frozen=True)
 class Frame:

@@ -54,19 +54,28 @@ class SessionSettings:
         check_link(self.link)
         shard_length(self.payload)
         if not 0 <= self.parity <= _MOST_PARITY:
-            raise Refused(f"A parity of {self.parity} % is not possible: use 0 to {_MOST_PARITY}.")
+            raise Refused(
+                "link-options-invalid",
+                f"A parity of {self.parity} % is not possible: use 0 to {_MOST_PARITY}.",
+            )
         if not 1 <= self.interleave <= _MOST_INTERLEAVE:
             raise Refused(
-                f"{self.interleave} blocks can't be interleaved: set interleave to 1 to {_MOST_INTERLEAVE}."
+                "link-options-invalid",
+                f"{self.interleave} blocks can't be interleaved: set interleave to 1 to {_MOST_INTERLEAVE}.",
             )
         if not 1 <= self.shards <= MOST_DATA:
-            raise Refused(f"A block can't have {self.shards} data shards: use 1 to {MOST_DATA}.")
+            raise Refused(
+                "link-options-invalid", f"A block can't have {self.shards} data shards: use 1 to {MOST_DATA}."
+            )
         if self.linger < 0:
-            raise Refused(f"A linger of {self.linger} s is not possible: use 0 or more.")
+            raise Refused(
+                "link-options-invalid", f"A linger of {self.linger} s is not possible: use 0 or more."
+            )
         if self.rotate < 2 * ANNOUNCE_EVERY:
             raise Refused(
+                "link-options-invalid",
                 f"A new key every {self.rotate} s is too often to announce it before it is used: "
-                f"set generateNewSymmetricKeyEvery to {2 * ANNOUNCE_EVERY:.0f} or more."
+                f"set generateNewSymmetricKeyEvery to {2 * ANNOUNCE_EVERY:.0f} or more.",
             )
 
     def parity_of(self, k: int) -> int:
@@ -207,8 +216,9 @@ class Session:
                 else ""
             )
             raise Refused(
+                "datagram-size-unsuitable",
                 f"A key frame of {len(frame)} bytes does not fit in datagrams of {self.size}: raise "
-                f"payloadSize or mtu{instead}."
+                f"payloadSize or mtu{instead}.",
             )
         return _DataKey(number, [frame[: HEADER.size], frame[HEADER.size :]], AESGCM(key))
 

@@ -83,12 +83,14 @@ def loads(content: bytes, name: str, link: int) -> ReceiverState:
                 b64decode(frame, validate=True)
     except (ValueError, KeyError):  # strict_json's Unreadable is one, too
         raise Failed(
+            "link-state-unreadable",
             f"{name} isn't a state of a link's receiver that this release can read. Without it a recording "
-            "of what crossed could be played again: restore it, or remove it if none but the sender can send."
+            "of what crossed could be played again: restore it, or move it away if only the sender can send.",
         ) from None
     if state.link != link:
         raise Refused(
-            f"{name} is the state of link {state.link}, not {link}: give each link its own stateDir."
+            "link-state-mismatch",
+            f"{name} is the state of link {state.link}, not {link}: give each link its own stateDir.",
         )
     return state
 
