@@ -354,7 +354,7 @@ def _sink_topics(args: argparse.Namespace, connectors: "Sequence[ConnectorConfig
     """Compare the topics of sinks with those of the cluster, if it is to be asked."""
     from aqueduct.connect import sink_topics
 
-    if not args.bootstrap_servers:
+    if not args.bootstrap_servers or not sink_topics.sinks(connectors):
         return sink_topics.SinkTopics(unmatched={})
     end = client_config.end("cluster", args.bootstrap_servers, args.broker_config or args.client_config)
     try:
