@@ -17,8 +17,8 @@ from typing import Any
 from aqueduct import job_files
 from aqueduct.errors import Refused, labelled
 
-# Of librdkafka, with TLS and login. An address that does not answer is reported after this time. The default of
-# librdkafka is 30 seconds.
+# Of librdkafka, with TLS and login. An address that does not answer is reported after this time. The default
+# of librdkafka is 30 seconds.
 CONNECTION_SETUP_MILLISECONDS = 10_000
 
 KNOWN = (
