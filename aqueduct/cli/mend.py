@@ -208,9 +208,9 @@ def _plan(args: argparse.Namespace) -> int:
         print(sentence)
     made = agreement.read_repair(state.cluster_id, mend, seen)
     if args.read_plan:
-        read = read_plan.load(agreement.ReadRepair, args.read_plan, unreadable=agreement.PlanUnreadable)
+        read = read_plan.load(agreement.ReadRepair, args.read_plan, unreadable=agreement.RepairPlanUnreadable)
         if read:
-            read_plan.refuse(agreement.changes(read, made, mend.lead), changed=agreement.PlanChanged)
+            read_plan.refuse(agreement.changes(read, made, mend.lead), changed=agreement.RepairPlanChanged)
     if args.keep_plan:
         try:
             _write_whole(args.keep_plan, strict_json.dumps(made))

@@ -240,9 +240,9 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
     """Refuse a plan that is not the one that was read; a file that does not exist is reported alone."""
-    read = read_plan.load(agreement.ReadPlan, path, unreadable=agreement.PlanUnreadable)
+    read = read_plan.load(agreement.ReadPlan, path, unreadable=agreement.QuorumPlanUnreadable)
     if read:
-        read_plan.refuse(agreement.changes(read, quorum_plan), changed=agreement.PlanChanged)
+        read_plan.refuse(agreement.changes(read, quorum_plan), changed=agreement.QuorumPlanChanged)
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,13 +13,13 @@ from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
 
-class PlanUnreadable(Refused):
+class RepairPlanUnreadable(Refused):
     """The error of a stored plan that cannot be read."""
 
     id = "repair-plan-unreadable"
 
 
-class PlanChanged(Refused):
+class RepairPlanChanged(Refused):
     """The error of a confirmed run whose plan is not the one that was read."""
 
     id = "repair-plan-changed"

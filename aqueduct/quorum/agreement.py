@@ -12,13 +12,13 @@ from aqueduct.quorum.plan import QuorumPlan, is_seed
 from aqueduct.wording import some
 
 
-class PlanUnreadable(Refused):
+class QuorumPlanUnreadable(Refused):
     """The error of a stored plan that cannot be read."""
 
     id = "quorum-plan-unreadable"
 
 
-class PlanChanged(Refused):
+class QuorumPlanChanged(Refused):
     """The error of a confirmed run whose plan is not the one that was read."""
 
     id = "quorum-plan-changed"

@@ -1,4 +1,4 @@
-"""The kernel sizes the buffers of connections that may cross between sites: a fixed one limits a long line."""
+"""The kernel sizes the buffers of connections between sites: a fixed one limits a long line."""
 
 from pathlib import Path
 

@@ -10,7 +10,7 @@ from identifiers import raises
 from aqueduct import read_plan, strict_json
 from aqueduct.kafka.admin.features import FeaturesPlanUnreadable, ReadFeatures, plan_changes
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.mend.agreement import PlanChanged, PlanUnreadable, ReadRepair, changes, read_repair
+from aqueduct.mend.agreement import ReadRepair, RepairPlanChanged, RepairPlanUnreadable, changes, read_repair
 from aqueduct.mend.logs import DiskLog, Folder
 from aqueduct.mend.plan import Mend, plan
 from aqueduct.names import TopicPartition
@@ -76,16 +76,16 @@ def test_plan_of_another_cluster_is_changed() -> None:
 
 def test_stored_plan_is_read_as_it_was_and_another_one_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
-    assert read_plan.load(ReadRepair, file, unreadable=PlanUnreadable) is None
+    assert read_plan.load(ReadRepair, file, unreadable=RepairPlanUnreadable) is None
     plan_now, _ = planned(BOTH, LOGS)
     file.write_bytes(strict_json.dumps(plan_now))
-    assert read_plan.load(ReadRepair, file, unreadable=PlanUnreadable) == plan_now
-    read_plan.refuse([], changed=PlanChanged)
-    with raises(PlanChanged, "repair-plan-changed"):
-        read_plan.refuse(["A lost folder."], changed=PlanChanged)
+    assert read_plan.load(ReadRepair, file, unreadable=RepairPlanUnreadable) == plan_now
+    read_plan.refuse([], changed=RepairPlanChanged)
+    with raises(RepairPlanChanged, "repair-plan-changed"):
+        read_plan.refuse(["A lost folder."], changed=RepairPlanChanged)
     file.write_text("{")
-    with raises(PlanUnreadable, "repair-plan-unreadable"):
-        read_plan.load(ReadRepair, file, unreadable=PlanUnreadable)
+    with raises(RepairPlanUnreadable, "repair-plan-unreadable"):
+        read_plan.load(ReadRepair, file, unreadable=RepairPlanUnreadable)
 
 
 def test_levels_of_features_are_those_that_were_shown(tmp_path: Path) -> None:
