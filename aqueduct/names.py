@@ -1,6 +1,7 @@
 """Names of topics and partitions: which are legal, and those that differ at the other end of a flow."""
 
 import re
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from aqueduct.errors import Refused
@@ -43,25 +44,90 @@ def matches(pattern: re.Pattern[str], name: str) -> bool:
 
 def alternatives(pattern: str) -> list[str]:
     """Split a regular expression at the bars of its top level; one with flags for all of it stays whole."""
-    parts, depth, start, at = [], 0, 0, 0
+    if re.match(r"\(\?[aiLmsux]+\)", pattern):
+        return [pattern]
+    parts, depth, start = [], 0, 0
+    for index, character in _structure(pattern):
+        if character == "|":
+            if not depth:
+                parts.append(pattern[start:index])
+                start = index + 1
+        else:
+            depth += 1 if character == "(" else -1
+    return [*parts, pattern[start:]]
+
+
+def _structure(pattern: str) -> Iterator[tuple[int, str]]:
+    """Yield the parentheses and bars of a regular expression that are not escaped or in a class."""
+    index = 0
     first_of_class: int | None = None  # where a bracket would be a letter
-    while at < len(pattern):
-        letter = pattern[at]
-        if letter == "\\":
-            at += 1
+    while index < len(pattern):
+        character = pattern[index]
+        if character == "\\":
+            index += 1
         elif first_of_class is not None:
-            if letter == "]" and at != first_of_class:
+            if character == "]" and index != first_of_class:
                 first_of_class = None
-        elif letter == "[":
-            first_of_class = at + 1 + (pattern[at + 1 : at + 2] == "^")
-        elif letter in "()":
-            depth += 1 if letter == "(" else -1
-        elif letter == "|" and not depth:
-            parts.append(pattern[start:at])
-            start = at + 1
-        at += 1
-    has_flags = re.match(r"\(\?[aiLmsux]+\)", pattern)
-    return [pattern] if has_flags else [*parts, pattern[start:]]
+        elif character == "[":
+            first_of_class = index + 1 + (pattern[index + 1 : index + 2] == "^")
+        elif character in "()|":
+            yield index, character
+        index += 1
+
+
+def pattern_parts(pattern: str) -> dict[str, re.Pattern[str]]:
+    """Return the alternatives of a regular expression as they are written, with an expression for each.
+
+    The alternatives may be in one group behind look-aheads, as in the patterns of flows: then each expression
+    has the look-aheads. An expression whose alternatives do not compile alone is its only part.
+    """
+    prefix, alternatives_ = "", alternatives(pattern)
+    if len(alternatives_) == 1 and (group := _last_group(pattern)):
+        prefix, content = group
+        alternatives_ = alternatives(content)
+    try:
+        return {part: re.compile(f"{prefix}(?:{part})" if prefix else part) for part in alternatives_ if part}
+    except re.error:
+        return {pattern: re.compile(pattern)}
+
+
+def _last_group(pattern: str) -> tuple[str, str] | None:
+    """Return look-aheads, and the content of the group behind them; None if the pattern is anything else."""
+    groups: list[tuple[int, int]] = []  # of the top level: their first character and the one after the last
+    depth, start, stop = 0, 0, 0
+    for index, character in _structure(pattern):
+        if character == "|":
+            continue
+        if character == "(":
+            if not depth:
+                if index != stop:
+                    return None
+                start = index
+            depth += 1
+        else:
+            depth -= 1
+            if not depth:
+                stop = index + 1
+                groups.append((start, stop))
+    if not groups or stop != len(pattern):
+        return None
+    *before, (start, _) = groups
+    opening = re.compile(r"\((?:\?:|(?!\?))").match(pattern, start)
+    if opening is None or not all(pattern.startswith(("(?!", "(?="), first) for first, _ in before):
+        return None
+    return pattern[:start], pattern[opening.end() : -1]
+
+
+def unmatched_parts(pattern: str, names: Collection[str]) -> list[str]:
+    """Return the alternatives of a regular expression that match none of these whole names."""
+    unmatched = []
+    for part, expression in pattern_parts(pattern).items():
+        literal = re.sub(r"\\(.)", r"\1", part)  # most parts are names: thousands of them need no search
+        if literal in names and expression.fullmatch(literal):
+            continue
+        if not any(map(expression.fullmatch, names)):
+            unmatched.append(part)
+    return unmatched
 
 
 def parse_renames(text: str, prefix: str = "") -> dict[str, str]:

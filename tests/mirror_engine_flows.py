@@ -53,6 +53,16 @@ class Flow:
         with started(*self.options, "--refresh", "1s", *more) as process:
             yield process
 
+    def findings(self, *more: str) -> list[str]:
+        """Return what `aqueduct mirror` finds about the flow."""
+        command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
+        shared = self.options[self.options.index("--topics-pattern") :]
+        run = subprocess.run(
+            [*command, "--source", self.name, *shared, *more], capture_output=True, text=True, check=False
+        )
+        assert run.returncode in (0, 3), run.stderr
+        return list(json.loads(run.stdout)["findings"])
+
     def reported(self) -> dict[str, list[dict[str, object]]]:
         return dict(json.loads(self.report.read_text()))
 

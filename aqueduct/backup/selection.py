@@ -4,8 +4,8 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from aqueduct.errors import NoMatch, Refused, labelled
-from aqueduct.names import OWN_TOPICS, matches
+from aqueduct.errors import NoMatch, Refused, Skipped, labelled
+from aqueduct.names import OWN_TOPICS, matches, unmatched_parts
 from aqueduct.wording import some
 
 GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, which are always there
@@ -70,6 +70,15 @@ class TopicSelection:
             )
         return left
 
+    def unmatched(self, topics: Collection[str]) -> list[Skipped]:
+        """Return the parts of the pattern that match none of the topics that it may choose."""
+        if self.pattern is None:
+            return []
+        chosen = [name for name in topics if matches(self.pattern, name)]
+        reason = "the cluster has no topic whose whole name matches"
+        parts = unmatched_parts(self.pattern.pattern, chosen)
+        return [Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts]
+
     def idle_exclusion(self, topics: Collection[str]) -> str:
         """Return a sentence if the pattern of excluded topics matches none of these; else an empty one."""
         if self.exclude is None or any(map(self.exclude.fullmatch, topics)):
@@ -93,6 +102,12 @@ class GroupSelection:
     def absent(self, groups: Iterable[str]) -> list[str]:
         """Return the excluded groups that don't exist."""
         return sorted(set(self.exclude) - set(groups))
+
+    def unmatched(self, chosen: Collection[str]) -> list[Skipped]:
+        """Return the parts of the pattern that match none of the chosen groups."""
+        parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
+        reason = "there is no group to back up whose whole name matches"
+        return [Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts]
 
     def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:
         """Choose groups; Refused if groups were asked for and none exists, unless `again`."""

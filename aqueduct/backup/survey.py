@@ -126,11 +126,14 @@ def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
 
 
 def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:
-    """List what the order names and the cluster has no more. A first run is refused instead."""
+    """List what the order asks for and the cluster does not have. A first run without any is refused."""
     reason = "the cluster has no such topic any more; what was backed up of it stays"
     skipped = [Skipped(f"topic {name}", reason, "topic-unknown") for name in order.topics.absent(topics)]
+    skipped += order.topics.unmatched(topics)
     if order.groups.pattern and not chosen_groups:
         skipped.append(Skipped("groups", order.groups.no_match.rstrip("."), "pattern-matches-nothing"))
+    else:
+        skipped += order.groups.unmatched(chosen_groups)
     return tuple(skipped)
 
 

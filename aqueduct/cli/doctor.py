@@ -16,7 +16,8 @@ broker would create a new, empty cluster.
 connect checks the configuration of a Kafka Connect worker. It reports clients of the worker that would send
 plaintext to a TLS listener, or have no key store or trust store (KAFKA-4090). It also checks the content of
 the stores, who may use the REST interface, and what connectors override. With --rest, it reports failed
-connectors and tasks. It asks the brokers whether they use TLS. If none answers, it compares the settings of
+connectors and tasks. With --bootstrap-servers, it reports topics and patterns of sinks that match no topic.
+It asks the brokers whether they use TLS. If none answers, it compares the settings of
 the worker's clients with each other.
 
 Exit codes of cluster and broker:
@@ -34,7 +35,7 @@ Exit codes of connect:
 
 import argparse
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import chain
@@ -57,6 +58,8 @@ from aqueduct.wording import count
 if TYPE_CHECKING:
     from aqueduct.connect.connectors import RunningConnector
     from aqueduct.connect.findings import WorkerFinding
+    from aqueduct.connect.sink_topics import SinkTopics
+    from aqueduct.connect.worker import ConnectorConfig
 
 REST_SECONDS = 10
 CONNECTIONS = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))  # the second only where the host has IPv6
@@ -238,6 +241,17 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
     add(
         "--client-config", metavar="FILE", help="Kafka client properties with the client certificate for REST"
     )
+    add(
+        "--bootstrap-servers",
+        metavar="HOST:PORT,...",
+        type=selection.servers,
+        help="brokers of the worker: check whether the topics of sinks exist",
+    )
+    add(
+        "--broker-config",
+        metavar="FILE",
+        help="Kafka client properties for --bootstrap-servers; default: those of --client-config",
+    )
     add("--no-probe", action="store_true", help="do not ask brokers whether they use TLS")
     add("--strict", action="store_true", help="treat warnings as faults")
     add(
@@ -253,9 +267,9 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
 def _connect(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
-        findings, left_out, running = _connect_findings(args)
+        findings, left_out, running, unmatched = _connect_findings(args)
     if args.json:
-        listed = None if running is None else [_connector(connector) for connector in running]
+        listed = None if running is None else [_connector(connector, unmatched) for connector in running]
         print(json.dumps({**_connect_document(findings, left_out), "connectors": listed}, indent=2))
         return _connect_code(args, findings, left_out)
     for finding in findings:
@@ -288,11 +302,14 @@ def _connect_document(findings: "Iterable[WorkerFinding]", left_out: Iterable[Sk
     }
 
 
-def _connector(running: "RunningConnector") -> dict[str, Any]:
+def _connector(running: "RunningConnector", unmatched: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     from aqueduct.connect.connectors import first_line
 
     return {
         "name": running.name,
+        "type": running.type,
+        # Topics and patterns of a sink without a topic; null if they were not compared with the cluster's.
+        "unmatched": list(unmatched[running.name]) if running.name in unmatched else None,
         "state": running.state,
         "tasks": [
             {
@@ -309,8 +326,11 @@ def _connector(running: "RunningConnector") -> dict[str, Any]:
 
 def _connect_findings(
     args: argparse.Namespace,
-) -> "tuple[list[WorkerFinding], list[Skipped], list[RunningConnector] | None]":
-    """Find faults, what could not be looked at, with the reason, and the connectors, None if not known."""
+) -> "tuple[list[WorkerFinding], list[Skipped], list[RunningConnector] | None, Mapping[str, Sequence[str]]]":
+    """Find faults, what could not be looked at, with the reason, and the connectors, None if not known.
+
+    Also the topics and patterns of each sink that match no topic.
+    """
     from aqueduct.connect import inspection, preflight
     from aqueduct.connect.worker import ConnectorConfig, parse_connector
 
@@ -321,10 +341,28 @@ def _connect_findings(
     if args.rest:
         running, rest = _rest(args.rest, args.client_config)
         connectors += [
-            ConnectorConfig(args.rest[0], connector.name, connector.config) for connector in running or ()
+            ConnectorConfig(args.rest[0], connector.name, connector.config, connector.type)
+            for connector in running or ()
         ]
     facts, left_out = inspection.look(worker, connectors, probe=not args.no_probe)
-    return preflight.findings(worker, connectors, facts) + rest, left_out, running
+    topics = _sink_topics(args, connectors)
+    findings = [*preflight.findings(worker, connectors, facts), *rest, *topics.findings]
+    return findings, [*left_out, *topics.unknown], running, topics.unmatched
+
+
+def _sink_topics(args: argparse.Namespace, connectors: "Sequence[ConnectorConfig]") -> "SinkTopics":
+    """Compare the topics of sinks with those of the cluster, if it is to be asked."""
+    from aqueduct.connect import sink_topics
+
+    if not args.bootstrap_servers or not sink_topics.sinks(connectors):
+        return sink_topics.SinkTopics(unmatched={})
+    end = client_config.end("cluster", args.bootstrap_servers, args.broker_config or args.client_config)
+    try:
+        with connect(end, "aqueduct-doctor", timeout_seconds=REST_SECONDS) as client:
+            topics = client.topics().keys()
+    except Failed as error:
+        return sink_topics.not_compared(connectors, error)
+    return sink_topics.compare(connectors, topics)
 
 
 def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] | None, list[WorkerFinding]]":

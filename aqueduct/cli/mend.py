@@ -5,7 +5,7 @@ and the end of each log. It reads the newest segment of each log that contains a
 detect damage in older segments.
 
 plan compares the output of look on all hosts with the cluster. It shows which id each host had, and the
-possible remedies, the best one first.
+possible remedies, the best one first. --keep-plan stores the plan; a later --read-plan refuses another one.
 
 assign assigns partitions to the ids that their brokers have now.
 
@@ -37,7 +37,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from aqueduct import strict_json
+from aqueduct import read_plan, strict_json
 from aqueduct.cli import common, report_file, selection
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config, data_folder
@@ -46,7 +46,7 @@ from aqueduct.kafka.admin.reassign import under_way
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
-from aqueduct.mend import logs, plan, run, take_back
+from aqueduct.mend import agreement, logs, plan, run, take_back
 from aqueduct.mend.fit import Fit, nowhere
 from aqueduct.names import LEGAL_NAME, TopicPartition
 from aqueduct.quorum import metadata
@@ -77,6 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     planned = commands.add_parser("plan", help="show which broker ids changed, and the remedies")
     _add_looks(planned)
+    kept = planned.add_mutually_exclusive_group()
+    kept.add_argument(
+        "--keep-plan", metavar="FILE", type=report_file.file, help="store this plan, for a later --read-plan"
+    )
+    kept.add_argument(
+        "--read-plan",
+        metavar="FILE",
+        type=Path,
+        help="refuse a plan that repairs or loses more than the one that --keep-plan stored",
+    )
     planned.set_defaults(run=_plan)
 
     back = commands.add_parser(
@@ -191,10 +201,22 @@ def _plan(args: argparse.Namespace) -> int:
         state = describe_by_controller(client)
         moving = under_way(client)
         replaced = _replaced(args.replaced, state)
-    sentences = plan.sentences(state, plan.plan(state, seen, args.lost, moving, replaced))
+    mend = plan.plan(state, seen, args.lost, moving, replaced)
+    sentences = plan.sentences(state, mend)
     _say_nowhere(args, state)
     for sentence in sentences or ["No id was changed."]:
         print(sentence)
+    made = agreement.read_repair(state.cluster_id, mend, seen)
+    if args.read_plan:
+        read = read_plan.load(agreement.ReadRepair, args.read_plan, unreadable=agreement.RepairPlanUnreadable)
+        if read:
+            read_plan.refuse(agreement.changes(read, made, mend.lead), changed=agreement.RepairPlanChanged)
+    if args.keep_plan:
+        try:
+            _write_whole(args.keep_plan, strict_json.dumps(made))
+        except OSError as error:
+            sentence = f"Cannot write {args.keep_plan}: {error.strerror}. Nothing was done."
+            raise Failed("repair-plan-unwritable", sentence) from None
     return ExitCode.INCOMPLETE if sentences else ExitCode.DONE
 
 
@@ -308,18 +330,23 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
 
 
 def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
-    """Write the ids, whole or not at all, before they are replaced."""
-    new = path.with_name(f"{path.name}.tmp")
+    """Write the ids before they are replaced."""
     try:
-        with new.open("wb") as file:
-            file.write(strict_json.dumps(replaced))
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
+        _write_whole(path, strict_json.dumps(replaced))
     except OSError as error:
         raise Failed(
             "replaced-ids-unwritable", f"Cannot write {path}: {error.strerror}. Nothing was assigned."
         ) from None
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    """Write a file, whole or not at all."""
+    new = path.with_name(f"{path.name}.tmp")
+    with new.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    new.replace(path)
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:

@@ -30,7 +30,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import MirrorProgress
+from aqueduct.mirror.status import AffectedRange, MirrorProgress
 from aqueduct.mirror_engine.reading import BatchesReader
 from aqueduct.names import TopicPartition
 from aqueduct.wording import count, shortened
@@ -105,7 +105,8 @@ def run(args: argparse.Namespace) -> int:
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
                 findings, progress, lost = _look(flow, args)
-                positions, unmatched, ranges = flow.position_findings(), [], []
+                positions, unmatched = flow.position_findings(), _unmatched(flow)
+                ranges: list[AffectedRange] = []
                 ages = dict[TopicPartition, float]()  # Kafka 0.10 has no batches to read them of
                 unknown = flow.unknown()
         else:
@@ -149,7 +150,7 @@ def run(args: argparse.Namespace) -> int:
     return code
 
 
-def _unmatched(mirror: MirrorReader | BatchesReader) -> list[str]:
+def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str]:
     """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
     try:
         unmatched = mirror.unmatched(patterns.unmatched)

@@ -39,7 +39,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct import moments, strict_json
+from aqueduct import moments, read_plan, strict_json
 from aqueduct.cli import common, mend, report_file
 from aqueduct.cli.extra import spark_packages
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
@@ -240,25 +240,9 @@ def _plan(args: argparse.Namespace) -> int:
 
 def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
     """Refuse a plan that is not the one that was read; a file that does not exist is reported alone."""
-    try:
-        read = strict_json.loads(agreement.ReadPlan, path.read_bytes())
-    except FileNotFoundError:
-        print("No plan was read before, so this one is compared with none.")
-        return
-    except OSError as error:
-        raise Refused("quorum-plan-unreadable", f"Cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
-        raise Refused(
-            "quorum-plan-unreadable",
-            f"{path} is damaged, or is not a file of `aqueduct quorum plan --keep-plan` ({error}). Run the "
-            "plan again, and read it. Nothing was done.",
-        ) from None
-    if changed := agreement.changes(read, quorum_plan):
-        raise Refused(
-            "quorum-plan-changed",
-            f"{' '.join(changed)} Make the plan again, read it, and confirm that one. No controller was "
-            "changed.",
-        )
+    read = read_plan.load(agreement.ReadPlan, path, unreadable=agreement.QuorumPlanUnreadable)
+    if read:
+        read_plan.refuse(agreement.changes(read, quorum_plan), changed=agreement.QuorumPlanChanged)
 
 
 def _write(path: Path, text: str) -> None:

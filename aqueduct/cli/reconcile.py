@@ -10,7 +10,7 @@ Exit codes:
   0  both ends are equal
   1  an end cannot be read
   2  an argument cannot be used
-  3  the ends differ, or no record has the header of --header
+  3  the ends differ, a part of the pattern matches no topic, or no record has the header of --header
 """
 
 import argparse
@@ -96,12 +96,12 @@ def run(args: argparse.Namespace) -> int:
     with Workers("aqueduct reconcile", common.spark(args)) as workers:
         verdicts = reconcile(flow, topics, workers)
 
-    code = report.exit_code(flow, verdicts)
-    print(report.text(flow, verdicts))
+    unmatched = topics.unmatched({part.topic for verdict in verdicts for part in verdict.lane.sources})
+    code = report.exit_code(flow, verdicts, unmatched)
+    print(report.text(flow, verdicts, unmatched))
     if args.report:
-        report_file.write(
-            args.report, "reconcile", code, started, report.report(flow, verdicts) | workers.ran()
-        )
+        content = report.report(flow, verdicts, unmatched) | workers.ran()
+        report_file.write(args.report, "reconcile", code, started, content)
     return code
 
 

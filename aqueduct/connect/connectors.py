@@ -47,6 +47,7 @@ class RunningConnector:
     name: str
     config: Mapping[str, str]
     statuses: tuple[ConnectorStatus, ...]  # the connector's, then its tasks'
+    type: str = ""  # "sink" or "source"
 
     @property
     def failed(self) -> list[ConnectorStatus]:

@@ -182,6 +182,7 @@ def _connector(name: str, entry: Mapping[str, Any]) -> RunningConnector:
             )
             for task, row in rows
         ),
+        str(entry["info"].get("type", "")).lower(),
     )
 
 

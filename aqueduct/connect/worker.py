@@ -77,6 +77,14 @@ class ConnectorConfig:
     file: str  # or the URL that it was read from
     name: str
     config: Properties
+    type: str = ""  # "sink" or "source", as REST reports it
+
+    @property
+    def is_sink(self) -> bool:
+        """Tell whether it reads topics. A source may have `topics`, too: MirrorMaker's connectors do."""
+        if not self.config.keys() & {"topics", "topics.regex"}:
+            return False
+        return self.type == "sink" if self.type else "Source" not in self.config.get("connector.class", "")
 
     @property
     def overrides(self) -> dict[str, Properties]:

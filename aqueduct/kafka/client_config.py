@@ -17,6 +17,10 @@ from typing import Any
 from aqueduct import job_files
 from aqueduct.errors import Refused, labelled
 
+# Of librdkafka, with TLS and login. An address that does not answer is reported after this time. The default
+# of librdkafka is 30 seconds.
+CONNECTION_SETUP_MILLISECONDS = 10_000
+
 KNOWN = (
     "bootstrap.servers",  # accepted, but the command line has the servers
     "client.id",
@@ -100,6 +104,7 @@ class ClientConfig:
             "sasl.username": login.user if login else None,
             "sasl.password": login.password if login else None,
             "client.id": self.client_id,
+            "socket.connection.setup.timeout.ms": str(CONNECTION_SETUP_MILLISECONDS),
             "socket.timeout.ms": str(min(max(timeout, 10), 300_000)) if timeout else None,  # its limits
         }
         return {name: value for name, value in settings.items() if value is not None}

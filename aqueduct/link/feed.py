@@ -1,7 +1,6 @@
 """The source's feed for a link: frames of what is new, and announcements of what exists."""
 
 import logging
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from aqueduct.link.framing import FrameSpan, TooLarge, frame_spans
 from aqueduct.link.wire import position
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.names import TopicPartition, alternatives
+from aqueduct.names import TopicPartition, pattern_parts
 from aqueduct.wording import some
 
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
@@ -68,7 +67,7 @@ class Feed:
         self._group = group
         self._wanted = crosses
         # Of each topic or pattern that was asked for. What matches none is logged when that changes.
-        self._parts = {part: re.compile(part) for part in alternatives(asked) if part}
+        self._parts = pattern_parts(asked)
         self._unmatched: frozenset[str] = frozenset()
         self._session = session
         self._shift = shift

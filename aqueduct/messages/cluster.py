@@ -141,4 +141,19 @@ CLUSTER = (
         meaning="A new topic has no leader, or does not have the expected partitions.",
         fix="Check that all brokers run, and run the command again.",
     ),
+    DeclaredMessage(
+        id="features-plan-changed",
+        area=Area.CLUSTER,
+        meaning="A confirmed run would raise features to other levels than the plan that was read.",
+        fix=(
+            "Run `playbooks/upgrade_features.yml` without `-e confirm`, read the new plan, and confirm that "
+            "one."
+        ),
+    ),
+    DeclaredMessage(
+        id="features-plan-unreadable",
+        area=Area.CLUSTER,
+        meaning="The file with the plan that was read cannot be read, so the plans cannot be compared.",
+        fix="Make the plan again, and read it.",
+    ),
 )

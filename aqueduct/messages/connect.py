@@ -24,4 +24,13 @@ CONNECT = (
             "unknown results, pass `--allow-unknown`."
         ),
     ),
+    DeclaredMessage(
+        id="connect-topics-unknown",
+        area=Area.CONNECT,
+        meaning="It is unknown whether the topics of a sink exist, for the reason in the message.",
+        fix=(
+            "Check the topics by hand, or correct the reason. To accept unknown results, pass "
+            "`--allow-unknown`."
+        ),
+    ),
 )

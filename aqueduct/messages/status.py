@@ -91,6 +91,12 @@ STATUS = (
         "Correct the cause in the message, and run `playbooks/connectors.yml`.",
     ),
     _message(
+        "connector-topic-missing",
+        "A topic or pattern of a sink matches no topic of its cluster, so the sink delivers nothing of it.",
+        "Correct `topics` or `topics.regex` in `connect_connectors` and run `playbooks/connectors.yml`, or "
+        "create the topic.",
+    ),
+    _message(
         "dead-letters-waiting",
         "A connector has more dead letters than the limit that were not sent back.",
         "Correct the cause, and run `playbooks/dlq_replay.yml`; or raise `status_dead_letters`.",

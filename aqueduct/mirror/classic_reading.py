@@ -6,7 +6,7 @@ By kafka-python's own consumer, which speaks such brokers' versions; `kafka.clie
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +23,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.mirror import classic, status
 from aqueduct.mirror.reading import CONNECT_SECONDS, TAIL_OFFSETS, TAIL_SECONDS
 from aqueduct.mirror.status import Log, MirrorProgress
-from aqueduct.names import TopicPartition
+from aqueduct.names import TopicPartition, unmatched_parts
 
 TRANSACTIONS_SINCE = (0, 11)  # KIP-98
 READING: dict[str, Any] = {
@@ -44,6 +44,7 @@ class ClassicReader:
         self._pattern, self._prefix = pattern, prefix
         self._clients, self._target = clients, target
         self._progress: list[MirrorProgress] = []
+        self._mirrored: frozenset[str] = frozenset()  # topics of the last look
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
@@ -56,6 +57,7 @@ class ClassicReader:
             state = clients.admin.describe_groups([group])[group]["group_state"] if partitions else "Stable"
         with answering(self._target.end.bootstrap_servers):
             at_source = Counter(topic for topic, _ in partitions)
+            self._mirrored = frozenset(at_source)
             topics = self._target.topics(self._prefix + topic for topic in at_source)
         at_target = {name: len(topic.partitions) for name, topic in topics.items()}
         findings = classic.group_findings(self.source, group, state)
@@ -70,6 +72,12 @@ class ClassicReader:
     def unknown(self) -> list[str]:
         """Return what the last look could not find out."""
         return classic.unknown(self.source, [progress.partition for progress in self._progress])
+
+    def unmatched(self, _: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
+        """Return the parts of the pattern that match no topic that was mirrored in the last look."""
+        if not self._mirrored:
+            return []  # a finding of the look says so
+        return unmatched_parts(self._pattern.pattern, self._mirrored)
 
     def begin_at_ends(self) -> int:
         """Give a group without a position the logs' ends; return how many. Refused without a topic."""

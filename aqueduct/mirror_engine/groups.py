@@ -3,7 +3,7 @@
 import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -14,7 +14,7 @@ from aqueduct.kafka.client import Client
 from aqueduct.mirror_engine.position import Checkpoint, Position
 from aqueduct.mirror_engine.state import FlowState
 from aqueduct.mirror_engine.translation import Translated, of_topic, translate
-from aqueduct.names import TopicPartition
+from aqueduct.names import TopicPartition, unmatched_parts
 from aqueduct.ranges import Range
 
 SAMPLES = 1_000  # recent positions of a partition, which are as good as checkpoints
@@ -37,6 +37,16 @@ class MirroredGroups:
             if group.protocol in groups.COMMITTING_TYPES and self.pattern.fullmatch(group.name)
         )
 
+    def unmatched(self, names: Collection[str]) -> list[Skipped]:
+        """Return the parts of the pattern that match none of the flow's groups. `.*` asks for no group."""
+        reason = (
+            "the source has no consumer group that matches it; correct it, or let the group commit offsets"
+        )
+        parts = unmatched_parts(self.pattern.pattern, names)
+        return [
+            Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts if part != ".*"
+        ]
+
 
 @dataclass(frozen=True)
 class GroupsSynchronised:
@@ -46,7 +56,7 @@ class GroupsSynchronised:
     offsets: int = 0  # that were set
     inexact: LeftOut = ()
     skipped: LeftOut = ()
-    unmatched: LeftOut = ()  # the pattern, if the source has no group that it matches
+    unmatched: LeftOut = ()  # the parts of the pattern that match no group of the source
 
 
 class GroupSynchroniser:
@@ -72,12 +82,7 @@ class GroupSynchroniser:
     ) -> GroupsSynchronised:
         """Set the offsets of the chosen groups that have no members at the target. None is moved back."""
         names = chosen.among(groups.list_groups(self._source).values())
-        if not names:
-            reason = (
-                "no group of the source matches it; correct it, or check the rights of the flow's principal"
-            )
-            pattern = Skipped(f"groups {chosen.pattern.pattern}", reason, "pattern-matches-nothing")
-            return GroupsSynchronised(unmatched=(pattern,))
+        unmatched = tuple(chosen.unmatched(names))
         committed = groups.committed(self._source, names)
         wanted = {
             name: {partition: of for partition, of in offsets.items() if partition in targets}
@@ -85,11 +90,11 @@ class GroupSynchroniser:
         }
         wanted = {name: offsets for name, offsets in wanted.items() if offsets}
         if not wanted:
-            return GroupsSynchronised()
+            return GroupsSynchronised(unmatched=unmatched)
         self._refresh()
         live = {group.name for group in groups.list_groups(self._target).values() if group.live}
         there = groups.committed(self._target, wanted.keys() - live)
-        result = GroupsSynchronised(groups=len(wanted))
+        result = GroupsSynchronised(groups=len(wanted), unmatched=unmatched)
         for name, offsets in sorted(wanted.items()):
             if name in live:
                 result = _skipping(result, name)

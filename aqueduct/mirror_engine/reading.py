@@ -16,8 +16,8 @@ from aqueduct.kafka.unread import unread_ages
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
 from aqueduct.mirror_engine.names import positions_topic
 from aqueduct.mirror_engine.position import Position, TaskStatus, parse_position, parse_status
-from aqueduct.mirror_engine.topics import MirroredTopics
-from aqueduct.names import TopicPartition
+from aqueduct.mirror_engine.topics import UNMATCHED, MirroredTopics
+from aqueduct.names import TopicPartition, unmatched_parts
 from aqueduct.wording import some
 
 SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
@@ -35,6 +35,7 @@ class BatchesReader:
         self._target = target_cluster
         self._table = Table(target_cluster)
         self._positions: dict[TopicPartition, Position] = {}
+        self._mirrored: frozenset[str] = frozenset()  # topics of the last look
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or is not mirrored, and how far each partition is."""
@@ -56,8 +57,8 @@ class BatchesReader:
         return []
 
     def unmatched(self, _: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
-        """Return nothing: a task reports a pattern that matches no topic."""
-        return []
+        """Return the parts of the pattern that match no topic that is mirrored, by the last look."""
+        return unmatched_parts(self._topics.pattern.pattern, self._mirrored)
 
     def ranges(self) -> list[AffectedRange]:
         return [
@@ -90,6 +91,7 @@ class BatchesReader:
     def _progress(self) -> list[MirrorProgress]:
         every = self._source.topics()
         mirrored = self._topics.targets(every)
+        self._mirrored = frozenset(mirrored)
         asked = sorted(partition for name in mirrored for partition in every[name].led_partitions)
         starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
         return [
@@ -146,7 +148,11 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
                     "there and see its journal.",
                 )
             )
-        findings += [labelled(item.id, f"Not mirrored: {item.what}: {item.why}.") for item in task.refused]
+        findings += [
+            labelled(item.id, f"Not mirrored: {item.what}: {item.why}.")
+            for item in task.refused
+            if item.id != UNMATCHED  # these are asked for with the source's topics, see `unmatched`
+        ]
         if more := task.refused_count - len(task.refused):
             findings.append(f"Task {number} does not mirror {more} more; see the journal of {unit}.")
     return findings

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from threading import Event
 
-from aqueduct.errors import AqueductError, LeftOut, Refused, Skipped
+from aqueduct.errors import AqueductError, LeftOut, Refused
 from aqueduct.kafka import offsets, topics
 from aqueduct.kafka.admin.settings import own_settings, settings_of
 from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
@@ -20,7 +20,7 @@ from aqueduct.mirror_engine.names import CLIENT, state_topics
 from aqueduct.mirror_engine.position import Position, missing_position, task_of
 from aqueduct.mirror_engine.state import FlowState
 from aqueduct.mirror_engine.task import Assignment, MirrorShare, MirrorTask, TaskFigures
-from aqueduct.mirror_engine.topics import MirroredTopics, declared, illegal_names, unsuitable
+from aqueduct.mirror_engine.topics import MirroredTopics, declared, illegal_names, unmatched, unsuitable
 from aqueduct.names import TopicPartition
 from aqueduct.wording import some
 
@@ -184,11 +184,10 @@ class _Flow:
         source_topics = self._source.topics()
         targets = self._order.topics.targets(source_topics)
         skipped = illegal_names(targets)
+        lacking = unmatched(self._order.topics, targets, self._source.end)
         for illegal in skipped:
             del targets[illegal.what]
-        if not targets:
-            reason = f"no topic of the {self._source.end} matches it; correct it, or create the topic"
-            skipped.append(Skipped(self._order.topics.pattern.pattern, reason, "pattern-matches-nothing"))
+        skipped += lacking
         self._create(targets, source_topics)
         config = settings_of(
             self._target,

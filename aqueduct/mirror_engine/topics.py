@@ -1,12 +1,12 @@
 """The topics of a flow: which topics of the source are mirrored, and what they need at the target."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from aqueduct.errors import Skipped
 from aqueduct.kafka.topics import DeclaredTopic
-from aqueduct.names import LEGAL_NAME, matches
+from aqueduct.names import LEGAL_NAME, matches, unmatched_parts
 
 # Topics that no mirror copies: their records mean something in their own cluster only.
 INTERNAL = re.compile(r".*[-.]internal|.*\.replica|(.*\.)?heartbeats|__.*")
@@ -17,6 +17,7 @@ OWN_SETTINGS = re.compile(
     r"local\.retention\..*"
 )
 CREATE_TIME = "CreateTime"
+UNMATCHED = "pattern-matches-nothing"
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,12 @@ class MirroredTopics:
             for name in sorted(names)
             if matches(self.pattern, name) and not INTERNAL.fullmatch(name)
         }
+
+
+def unmatched(topics: MirroredTopics, mirrored: Collection[str], source: object) -> list[Skipped]:
+    """Return the parts of the flow's pattern that match none of the topics that it mirrors."""
+    reason = f"no topic of the {source} that may be mirrored matches it; correct it, or create the topic"
+    return [Skipped(part, reason, UNMATCHED) for part in unmatched_parts(topics.pattern.pattern, mirrored)]
 
 
 def illegal_names(targets: Mapping[str, str]) -> list[Skipped]:

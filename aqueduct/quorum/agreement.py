@@ -7,8 +7,21 @@ Refused: a loss that is not in the plan that was read, and other metadata.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from aqueduct.errors import Refused
 from aqueduct.quorum.plan import QuorumPlan, is_seed
 from aqueduct.wording import some
+
+
+class QuorumPlanUnreadable(Refused):
+    """The error of a stored plan that cannot be read."""
+
+    id = "quorum-plan-unreadable"
+
+
+class QuorumPlanChanged(Refused):
+    """The error of a confirmed run whose plan is not the one that was read."""
+
+    id = "quorum-plan-changed"
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,12 @@ flow's ends are numbered: 0 is the target, the sources follow.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
-from aqueduct.errors import Refused
-from aqueduct.names import TopicPartition, matches, parse_renames
+from aqueduct.errors import LeftOut, Refused, Skipped
+from aqueduct.names import TopicPartition, matches, parse_renames, unmatched_parts
 from aqueduct.ranges import Range
 from aqueduct.reconcile.digest import RecordHeader
 from aqueduct.reconcile.stored import ComparedEnd
@@ -33,6 +33,11 @@ class ComparedLane:
     topic: str  # the target's
     partition: int
     ranges: tuple[Range | None, ...]  # by the number of the end; None: it has no such partition
+
+    @property
+    def sources(self) -> list[Range]:
+        """The ranges of those sources that have the partition."""
+        return [part for part in self.ranges[1:] if part is not None]
 
     def __str__(self) -> str:
         return str(TopicPartition(self.topic, self.partition))
@@ -75,6 +80,12 @@ class ComparedTopics:
                 f"No source has a topic whose whole name matches {self.pattern.pattern}.",
             )
         return {name: self.prefix + name for name in chosen}
+
+    def unmatched(self, chosen: Collection[str]) -> LeftOut:
+        """Return the parts of the pattern that match none of the chosen topics, so that they compare none."""
+        parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
+        reason = "no source has a topic whose whole name matches it and that the pattern does not exclude"
+        return tuple(Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts)
 
 
 def topic_partitions(

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from aqueduct.errors import ExitCode, Skipped, labelled, left_out_entries
+from aqueduct.errors import ExitCode, LeftOut, Skipped, labelled, left_out_entries
 from aqueduct.reconcile.flow import ComparedFlow
 from aqueduct.reconcile.stored import ComparedEnd, StoredEnd, address
 from aqueduct.reconcile.verdict import Verdict
@@ -15,14 +15,18 @@ END_COLUMNS = 22  # of addresses in the table
 NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numbers
 
 
-def text(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> str:
-    """Write a person's page: a table, a sentence on whatever is unequal, and a summary."""
+def text(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = ()) -> str:
+    """Write a person's page: a table, a sentence on whatever is unequal, and a summary.
+
+    `unmatched`: parts of the pattern that match no topic of a source.
+    """
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
     unequal = [sentence.why for sentence in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
     idle = [labelled(skipped.id, skipped.why) for skipped in _without_header(flow, verdicts)]
+    idle += map(str, unmatched)
     return "\n".join([*table, *unequal, *idle, *_notes(verdicts), _summary(verdicts)])
 
 
@@ -36,8 +40,8 @@ def _without_header(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> Iterator
         yield Skipped(f"header {header}", reason, "header-matches-nothing")
 
 
-def exit_code(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> ExitCode:
-    skipped = (*sentences(flow, verdicts), *_without_header(flow, verdicts))
+def exit_code(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = ()) -> ExitCode:
+    skipped = (*sentences(flow, verdicts), *_without_header(flow, verdicts), *unmatched)
     return ExitCode.INCOMPLETE if skipped else ExitCode.DONE
 
 
@@ -92,7 +96,7 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     return f"{count(len(verdicts), 'partition')}, {unequal or 'none'} unequal; {records}."
 
 
-def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
+def report(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = ()) -> dict[str, Any]:
     """Return the report.
 
     `from` and `to`, exclusive, are the offsets that were read; `ranges`, inclusive, those of records that the
@@ -104,7 +108,9 @@ def report(flow: ComparedFlow, verdicts: Sequence[Verdict]) -> dict[str, Any]:
         "order": "partition" if all(verdict.ordered for verdict in verdicts) else "source",
         "header": flow.header and f"{flow.header[0]}={flow.header[1].decode()}",
         "partitions": [_partition(flow, verdict) for verdict in verdicts],
-        "left_out": left_out_entries((*sentences(flow, verdicts), *_without_header(flow, verdicts))),
+        "left_out": left_out_entries(
+            (*sentences(flow, verdicts), *_without_header(flow, verdicts), *unmatched)
+        ),
     }
 
 

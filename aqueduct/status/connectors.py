@@ -26,7 +26,7 @@ FIX = "ansible-playbook playbooks/connectors.yml"
 def judge_connector(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     workers = [finding for host in declared.hosts for finding in inactive(facts, host, UNIT)]
     workers += silences(facts, declared.hosts)
-    for _, answer in answers(facts, declared.hosts, ANSWER, CODES):
+    for host, answer in answers(facts, declared.hosts, ANSWER, CODES):
         running = answer.document.get("connectors") if isinstance(answer.document, Mapping) else None
         if not isinstance(running, list):
             continue
@@ -40,6 +40,7 @@ def judge_connector(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatu
             None,
         )
         findings, figures = _judge(declared, connector)
+        findings += _judge_topics(declared, host, connector or {})
         if declared.details.get("dead_letters"):
             findings += _judge_letters(declared, facts, figures)
         return ObjectStatus(declared=declared, findings=tuple(workers + findings), figures=figures)
@@ -78,6 +79,22 @@ def _judge(
             if task.get("state") != "RUNNING"
         ]
     return findings, figures
+
+
+def _judge_topics(declared: DeclaredObject, host: str, running: Mapping[str, Any]) -> list[StatusFinding]:
+    """Judge whether what a sink reads matches topics of the cluster."""
+    if running.get("type") != "sink":
+        return []
+    if not isinstance(running.get("unmatched"), list):
+        return [unanswered(declared, host, "whether its topics exist was not found out", journal(UNIT))]
+    return [
+        StatusFinding(
+            id="connector-topic-missing",
+            sentence=f"{declared} reads {told(part)}, which matches no topic.",
+            fix=FIX,
+        )
+        for part in listed(running, "unmatched")
+    ]
 
 
 def _judge_letters(

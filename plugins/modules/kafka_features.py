@@ -1,6 +1,8 @@
 #!/usr/bin/python
 """Ansible module: raise a cluster's features to what all of its brokers can."""
 
+from pathlib import Path
+
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = r"""
@@ -12,6 +14,11 @@ description:
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties., type: path, required: true}
+  read_plan:
+    description: >-
+      File with the levels that were shown, as C({"raised": {"metadata.version": 25}}). Other levels are
+      refused. A file that does not exist is reported alone.
+    type: path
 """
 
 RETURN = r"""
@@ -26,11 +33,14 @@ def main() -> None:
         argument_spec={
             "bootstrap_servers": {"type": "str", "required": True},
             "client_config": {"type": "path", "required": True},
+            "read_plan": {"type": "path"},
         },
         supports_check_mode=True,
     )
+    from aqueduct import read_plan
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
+    from aqueduct.kafka.admin import features as of_features
     from aqueduct.kafka.admin.features import features, higher, raise_to
     from aqueduct.kafka.client import connect
 
@@ -40,10 +50,19 @@ def main() -> None:
         with connect(end, "aqueduct-features") as client:
             feature_by_name = features(client)
             raised = higher(feature_by_name)
+            if given["read_plan"]:
+                path = Path(given["read_plan"])
+                if path.exists():
+                    unreadable = of_features.FeaturesPlanUnreadable
+                    if read := read_plan.load(of_features.ReadFeatures, path, unreadable=unreadable):
+                        differences = of_features.plan_changes(read, raised)
+                        read_plan.refuse(differences, changed=of_features.FeaturesPlanChanged)
+                else:
+                    module.warn("No plan was read before, so this one is compared with none.")
             if raised and not module.check_mode:
                 raise_to(client, raised)
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=bool(raised),
         levels={name: feature.level for name, feature in feature_by_name.items()},

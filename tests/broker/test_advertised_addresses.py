@@ -1,5 +1,6 @@
 """A broker that cannot be reached at its advertised address: every verb identifies both."""
 
+import argparse
 import os
 import socket
 import subprocess
@@ -12,12 +13,14 @@ import clients
 import pytest
 from identifiers import printed
 
-from aqueduct.cli import main
+from aqueduct.cli import build_parser, main
 from aqueduct.kafka import addresses
 from servers import broker
 from servers.broker import Broker
 from servers.process import free_ports
 
+# Options by which a verb gets its brokers. Those of reconcile have a test of their own.
+BROKERS = {"--bootstrap-servers", "--source-bootstrap-servers"}
 ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "nobody.invalid:9092"
 SOURCE_AND_TARGET = ("--source-bootstrap-servers", "{at}", "--target-bootstrap-servers", "{at}")
@@ -37,6 +40,19 @@ VERBS = {
     "drill": ("--store", "file://{kept}/store"),
     "dedup": ("--raw-topics", "t", "--gap-topic", "gaps", "--until-caught-up"),
     "diode create": ("--topic", "gaps"),
+    "diode lost": ("--topic", "gaps"),
+    "diode resend": (
+        *("--topic", "t", "--partition", "0", "--offset-from", "0", "--offset-to", "1", "--mtu", "1500"),
+        *("--target-ip", "127.0.0.1", "--group-id", "up", "--from", "2026-01-01T00:00:00Z"),
+        *("--public-key-file", "{kept}/down.pub", "--signing-key-file", "{kept}/up.key"),
+    ),
+    "dlq list": ("--dlq", "dlq"),
+    "dlq show": ("--dlq", "dlq"),
+    "doctor connect": ("--worker-config", "{kept}/worker", "--connector", "{kept}/sink", "--no-probe"),
+    "groups": (),
+    "replicate": ("--flow", "f", *SOURCE_AND_TARGET, "--topics-pattern", "t", "--until-caught-up"),
+    "transactions abort": ("--topic", "t", "--partition", "0", "--start-offset", "0"),
+    "transactions commit": ("--topic", "t", "--partition", "0", "--start-offset", "0"),
     "mirror": ("--source", "m", *SOURCE_AND_TARGET),
     "mirror --before-start": ("--source", "m", *SOURCE_AND_TARGET),
     "mirror --group": ("--source", "m", *SOURCE_AND_TARGET, "--group", "g", "--topics-pattern", "t"),
@@ -61,6 +77,10 @@ def keep(started: Broker, directory: Path) -> None:
     for name, verb in {"look": "mend look", "copy": "quorum copy"}.items():
         with (directory / name).open("w") as file, redirect_stdout(file):
             assert main([*verb.split(), "--data-folder", str(directory / "data")]) == 0
+    (directory / "worker").write_text("bootstrap.servers=localhost:9092\ngroup.id=connect\n")
+    (directory / "sink").write_text("name=sink\nconnector.class=FileStreamSink\ntopics=t\n")
+    for kind, name in (("receiver", "down"), ("sender", "up")):
+        assert main(["diode", "keygen", "--kind", kind, "--out", str(directory), "--name", name]) == 0
     made = ["--copy", str(directory / "copy"), "--look", str(directory / "look"), "--seed"]
     assert main(["quorum", "plan", *made, str(directory / "seed")]) in (0, 3)
 
@@ -89,6 +109,22 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forget which addresses this process has reached and reported."""
     monkeypatch.setattr(addresses, "_reached", set())
     monkeypatch.setattr(addresses, "_reported", {})
+
+
+def commands(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, set[str]]]:
+    """Yield each command, with its options."""
+    nested = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    if not nested:
+        yield name, {option for action in parser._actions for option in action.option_strings}
+    for action in nested:
+        for command, of_command in action.choices.items():
+            yield from commands(of_command, f"{name} {command}".strip())
+
+
+def test_all_verbs_that_talk_to_brokers_are_tested() -> None:
+    talking = {name for name, options in commands(build_parser()) if options & BROKERS}
+    tested = {verb.partition(" --")[0] for verb in VERBS} | {f"diode {end}" for end in SERVICES}
+    assert talking - tested == set()
 
 
 @pytest.mark.parametrize("verb", VERBS)

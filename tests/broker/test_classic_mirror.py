@@ -221,8 +221,8 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
     topic = made(brokers, 2)
     clients.produce(source, topic, range(100))
     late = f"{topic}.late"
-    names = (topic.replace(".", r"\."), late.replace(".", r"\."))
-    ends = mirror(source, target, tmp_path / "m", *names, naming="prefix")
+    pattern = topic.replace(".", r"\.") + r"(\.late)?"
+    ends = mirror(source, target, tmp_path / "m", pattern, naming="prefix")
     flow = ends.flow
     clients.create(target, flow.prefix + topic, 2)
     ask = ["mirror", "--source", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
@@ -262,6 +262,9 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
             f"The target lacks {flow.prefix}{late} (1 partition, has 0); declare them in kafka_topics" in text
         )
         clients.create(target, flow.prefix + late)
+        code, text = said("--topics-pattern", rf"{flow.topics_pattern}|{late}\.(a|b)|{late}\.c")
+        assert code == 3
+        assert text.count("[pattern-matches-nothing]") == 2
         code, text = said("--wait", "300s", "--until-caught-up")
         # The transaction's marker is no record that could be behind.
         assert (code, text) == (0, "3 partitions, 0 of them behind by 0 records.\n")

@@ -282,6 +282,50 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
     assert connectors[0].figures == {"state": "RUNNING", "tasks": 1, "failed_tasks": 1}
 
 
+def test_topics_of_a_sink_that_match_nothing_are_found(
+    worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--no-probe", "--rest", worker.url]
+    ask += ["--client-config", str(worker.client_config), "--bootstrap-servers", worker.broker.plaintext]
+    plain = tmp_path / "plain.properties"
+    plain.write_text("")
+    ask += ["--broker-config", str(plain)]
+
+    def identifiers() -> list[str]:
+        return re.findall(r"^fault: \[([a-z-]+)\]", capsys.readouterr().out, re.MULTILINE)
+
+    module("well", config=file_sink(topic, tmp_path / "well"))
+    assert (main(ask), identifiers()) == (0, [])
+    named = file_sink(f"{topic},{topic}.misspelt", tmp_path / "named")
+    # A broker of these tests creates topics that consumers ask for.
+    module("named", config=named | {"consumer.override.allow.auto.create.topics": "false"})
+    pattern = file_sink(topic, tmp_path / "pattern") | {"topics.regex": rf"{topic}|{topic}\.(a|b)|misspelt.*"}
+    del pattern["topics"]
+    module("pattern", config=pattern)
+    assert (main(ask), identifiers()) == (1, ["topic-unknown", *["pattern-matches-nothing"] * 2])
+    code = main([*ask, "--json"])
+    found = judged(
+        "lake-kafka-1",
+        "connect",
+        capsys.readouterr().out,
+        code,
+        connect_connectors=[{"name": "well"}, {"name": "named"}, {"name": "pattern"}],
+    )
+    judged_connectors = [
+        (status.state, [finding.id for finding in status.findings])
+        for status in found.objects
+        if status.declared.kind == ObjectKind.CONNECTOR
+    ]
+    assert judged_connectors == [
+        (ObjectState.WELL, []),
+        (ObjectState.WANTS_A_HAND, ["connector-topic-missing"]),
+        (ObjectState.WANTS_A_HAND, ["connector-topic-missing"] * 2),
+    ]
+    away = ["127.0.0.1:1" if argument == worker.broker.plaintext else argument for argument in ask]
+    assert main(away) == 3
+    assert capsys.readouterr().out.count("the topics of connector") == 3
+
+
 def test_the_doctor_asks_the_broker(
     worker: Worker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -314,3 +314,23 @@ def test_pattern_that_matches_nothing_is_reported(source: Broker, target: Broker
     flow = Flow(source, target, unique("nothing"), tmp_path)
     assert flow.catch_up() == 3
     assert flow.identifiers() == ["pattern-matches-nothing"]
+
+
+def test_each_part_of_a_pattern_that_matches_nothing_is_reported(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    topic = clients.create(source, unique("parts"))
+    clients.produce(source, topic, ["one"])
+    flow = Flow(source, target, topic, tmp_path, rf"(?!(?:__.*)$)(?:{topic}|{topic}\.a|{topic}\.(b|c))")
+    unmatched = [rf"{topic}\.(b|c)", rf"{topic}\.a"]
+    assert flow.catch_up("--groups-pattern", f"{topic}-group|.*") == 3
+    assert flow.is_equal(0)
+    assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+        *(("pattern-matches-nothing", part) for part in unmatched),
+        ("pattern-matches-nothing", f"groups {topic}-group"),
+    ]
+    with flow.running():
+        clients.wait_for("its record", lambda: flow.findings("--started") == [])
+        findings = flow.findings()
+    assert len(findings) == 2
+    assert all(finding.startswith("[pattern-matches-nothing] ") for finding in findings)

@@ -32,6 +32,7 @@ ROOMS = (
         "strict_json",
         "prometheus",
     ),
+    ("read_plan",),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),

@@ -174,6 +174,7 @@ def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
 OF_ROOT = (
     *("/etc/", "/proc/", "/run/", "/sys/"),
     *("/var/lib/aqueduct-mend", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json"),
+    "/var/lib/aqueduct-features-plan.json",
 )
 BY_PATH = {"copy": "dest", "template": "dest", "fetch": "src", "slurp": "src"}
 BY_PATH |= {"file": "path", "lineinfile": "path", "blockinfile": "path"}

@@ -65,6 +65,16 @@ def test_a_later_round_skips_what_is_gone_and_backs_up_the_others() -> None:
     assert gone(order, [*THERE, "gone"], ["z"]) == ()
 
 
+def test_each_part_of_a_pattern_without_a_match_is_skipped() -> None:
+    groups = GroupSelection(compiled("bill.*|a", "--groups-pattern"))
+    order = BackupOrder(End("cluster", "b:9092"), "file:///s", pattern("flights|fligths"), groups)
+    skipped = gone(order, THERE, groups.choose(["a"]))
+    assert [(of.id, of.what) for of in skipped] == [
+        ("pattern-matches-nothing", "topics fligths"),
+        ("pattern-matches-nothing", "groups bill.*"),
+    ]
+
+
 @pytest.mark.parametrize(
     "topics",
     [TopicSelection(("gone",)), pattern("gone.*"), TopicSelection(("flights",), exclude=compiled("f.*", ""))],

@@ -38,6 +38,7 @@ def test_a_user_s_password_as_kafka_writes_it_and_as_librdkafka_does() -> None:
     assert found == parse(librdkafka, "file")
     assert found.login == Login("SCRAM-SHA-512", "anna", 'a"b\\c; d')
     assert found.librdkafka() == {
+        "socket.connection.setup.timeout.ms": "10000",
         "security.protocol": "sasl_ssl",
         "ssl.endpoint.identification.algorithm": "https",
         "sasl.mechanism": "SCRAM-SHA-512",
@@ -73,6 +74,7 @@ def test_kafkas_names_and_librdkafkas_mean_the_same() -> None:
     config = ClientConfig(True, "/ca.pem", "/client.pem", "/client.pem", "secret", verify_host=False)
     assert parse(kafka, "file") == parse(librdkafka, "file") == config
     assert config.librdkafka() == {
+        "socket.connection.setup.timeout.ms": "10000",
         "security.protocol": "ssl",
         "ssl.ca.location": "/ca.pem",
         "ssl.certificate.location": "/client.pem",

@@ -68,3 +68,13 @@ def test_lanes_are_all_partitions_of_any_end() -> None:
         ComparedLane("b", 1, (Range("b", 1, 0, 10), None, Range("b", 1, 2, 10))),
         ComparedLane("b", 2, (Range("b", 2, 0, 10), None, None)),
     ]
+
+
+def test_each_part_of_a_pattern_without_a_topic_is_skipped() -> None:
+    topics = ComparedTopics.parse(None, r"(?!(?:b)$)(?:flights|fligths|audit\..*|b)")
+    skipped = topics.unmatched(topics.choose([AT_SOURCE]))
+    assert [(of.id, of.what) for of in skipped] == [
+        ("pattern-matches-nothing", "topics fligths"),
+        ("pattern-matches-nothing", "topics b"),
+    ]
+    assert ComparedTopics.parse("flights", None).unmatched([]) == ()

@@ -50,6 +50,16 @@ def test_a_header_that_no_record_carries_is_not_equal() -> None:
     assert report.exit_code(ONE_SOURCE, [verdict(reading(1, 1), reading(1, 2))]) == ExitCode.INCOMPLETE
 
 
+def test_a_part_of_a_pattern_without_a_topic_is_not_equal() -> None:
+    skipped = (Skipped("topics fligths", "no topic", "pattern-matches-nothing"),)
+    equal = verdict(reading(5), reading(5))
+    assert report.exit_code(ONE_SOURCE, [equal]) == ExitCode.DONE
+    assert report.exit_code(ONE_SOURCE, [equal], skipped) == ExitCode.INCOMPLETE
+    assert "[pattern-matches-nothing] topics fligths: " in report.text(ONE_SOURCE, [equal], skipped)
+    left_out = report.report(ONE_SOURCE, [equal], skipped)["left_out"]
+    assert [omission["id"] for omission in left_out] == ["pattern-matches-nothing"]
+
+
 def test_one_source_is_equal_if_its_digest_is() -> None:
     assert verdict(reading(5, 1), reading(5, 1)).equal
     assert not verdict(reading(5, 1), reading(5, 2)).equal

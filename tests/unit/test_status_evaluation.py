@@ -152,6 +152,7 @@ OFFLINE = {"id": "partitions-offline", "sentence": "1 partition is without a lea
 NO_ANSWER = {"code": None, "output": "", "error": "no answer within 20 s"}
 FAILED_TASK = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "FAILED", "reason": "x"}]}
 WITHOUT_TASK = {"name": "files", "state": "RUNNING", "tasks": []}
+SINK = {"name": "files", "type": "sink", "state": "RUNNING", "tasks": [{"task": 0, "state": "RUNNING"}]}
 PAUSED = {"name": "files", "state": "PAUSED", "tasks": [{"task": 0, "state": "PAUSED"}]}
 SKIPPED = {"id": "", "what": "orders", "why": "its topic is gone"}
 OPEN = [{"topic": "flights", "partition": 0, "landed": 8, "end": None}]
@@ -323,6 +324,20 @@ WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
             ObjectKind.CONNECTOR,
             "",
             answered(LAKE, "connect", 1, connectors=None),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", 1, connectors=[SINK | {"unmatched": ["fligths"]}]),
+            "connector-topic-missing",
+            WANTS,
+        ),
+        (
+            ObjectKind.CONNECTOR,
+            "",
+            answered(LAKE, "connect", connectors=[SINK | {"unmatched": None}]),
             "object-not-answered",
             UNKNOWN,
         ),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, answer, change
 from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
 from aqueduct.wording import some
@@ -48,6 +48,36 @@ def higher(feature_by_name: Mapping[str, Feature]) -> dict[str, int]:
     return {
         name: feature.highest for name, feature in feature_by_name.items() if feature.level < feature.highest
     }
+
+
+class FeaturesPlanUnreadable(Refused):
+    """The error of a stored plan that cannot be read."""
+
+    id = "features-plan-unreadable"
+
+
+class FeaturesPlanChanged(Refused):
+    """The error of a confirmed run that would raise features to other levels than those that were shown."""
+
+    id = "features-plan-changed"
+
+
+@dataclass(frozen=True)
+class ReadFeatures:
+    """The levels that a plan said features will have; its file has these fields."""
+
+    raised: Mapping[str, int]
+
+
+def plan_changes(read: ReadFeatures, raised: Mapping[str, int]) -> list[str]:
+    """Return why levels are not those of the plan that was read, a sentence each; empty if they are."""
+    return [
+        f"{name} would be raised to {level}, and in the plan that was read to {read.raised[name]}."
+        if name in read.raised
+        else f"{name} would be raised to {level}, and the plan that was read did not have it."
+        for name, level in sorted(raised.items())
+        if read.raised.get(name) != level
+    ]
 
 
 def raise_to(client: Client, levels: Mapping[str, int]) -> None:
