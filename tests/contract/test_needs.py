@@ -71,6 +71,39 @@ def test_who_is_only_a_client_gets_a_client_s_certificate() -> None:
     assert not {name for name in clients if name.startswith(("kafka-", "connect-", "mirror-", "spark-"))}
 
 
+MIRRORS = """
+all:
+  children:
+    site_source: {hosts: {source-1: }}
+    site_old: {hosts: {old-1: {mirror_maker_flows: [{source: source, topics: [a], engine: classic, start: latest}]}}}
+    site_batches: {hosts: {batches-1: {mirror_maker_flows: [{source: source, topics: [a], engine: batches}]}}}
+    site_plain: {hosts: {plain-1: {mirror_maker_flows: [{source: source, topics: [a]}]}}}
+    site_mixed:
+      hosts:
+        mixed-1:
+          mirror_maker_flows:
+            - {source: source, topics: [a], engine: batches}
+            - {source: source, topics: [b], name: second}
+    kafka:
+      hosts:
+        source-1: {kafka_node_id: 1}
+        old-1: {kafka_node_id: 1}
+        batches-1: {kafka_node_id: 1}
+        plain-1: {kafka_node_id: 1}
+        mixed-1: {kafka_node_id: 1}
+    mirror_maker: {hosts: {old-1: , batches-1: , plain-1: , mixed-1: }}
+"""
+
+
+def test_a_mirror_without_a_rest_server_gets_a_client_s_certificate(tmp_path: Path) -> None:
+    """Whoever reads its key could listen in the place of its host otherwise."""
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(MIRRORS)
+    keys = [(host, key) for host, told in needs(inventory).items() for key in told["needs"]["keys"]]
+    serves = {host: key["serves"] for host, key in keys if key["principal"].startswith("mirror-")}
+    assert serves == {"old-1": False, "batches-1": False, "plain-1": True, "mixed-1": True}
+
+
 def test_there_is_something_to_look_at() -> None:
     assert len(SERVICES) > 8
     assert len(INVENTORIES) > 5
