@@ -17,6 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
 from aqueduct.controller import certificates
+from aqueduct.controller.provided import unsuitable
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown
 from aqueduct.estate.check.settings import Definitions
@@ -73,6 +74,7 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
         provided_fault=lambda file, ca, principal: certificates.provided_fault(
             Path(file), Path(ca), principal, certificates.utc_now()
         ),
+        unsuitable=lambda file, service: unsuitable(file, Path(file).read_text(), service),
         definitions={
             definitions.version: definitions
             for path in artifacts.glob("kafka-*.configs.json")

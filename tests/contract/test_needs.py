@@ -75,7 +75,8 @@ MIRRORS = """
 all:
   children:
     site_source: {hosts: {source-1: }}
-    site_old: {hosts: {old-1: {mirror_maker_flows: [{source: source, topics: [a], engine: classic, start: latest}]}}}
+    site_old:
+      hosts: {old-1: {mirror_maker_flows: [{source: source, topics: [a], engine: classic, start: latest}]}}
     site_batches: {hosts: {batches-1: {mirror_maker_flows: [{source: source, topics: [a], engine: batches}]}}}
     site_plain: {hosts: {plain-1: {mirror_maker_flows: [{source: source, topics: [a]}]}}}
     site_mixed:
