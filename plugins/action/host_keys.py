@@ -82,7 +82,7 @@ class ActionModule(ActionBase):
 
     def _service(self, key: dict[str, Any]) -> ServiceOfHost:
         groups = self._variables.get("groups", {})
-        own_hosts = holders(groups, key["principal"]) | {self._host}
+        own_hosts = holders(groups, self._variables.get("hostvars", {}), key["principal"]) | {self._host}
         return ServiceOfHost(
             principal=key["principal"],
             serves=key["serves"],

@@ -115,6 +115,19 @@ def test_certificates_that_suit_their_services_are_accepted(estate: Estate) -> N
     assert not is_accepted(estate.brought / "reconcile-pro1.pem", estate.authority, HOST)
 
 
+def test_a_declared_principal_of_brokers_may_share_a_certificate(estate: Estate) -> None:
+    """Both sites then have one principal, so each broker's names are its own."""
+    inventory = estate.inventory.read_text()
+    estate.inventory.write_text(
+        inventory.replace("kafka_node_id: 1", "kafka_node_id: 1, kafka_principal: both")
+    )
+    estate.authority.issue("both", names=[HOST, OTHER], usages=[CLIENT, SERVER])
+    checked = estate.check()
+    assert checked.returncode == 0, checked.stdout
+    played = estate.bring("both", serves=True)
+    assert played.returncode == 0, played.stdout
+
+
 Make = Callable[[Authority], Path]
 ATTACKS: dict[str, tuple[Make, str, str]] = {
     "a client's key that is valid for all usages": (

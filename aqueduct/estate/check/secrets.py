@@ -9,7 +9,7 @@ from aqueduct.estate.check.host_names import LISTENERS, VARIABLES
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.spark import APPLICATIONS
-from aqueduct.estate.model import SITE_PREFIX, Groups, principal, site_names
+from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars, principal, site_names
 
 WITH_CERTIFICATE = (
     *(
@@ -55,7 +55,7 @@ def check_certificates(
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":
             continue
-        owner = principal(service, site)
+        owner = _owner(sound, host, service, site)
         folder, name = sound.value(host, "certificates_provided_directory"), f"{owner}.pem"
         if not folder:
             sentence = "certificates are provided, but not where; set certificates_provided_directory."
@@ -80,10 +80,10 @@ def check_certificates(
         yield inventory.finding(host, "certificates_provided_directory", misuse)
 
 
-def holders(groups: Groups, owner: str) -> set[str]:
+def holders(groups: Groups, hostvars: HostVars, owner: str) -> set[str]:
     """Return the hosts that present a principal, also one that a playbook brings for a while."""
     service_principal = owner.partition(".")[0]
-    hosts: set[str] = set()
+    hosts = {host for host in groups.get("kafka", ()) if hostvars[host].get("kafka_principal") == owner}
     for site in site_names(groups):
         of_site = set(groups[SITE_PREFIX + site])
         named = {service: principal(service, site) for service in WITH_CERTIFICATE}
@@ -104,9 +104,9 @@ def _presented(inventory: Inventory, sound: Sound) -> Callable[[str, str, str], 
     holders_by_owner: dict[str, set[str]] = {}
 
     def describe(host: str, service: str, site: str) -> ServiceOfHost:
-        owner = principal(service, site)
+        owner = _owner(sound, host, service, site)
         if owner not in holders_by_owner:
-            holders_by_owner[owner] = holders(inventory.groups, owner)
+            holders_by_owner[owner] = holders(inventory.groups, inventory.hosts, owner)
         own_hosts = holders_by_owner[owner] | {host}
         own = {name for own_host in own_hosts for name in names_by_host[own_host]}
         return ServiceOfHost(
@@ -122,6 +122,12 @@ def _presented(inventory: Inventory, sound: Sound) -> Callable[[str, str, str], 
         )
 
     return describe
+
+
+def _owner(sound: Sound, host: str, service: str, site: str) -> str:
+    """Return the principal of a service of a host."""
+    declared = sound.value(host, "kafka_principal") if service == "kafka" else None
+    return str(declared or principal(service, site))
 
 
 def _names(sound: Sound, host: str, service: str) -> list[str]:
