@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from aqueduct.messages.broker_ids import BROKER_IDS
+from aqueduct.messages.certificates import CERTIFICATES
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.connect import CONNECT
@@ -41,6 +42,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         QUORUM,
         ZOOKEEPER,
         BROKER_IDS,
+        CERTIFICATES,
         STATUS,
     )
 )

@@ -26,6 +26,7 @@ class Area(Enum):
     QUORUM = "Lost quorums", "`quorum`"
     ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
     BROKER_IDS = "Changed broker ids", "`mend`"
+    CERTIFICATES = "Provided certificates", "`playbooks/check.yml` and all other playbooks"
     STATUS = "State of the estate", "`status`, `playbooks/status.yml`"
 
     @property

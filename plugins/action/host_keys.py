@@ -12,7 +12,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from aqueduct.controller import certificates
+from aqueduct.controller.provided import ServiceOfHost, unsuitable
 from aqueduct.errors import AqueductError, Refused
+from aqueduct.estate.check.secrets import holders
 
 MODULE = "aqueduct.estate.host_keys"
 
@@ -72,8 +74,21 @@ class ActionModule(ActionBase):
                     f"{files[0]} can't serve {self._host}: {reason}; put one there that can. "
                     f"Nothing of {self._host} was changed."
                 )
-            chains.append({"provided": files[0].read_text()})
+            pem = files[0].read_text()
+            if misuse := unsuitable(str(files[0]), pem, self._service(key)):
+                raise AnsibleActionFail(f"{misuse} Nothing of {self._host} was changed.")
+            chains.append({"provided": pem})
         return ca.read_text(), chains
+
+    def _service(self, key: dict[str, Any]) -> ServiceOfHost:
+        groups = self._variables.get("groups", {})
+        own_hosts = holders(groups, self._variables.get("hostvars", {}), key["principal"]) | {self._host}
+        return ServiceOfHost(
+            principal=key["principal"],
+            serves=key["serves"],
+            names=tuple(key["names"]),
+            foreign_names=frozenset(groups.get("all", ())) - own_hosts,
+        )
 
     def _sign(self, given: dict[str, Any]) -> dict[str, Any]:
         folder = Path(given["directory"]) / "ca"

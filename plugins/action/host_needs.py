@@ -19,6 +19,8 @@ TEXTS = {"type": "list", "elements": "str", "default": []}
 NEEDS: dict[str, dict[str, Any]] = {
     "user": {"type": "str", "required": True},
     "home": {"type": "str", "required": True},
+    # Who owns the keys, where users of the service can run programs: another user than the service's.
+    "key_user": {"type": "str"},
     "groups": TEXTS,  # further ones of the user
     # The user's, unless they name an owner, or a group that shares all that is created there. Those of its
     # configuration are root's, and the user's group may read them: a service leads root nowhere by a link.
@@ -102,7 +104,9 @@ class ActionModule(ActionBase):
         owner = service["user"]
         needs["users"].append({"name": owner, "home": service["home"], "groups": service["groups"]})
         needs["folders"] += [_owned(folder, owner) for folder in service["folders"]]
-        needs["keys"] += [{**key, "owner": owner} for key in service["keys"]]
+        if service["key_user"]:
+            needs["users"].append({"name": service["key_user"], "home": "/nonexistent", "groups": []})
+        needs["keys"] += [{**key, "owner": service["key_user"] or owner} for key in service["keys"]]
         needs["packages"] += KEY_PACKAGES if service["keys"] else []
         for name in ("packages", "kafka", "hadoop", "environments", "versitygw", "files"):
             needs[name] += service[name]

@@ -18,6 +18,7 @@ from ansible.utils.vars import load_extra_vars
 
 from aqueduct.controller import certificates
 from aqueduct.controller.artifacts import BROKERS_ONLY
+from aqueduct.controller.provided import unsuitable
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown
 from aqueduct.estate.check.settings import Definitions
@@ -75,6 +76,7 @@ def read_repository(roles: Path, artifacts: Path) -> Repository:
             Path(file), Path(ca), principal, certificates.utc_now()
         ),
         broker_versions=BROKERS_ONLY,
+        unsuitable=lambda file, service: unsuitable(file, Path(file).read_text(), service),
         definitions={
             definitions.version: definitions
             for path in artifacts.glob("kafka-*.configs.json")

@@ -71,7 +71,7 @@ def provided(tmp_path: Path) -> Path:
     """An inventory of one broker, whose key and certificate are provided, and good."""
     authority = Authority(tmp_path / "provided")
     authority.certificate.rename(tmp_path / "provided/ca.pem")
-    authority.issue("kafka-one")
+    authority.issue("kafka-one", names=["one-kafka-1"])
     Authority(tmp_path / "stranger").issue("kafka-one")
     authority.issue("admin")
     (tmp_path / "hosts.yml").write_text(
@@ -154,7 +154,8 @@ def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
     """A service's own playbook doesn't check the inventory: there the action that brings keys refuses."""
     file = provided / "provided/kafka-one.pem"
     good, tls = file.read_text(), tmp_path / "tls"
-    keys = [{"principal": "kafka-one", "folder": str(tls), "owner": getpass.getuser()}]
+    names = ["one-kafka-1"]
+    keys = [{"principal": "kafka-one", "folder": str(tls), "owner": getpass.getuser(), "names": names}]
     bring = tmp_path / "bring.yml"
     bring.write_text(
         f"""- hosts: all

@@ -1,6 +1,7 @@
 """Hosts' needs, as roles declare them: read for every host of every inventory, and what the estate wants."""
 
 import json
+import re
 import sys
 from functools import cache
 from pathlib import Path
@@ -71,6 +72,40 @@ def test_who_is_only_a_client_gets_a_client_s_certificate() -> None:
     assert not {name for name in clients if name.startswith(("kafka-", "connect-", "mirror-", "spark-"))}
 
 
+MIRRORS = """
+all:
+  children:
+    site_source: {hosts: {source-1: }}
+    site_old:
+      hosts: {old-1: {mirror_maker_flows: [{source: source, topics: [a], engine: classic, start: latest}]}}
+    site_batches: {hosts: {batches-1: {mirror_maker_flows: [{source: source, topics: [a], engine: batches}]}}}
+    site_plain: {hosts: {plain-1: {mirror_maker_flows: [{source: source, topics: [a]}]}}}
+    site_mixed:
+      hosts:
+        mixed-1:
+          mirror_maker_flows:
+            - {source: source, topics: [a], engine: batches}
+            - {source: source, topics: [b], name: second}
+    kafka:
+      hosts:
+        source-1: {kafka_node_id: 1}
+        old-1: {kafka_node_id: 1}
+        batches-1: {kafka_node_id: 1}
+        plain-1: {kafka_node_id: 1}
+        mixed-1: {kafka_node_id: 1}
+    mirror_maker: {hosts: {old-1: , batches-1: , plain-1: , mixed-1: }}
+"""
+
+
+def test_a_mirror_without_a_rest_server_gets_a_client_s_certificate(tmp_path: Path) -> None:
+    """Whoever reads its key could listen in the place of its host otherwise."""
+    inventory = tmp_path / "hosts.yml"
+    inventory.write_text(MIRRORS)
+    keys = [(host, key) for host, told in needs(inventory).items() for key in told["needs"]["keys"]]
+    serves = {host: key["serves"] for host, key in keys if key["principal"].startswith("mirror-")}
+    assert serves == {"old-1": False, "batches-1": False, "plain-1": True, "mixed-1": True}
+
+
 def test_there_is_something_to_look_at() -> None:
     assert len(SERVICES) > 8
     assert len(INVENTORIES) > 5
@@ -91,13 +126,72 @@ def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(i
         assert {each.partition(".")[0] for each in principals} == wanted, host
         assert all(("." in each) == each.startswith("dedup-") for each in principals), "one of each source"
         users = {user["name"] for user in said["users"]}
-        assert users - {key["owner"] for key in said["keys"]} <= {"hive_metastore", "aqueduct-files"}, host
+        assert users - {key["owner"] for key in said["keys"]} <= {
+            "hive_metastore",
+            "hive_server",
+            "aqueduct-files",
+        }, host
         assert {key["owner"] for key in said["keys"]} <= users, host
         assert {folder["owner"] for folder in said["folders"]} <= users | {"root"}, host
         names = {key["principal"]: key["names"] for key in said["keys"]}
         elsewhere = {principal for principal in names if host not in names[principal]}
         assert elsewhere <= {f"drill-{site_name(groups)}"}, host
         assert "{{" not in json.dumps(said)
+
+
+RENDER = """
+- hosts: hive_server
+  gather_facts: false
+  tasks:
+    - ansible.builtin.copy:
+        content: "{{{{ {{'units': units, 'client': client}} | to_json }}}}"
+        dest: "{folder}/{{{{ inventory_hostname }}}}.json"
+        mode: "0600"
+      delegate_to: localhost
+      vars:
+        units: "{{{{ dict(_hive_server_units | map(attribute='name') | zip(rendered)) }}}}"
+        client: "{{{{ _hive_server_client }}}}"
+        rendered: >-
+          {{%- set texts = [] -%}}
+          {{%- for item in _hive_server_units -%}}
+          {{%- set _ = texts.append(lookup('ansible.builtin.template', root ~ template,
+                                           template_vars={{'item': item}})) -%}}
+          {{%- endfor -%}}
+          {{{{ texts }}}}
+        root: {root}/roles/hive_server
+        template: /templates/hive_server.service.j2
+        role_path: "{{{{ root }}}}"
+        ansible_python_interpreter: {python}
+"""
+
+
+def test_who_runs_programs_of_sql_owns_no_key(tmp_path: Path) -> None:
+    """A client of SQL runs programs as hive_server, also outside of the sandbox that hides the key."""
+    inventory = ROOT / "molecule/land/inventory"
+    book = tmp_path / "render.yml"
+    book.write_text(RENDER.format(root=ROOT, folder=tmp_path, python=sys.executable))
+    files = ("roles/hive_server/vars/main.yml", "roles/hive_server/defaults/main.yml")
+    extra = (f"--extra-vars=@{ROOT / file}" for file in files)
+    own = f"--extra-vars=certificates_directory={tmp_path}"
+    played = ansible_process.play(f"--inventory={inventory}", book, *extra, own)
+    assert played.returncode == 0, played.stdout[-3000:]
+    [written] = tmp_path.glob("*.json")
+    rendered = json.loads(written.read_text())
+    users = {
+        name: re.findall(r"^(?:User|Group)=(.*)$", unit, re.MULTILINE)
+        for name, unit in rendered["units"].items()
+    }
+    assert users == {"hive_server": ["hive_server"] * 2, "hive_server_tls": ["hive_server_tls"] * 2}
+    told = needs(inventory)[written.stem]["needs"]
+    [key] = [key for key in told["keys"] if key["principal"].startswith("hive-server-")]
+    assert key["owner"] == "hive_server_tls"
+    assert {"name": key["owner"], "home": "/nonexistent", "groups": []} in told["users"]
+    # Root runs beeline with these stores; systemd hides them from programs of SQL as well.
+    assert f"-Djavax.net.ssl.trustStore={key['folder']}/trust.p12" in rendered["client"]
+    parent = str(Path(key["folder"]).parent)
+    assert f"InaccessiblePaths={parent}" in rendered["units"]["hive_server"].splitlines()
+    [folder] = [folder for folder in told["folders"] if folder["path"] == parent]
+    assert (folder["owner"], folder["mode"]) == ("root", "0755"), "the other user reaches its own folder"
 
 
 def test_the_user_of_executors_shares_no_event_logs() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aqueduct.controller.provided import ServiceOfHost
 from aqueduct.estate.check import (
     backups,
     clusters,
@@ -39,6 +40,8 @@ class Repository:
     # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
     provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
     broker_versions: Collection[str] = ()  # of Kafka, whose other parts are not published
+    # Why a provided file does not suit a service of a host; empty if it does.
+    unsuitable: Callable[[str, ServiceOfHost], str] = lambda _file, _service: ""
     definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
 
 
@@ -57,7 +60,9 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     )
     sound = Sound(inventory, repository.roles, repository.defaults)
     yield from settings.check_brokers(inventory, sound, repository.definitions)
-    yield from secrets.check_certificates(inventory, sound, repository.is_file, repository.provided_fault)
+    yield from secrets.check_certificates(
+        inventory, sound, repository.is_file, repository.provided_fault, repository.unsuitable
+    )
     right: list[flows.DeclaredFlow] = []
     for site in inventory.sites:
         if any(len(inventory.sites_of[host]) > 1 for host in inventory.members(site)):

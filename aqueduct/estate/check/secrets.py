@@ -2,9 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
+from aqueduct.controller.provided import ServiceOfHost
+from aqueduct.estate import spark
+from aqueduct.estate.check.flows import declared_at
+from aqueduct.estate.check.host_names import LISTENERS, VARIABLES
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.sound import Sound
-from aqueduct.estate.model import principal
+from aqueduct.estate.check.spark import APPLICATIONS
+from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars, principal, site_names
 
 WITH_CERTIFICATE = (
     *(
@@ -32,20 +37,25 @@ WITH_CERTIFICATE = (
     ),
 )
 
+CLIENTS = ("diode_downstream", "diode_upstream")  # services that accept no connections
+
 
 def check_certificates(
     inventory: Inventory,
     sound: Sound,
     is_file: Callable[[str], bool],
     provided_fault: Callable[[str, str, str], str],
+    unsuitable: Callable[[str, ServiceOfHost], str],
 ) -> Iterator[Finding]:
     """Check that provided certificates are there, the CA's and each service's, and can serve."""
     # Path, and the sentence before and after the hosts: the hosts.
     faults: dict[tuple[str, str, str], dict[str, None]] = {}
+    misuses: dict[str, str] = {}  # the first host of each sentence
+    presented = _presented(inventory, sound)
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":
             continue
-        owner = principal(service, site)
+        owner = _owner(sound, host, service, site)
         folder, name = sound.value(host, "certificates_provided_directory"), f"{owner}.pem"
         if not folder:
             sentence = "certificates are provided, but not where; set certificates_provided_directory."
@@ -61,9 +71,91 @@ def check_certificates(
         elif has_authority and (fault := provided_fault(file, f"{folder}/ca.pem", owner)):
             remedy = f": {fault}; put one there that can"
             faults.setdefault((file, "can't serve", remedy), {})[host] = None
+        elif has_authority and (misuse := unsuitable(file, presented(host, service, site))):
+            misuses.setdefault(misuse, host)
     for (path, predicate, remedy), hosts in faults.items():
         sentence = f"{path} {predicate} {some(list(hosts))}{remedy}."
         yield inventory.finding(next(iter(hosts)), "certificates_provided_directory", sentence)
+    for misuse, host in misuses.items():
+        yield inventory.finding(host, "certificates_provided_directory", misuse)
+
+
+def holders(groups: Groups, hostvars: HostVars, owner: str) -> set[str]:
+    """Return the hosts that present a principal, also one that a playbook brings for a while."""
+    service_principal = owner.partition(".")[0]
+    hosts = {host for host in groups.get("kafka", ()) if hostvars[host].get("kafka_principal") == owner}
+    for site in site_names(groups):
+        of_site = set(groups[SITE_PREFIX + site])
+        named = {service: principal(service, site) for service in WITH_CERTIFICATE}
+        presenting = {service for service, name in named.items() if name == service_principal}
+        if service_principal in ("admin", f"restore-{site}"):
+            presenting.add("backup")
+        if service_principal == f"dlq-replay-{site}":
+            presenting.add("connect")
+        hosts |= {host for service in presenting for host in groups.get(service, ()) if host in of_site}
+    return hosts
+
+
+def _presented(inventory: Inventory, sound: Sound) -> Callable[[str, str, str], ServiceOfHost]:
+    """Return a function that describes a service of a host for the check of its certificate."""
+    names_by_host: dict[str, set[str]] = {host: {host} for host in inventory.hosts}
+    for host, service, _ in _presenting(inventory):
+        names_by_host[host].update(_names(sound, host, service))
+    holders_by_owner: dict[str, set[str]] = {}
+
+    def describe(host: str, service: str, site: str) -> ServiceOfHost:
+        owner = _owner(sound, host, service, site)
+        if owner not in holders_by_owner:
+            holders_by_owner[owner] = holders(inventory.groups, inventory.hosts, owner)
+        own_hosts = holders_by_owner[owner] | {host}
+        own = {name for own_host in own_hosts for name in names_by_host[own_host]}
+        return ServiceOfHost(
+            principal=owner,
+            serves=_serves(inventory, sound, host, service, site),
+            names=tuple(_names(sound, host, service)),
+            foreign_names=frozenset(
+                name
+                for other_host, names in names_by_host.items()
+                if other_host not in own_hosts
+                for name in names - own
+            ),
+        )
+
+    return describe
+
+
+def _owner(sound: Sound, host: str, service: str, site: str) -> str:
+    """Return the principal of a service of a host."""
+    declared = sound.value(host, "kafka_principal") if service == "kafka" else None
+    return str(declared or principal(service, site))
+
+
+def _names(sound: Sound, host: str, service: str) -> list[str]:
+    """Return the names under which others reach a service, as its role puts them in certificates."""
+    if service == "drill":
+        return ["localhost"]
+    variable = VARIABLES.get(service)
+    names = [host, str((variable and sound.value(host, variable)) or host)]
+    if service == "kafka":
+        listeners = sound.value(host, LISTENERS) or ()
+        names += [str(listener["advertised_host"]) for listener in listeners]
+    if service == "object_store":
+        names += map(str, sound.value(host, "object_store_further_names") or ())
+    return list(dict.fromkeys(names))
+
+
+def _serves(inventory: Inventory, sound: Sound, host: str, service: str, site: str) -> bool | None:
+    """Tell whether a service accepts connections, as its role does; None if that is not known yet."""
+    if service in CLIENTS:
+        return False
+    if service == "mirror_maker":
+        return any(mirror.flow.engine == "mm2" for mirror in declared_at(sound, site))
+    if service not in APPLICATIONS:
+        return True
+    if "spark_master" not in inventory.hosts[host]:
+        return bool(inventory.members(site, "spark_master"))
+    master = sound.value(host, "spark_master")
+    return None if master is None else not spark.is_local(str(master))
 
 
 def _presenting(inventory: Inventory) -> Iterator[tuple[str, str, str]]:

@@ -292,5 +292,19 @@ def test_hosts_of_other_sites_reach_neither_hdfs_nor_the_metastore(lab: Lab) -> 
     assert reached("pro1-kafka-1", 10000) == [10000], "it reaches the host"
 
 
+def test_a_program_of_sql_reads_no_key_of_the_server(lab: Lab) -> None:
+    """It runs as `hive_server`, and may leave the sandbox that hides the key."""
+    tls = "/etc/aqueduct/hive_server_tls/tls"
+
+    def reads(user: str, file: str) -> bool:
+        unit = ("systemd-run", "--quiet", "--wait", "--pipe", "--collect", f"--property=User={user}")
+        return lab.run(HOST, *unit, "cat", file, check=False).returncode == 0
+
+    for file in ("hive-server-lake.pem", "rest.p12", "stores.properties"):
+        assert reads("hive_server_tls", f"{tls}/{file}")
+        assert not reads("hive_server", f"{tls}/{file}")
+    assert not reads("root", "/etc/aqueduct/hive_server/tls/hive-server-lake.pem")
+
+
 def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)

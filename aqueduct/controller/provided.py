@@ -1,0 +1,99 @@
+"""Whether a provided certificate suits its service: its usages, and the names of hosts in it.
+
+The own authority writes both from the inventory. Another authority may have signed more than a service needs.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from aqueduct.errors import labelled
+
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
+_CLIENT, _SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
+_ANY = ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceOfHost:
+    """A service that presents a certificate on a host."""
+
+    principal: str
+    serves: bool | None  # whether it accepts connections; None: unknown until the play runs
+    names: tuple[str, ...]  # under which others reach it
+    foreign_names: frozenset[str]  # of hosts that do not present this principal
+
+
+def unsuitable(file: str, pem: str, service: ServiceOfHost) -> str:
+    """Return why the first certificate of a readable chain does not suit a service; empty if it does."""
+    certificate, *_ = x509.load_pem_x509_certificates(pem.encode())
+    return _wrong_usages(file, certificate, service) or _wrong_names(file, certificate, service)
+
+
+def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> str:
+    usages = _extended_usages(certificate)
+    sentence = ""
+    if service.serves and usages is not None and not {_CLIENT, _SERVER} <= usages:
+        sentence = (
+            f"{file} is not valid for both servers and clients, and {service.principal} is both; "
+            "provide a certificate with the extended key usages serverAuth and clientAuth."
+        )
+    elif service.serves is False and (usages is None or _CLIENT not in usages or usages & {_SERVER, _ANY}):
+        sentence = (
+            f"{file} is not valid for clients only, and {service.principal} accepts no connections; "
+            "provide a certificate with the extended key usage clientAuth, without serverAuth."
+        )
+    return labelled("provided-certificate-usages", sentence) if sentence else ""
+
+
+def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> str:
+    names = _alternative_names(certificate)
+    missing = [name for name in dict.fromkeys(service.names) if not _is_valid_for(names, name)]
+    own = {*map(str.lower, service.names), *LOCAL_NAMES}
+    foreign = [name for name in sorted(service.foreign_names) if name.lower() not in own]
+    foreign = [name for name in foreign if _is_valid_for(names, name)]
+    sentence = ""
+    if foreign:
+        sentence = (
+            f"{file} is valid for {_some(foreign)}, without {service.principal} there; "
+            "provide a certificate with the names of the service's own hosts."
+        )
+    elif service.serves and missing:
+        sentence = (
+            f"{file} lacks {_some(missing)}, where others reach {service.principal}; "
+            "provide a certificate with all of its subject alternative names."
+        )
+    return labelled("provided-certificate-names", sentence) if sentence else ""
+
+
+def _extended_usages(certificate: x509.Certificate) -> set[x509.ObjectIdentifier] | None:
+    """Return the extended usages; None for a certificate without the extension, which is valid for all."""
+    try:
+        return set(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except x509.ExtensionNotFound:
+        return None
+
+
+def _alternative_names(certificate: x509.Certificate) -> set[str]:
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return set()
+    dns = names.get_values_for_type(x509.DNSName)
+    return {name.lower().removesuffix(".") for name in dns} | {
+        str(address) for address in names.get_values_for_type(x509.IPAddress)
+    }
+
+
+def _is_valid_for(names: set[str], host: str) -> bool:
+    """Tell whether TLS clients accept one of the names for a host; `*` stands for its first label."""
+    name = host.lower().removesuffix(".")
+    _, dot, domain = name.partition(".")
+    return name in names or (bool(dot) and f"*.{domain}" in names)
+
+
+def _some(names: Iterable[str]) -> str:
+    first, *others = names
+    return f"{first} and {len(others)} more names" if others else first
