@@ -115,8 +115,8 @@ def _check_drills(
         if hosts and others:
             sentence = (
                 f"{drill} restores backups of {some(sorted(drilled))}, but its rights in bucket {bucket} of "
-                f"{server} include what {some(sorted(others))} keeps there; name it under prefixes, in read of "
-                "the sites whose backups it restores."
+                f"{server} include what {some(sorted(others))} keeps there; name it under prefixes, in read "
+                "of the sites whose backups it restores."
             )
             yield inventory.finding(server, VARIABLE, labelled("drill-reads-other-sites", sentence))
 
