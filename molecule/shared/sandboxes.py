@@ -47,6 +47,7 @@ RULES = {
 }
 WITHOUT_PROCESS: dict[str, dict[str, str]] = {
     **dict.fromkeys(("diode_silence", "hdfs_ports", "hive_metastore_ports", "zookeeper_ports"), RULES),
+    "connect_ports": RULES,
     "lab_mac": {},  # the lab's own
 }
 MOST_EXPOSED = 30  # tenths of what systemd-analyze calls a unit's exposure; 100 is one without a sandbox

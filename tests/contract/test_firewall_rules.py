@@ -35,6 +35,7 @@ INVENTORY: dict[str, Any] = {
                 }
             },
             "hive_metastore": {"hosts": {"10.2.0.1": {}}},
+            "connect": {"hosts": {"10.2.0.3": {}}},
             "diode_downstream": {"hosts": {"10.3.0.1": {}}},
         }
     }
@@ -128,7 +129,7 @@ def probe(**request: Any) -> dict[str, Any]:
 
 
 def test_the_rules_of_every_role_are_tried() -> None:
-    assert {role for role, _ in OPEN} == set(restricting_roles())
+    assert {role for role, _ in OPEN} | {"connect"} == set(restricting_roles())
     templates = {path.name for path in (ROOT / "roles").glob("*/templates/*.nft*")}
     assert templates == {"ports.nft.j2", "diode_silence.nft.j2"}
 
@@ -176,3 +177,35 @@ def test_nothing_leaves_the_receiving_end_of_a_link(silenced: bool, rendered: Pa
     assert came["reached"] == {"10.3.0.2": [] if silenced else [9999]}
     assert (came["left"] == 0) == silenced
     assert (came["dropped"] > 0) == silenced
+
+
+# Who connects to a port of localhost, as a user of this machine.
+CONNECTS = """
+import json, socket, subprocess, sys
+rules, port, *users = sys.argv[1:]
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+if rules:
+    subprocess.run(["nft", "--file", rules], check=True)
+listener = socket.create_server(("127.0.0.1", int(port)))
+connect = f"import socket; socket.create_connection(('127.0.0.1', {port}), 60)"
+reach = [user for user in users if not subprocess.run(
+    ["/usr/bin/python3", "-c", connect], user=user, group=user if user == "root" else "nogroup",
+    stderr=subprocess.DEVNULL).returncode]
+print(json.dumps(reach))
+"""
+
+
+@pytest.mark.parametrize("restricted", [True, False])
+def test_other_users_of_a_host_do_not_reach_the_connect_worker(
+    rendered: Path, tmp_path: Path, *, restricted: bool
+) -> None:
+    """Any certificate of the authority is taken there. The control, without rules, lets everyone in."""
+    rules = tmp_path / "connect.nft"
+    text = (rendered / "connect 10.2.0.3.nft").read_text()
+    assert "{ connect, root }" in text
+    rules.write_text(text.replace("{ connect, root }", "{ daemon, root }"))  # a user that exists here
+    file = str(rules) if restricted else ""
+    command = ["unshare", "--net", sys.executable, "-c", CONNECTS, file, "18083", "daemon", "root", "nobody"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == ["daemon", "root", *([] if restricted else ["nobody"])]
