@@ -41,7 +41,7 @@ class Mirror:
         context = ssl.create_default_context(cafile=str(self.authority.certificate))
         if principal:
             context.load_cert_chain(self.authority.issue(principal))
-        connection = HTTPSConnection("localhost", self.port, timeout=30, context=context)
+        connection = HTTPSConnection("127.0.0.1", self.port, timeout=30, context=context)
         body = json.dumps([{"task.assigned.partitions": "stolen-0", "topics": "stolen"}])
         try:
             connection.request(method, path, body, {"Content-Type": "application/json", **headers})
