@@ -30,8 +30,8 @@ lake.heartbeat.interval.ms=2000
 lake.scheduled.rebalance.max.delay.ms=2000
 lake.plugin.discovery=service_load
 dedicated.mode.enable.internal.rest=true
-listeners=http://127.0.0.1:0
 """
+ANY_PORT = "listeners=http://127.0.0.1:0\n"
 
 
 @contextmanager
@@ -43,12 +43,13 @@ def mirror_maker(
     topics: str,
     flow: str = "pro1",
     jvm: Sequence[str] = QUICK,
+    rest: str = ANY_PORT,
 ) -> Iterator[None]:
-    """Run a flow of the topics that match the pattern."""
+    """Run a flow of the topics that match the pattern, with these properties of its REST listener."""
     properties = directory / "mm2.properties"
     escaped = topics.replace("\\", "\\\\")
     properties.write_text(
-        PROPERTIES.format(flow=flow, source=source.plaintext, target=target.plaintext, topics=escaped)
+        PROPERTIES.format(flow=flow, source=source.plaintext, target=target.plaintext, topics=escaped) + rest
     )
     command = java("org.apache.kafka.connect.mirror.MirrorMaker", properties, "--clusters", "lake", jvm=jvm)
     with Process(command, directory / "mm2.log", lambda: True).running():

@@ -14,13 +14,15 @@ Exit code: 0 done; 3 done, but some items were skipped, which the output lists, 
 
 import argparse
 import json
+import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.extra import spark_packages
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 from aqueduct.kafka import acls, client_config
 from aqueduct.names import parse_renames
 
@@ -94,7 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--task-config",
         metavar="FILE",
         help="client properties for Spark tasks (Spark sends the key to all workers); default: "
-        "--client-config",
+        "--client-config, with a warning on a cluster",
     )
     add(
         "--task-principal",
@@ -130,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.backup.selection import GroupSelection, compiled
-        from aqueduct.restore import report
+        from aqueduct.restore import report, task_rights
         from aqueduct.restore import run as restore
         from aqueduct.restore.order import FollowingMirror, RestoreOrder, TaskClient
         from aqueduct.restore.request import Request, parse_id, parse_instance
@@ -190,7 +192,12 @@ def run(args: argparse.Namespace) -> int:
     if args.groups_only:
         return _groups_only(args, order, started)
     with Workers("aqueduct restore", common.spark(args)) as workers:
+        sent = task_rights.key_sent(order) if workers.on_other_hosts else None
+        if sent:  # before the key is sent, and in the report
+            print(f"aqueduct: {labelled(sent.id, sent.message)}", file=sys.stderr, flush=True)
         outcome = restore.main(order, workers)
+    if sent:
+        outcome = replace(outcome, warnings=(sent, *outcome.warnings))
     code = report.exit_code(outcome)
     print(report.text(outcome))
     if args.report:

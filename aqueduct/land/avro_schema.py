@@ -37,7 +37,7 @@ class WrongSchema(ValueError):
 
 
 class Unasked(WrongSchema):
-    """A schema that is not asked for, because too many of the ids before it are unknown."""
+    """A schema that is not asked for, because too many ids before it are unknown, or cost requests."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
@@ -30,6 +31,8 @@ PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
 MOST_UNKNOWN = 100  # ids of one task that the registry is asked for in vain
+MOST_REQUESTS = 2_000  # of one task, also for references and repeated ones
+MOST_ID = 2**31 - 1  # the ids of a registry are int32
 REFERENCES = 1_000  # of a schema, at most
 APICURIO = "/apis/ccompat/"  # in the URL of one of Apicurio's
 READY = "/health/ready"
@@ -49,6 +52,16 @@ class _Kept(threading.local):
 
 
 _kept = _Kept()
+
+
+@dataclass
+class Requests:
+    """The requests that a task may still make; below 0 after a question that was repeated."""
+
+    left: int = MOST_REQUESTS
+
+
+_requests: ContextVar[Requests | None] = ContextVar("requests", default=None)  # of the task; None: no limit
 
 
 class RegistryAway(Failed):
@@ -79,23 +92,30 @@ class TaskSchemas:
     """The schemas of a registry, as one task asks for them.
 
     Anybody who may write a record can invent an id, and each unknown one costs a request. After so many that
-    have no schema that can be used, only ids that this process knows are read; the others are Unasked.
+    have no schema that can be used, only ids that this process knows are read; the others are Unasked. So are
+    they after so many requests, because a producer can also register schemas, and schemas refer to others.
     """
 
     registry: SchemaRegistry
     unknown: int = 0  # ids
+    requests: Requests = field(default_factory=Requests)
 
     def __call__(self, id_: int) -> RecordType:
+        if id_ > MOST_ID:
+            raise WrongSchema(f"no registry has ids over {MOST_ID:,}")
         if self.unknown >= MOST_UNKNOWN and (self.registry, id_) not in _found:
             raise Unasked(
                 f"its schema was not asked for, because {MOST_UNKNOWN} other ids of the same task have no "
                 "schema that can be used: register the schema and run land replay --bad"
             )
+        token = _requests.set(self.requests)
         try:
             return schema(self.registry, id_)
         except WrongSchema:
             self.unknown += 1
             raise
+        finally:
+            _requests.reset(token)
 
 
 def check(registry: SchemaRegistry) -> None:
@@ -147,7 +167,17 @@ def _text(answer: Mapping[str, Any]) -> str:
 
 
 def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN) -> Any:
-    """Return the answer; None if the registry itself says that there is no such thing."""
+    """Return the answer; None if the registry itself says that there is no such thing.
+
+    Unasked if the task has no request left. A question that has begun is repeated all the same: a registry
+    that is away makes no record wrong.
+    """
+    requests = _requests.get()
+    if requests and requests.left <= 0:
+        raise Unasked(
+            f"its schema was not asked for, because its task had made {MOST_REQUESTS:,} requests to the "
+            "registry: run land replay --bad"
+        )
     deadline, ready = time.monotonic() + ASK_SECONDS, APICURIO not in registry.url
     while True:
         try:
@@ -187,6 +217,8 @@ def _error_code(text: bytes) -> int:
 
 def _exchange(registry: SchemaRegistry, path: str) -> tuple[int, bytes]:
     """Ask by the connection that this thread has kept, or else by a new one, which it keeps."""
+    if requests := _requests.get():
+        requests.left -= 1
     parts = urlsplit(registry.url)
     kept = _kept.connections.pop((os.getpid(), parts.scheme, parts.netloc, registry.config), None)
     if kept:

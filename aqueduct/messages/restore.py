@@ -92,6 +92,19 @@ RESTORE = (
         fix="Remove the ACLs of `--task-principal` with `kafka-acls.sh`. `playbooks/kafka.yml` does so, too.",
     ),
     DeclaredMessage(
+        id="restore-key-sent",
+        area=Area.RESTORE,
+        meaning=(
+            "The restore runs on a Spark cluster, and each worker gets a key that may do more than the tasks "
+            "need, or for longer than the restore runs. An attacker with a worker can use it."
+        ),
+        fix=(
+            "Pass a key that no other client uses with `--task-config`, and its principal with "
+            "`--task-principal`. The restore then grants it what tasks need, and revokes that at the end. "
+            "Replace a key that was sent."
+        ),
+    ),
+    DeclaredMessage(
         id="restore-state-too-large",
         area=Area.RESTORE,
         meaning=("Kafka does not keep as much metadata with a committed offset as the restore has to store."),

@@ -275,4 +275,28 @@ STORE = (
             "below the prefix of its site."
         ),
     ),
+    DeclaredMessage(
+        id="access-key-shared-by-sites",
+        area=Area.STORE,
+        meaning=(
+            "The inventory gives two sites one access key of an object store outside of the estate. An "
+            "attacker with a host of one site can read and replace what the other site keeps there."
+        ),
+        fix=(
+            "Create an access key for each site, with rights to the prefix of that site only, and set it in "
+            "the variables of the site, such as `backup_environment`."
+        ),
+    ),
+    DeclaredMessage(
+        id="drill-reads-other-sites",
+        area=Area.STORE,
+        meaning=(
+            "A drill has rights to what sites keep in a bucket of the estate's own object store, although it "
+            "does not restore their backups."
+        ),
+        fix=(
+            "In `object_store_buckets`, move `drill-<site>` to `prefixes`: to `read` of each site whose "
+            "backup it restores."
+        ),
+    ),
 )

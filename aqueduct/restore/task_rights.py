@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from kafka.errors import KafkaError, SecurityDisabledError, TopicAuthorizationFailedError
 
@@ -17,10 +18,15 @@ from aqueduct.kafka.acls import USER, Acl, AclChanges
 from aqueduct.kafka.admin.acls import apply_acls, list_acls
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS
 from aqueduct.kafka.client import NAMES_PER_REQUEST, Client, connect, passing
+from aqueduct.kafka.client_config import ClientConfig, Login
 from aqueduct.kafka.requests import in_lists
 from aqueduct.restore import progress
 from aqueduct.restore.job import CLIENT, Job, connected
+from aqueduct.restore.order import RestoreOrder
+from aqueduct.restore.outcome import Warned
 from aqueduct.wording import count
+
+KEY_SENT = "restore-key-sent"
 
 
 def needed(job: Job) -> tuple[Acl, ...]:
@@ -41,6 +47,34 @@ def needed(job: Job) -> tuple[Acl, ...]:
         Acl(principal, "transactional_id", f"{group}-", "prefixed", "write"),
         *topics,
     )
+
+
+def key_sent(order: RestoreOrder) -> Warned | None:
+    """Return the warning that workers of a cluster get a key with more rights than a restore's own.
+
+    A restore's own key is the one of `--task-principal`: its rights end with the restore.
+    """
+    task_client = order.task_client
+    credentials = _credentials(order.tasks_end.client_config)
+    if not any(credentials):
+        return None
+    if task_client is None:
+        key = "the key of --client-config, with all rights of its principal"
+        remedy = "Pass another key with --task-config, and its principal with --task-principal"
+    elif credentials == _credentials(order.end.client_config):
+        key = "the key of --task-config, which is that of --client-config"
+        remedy = "Pass a key of another principal with --task-config"
+    elif task_client.principal is None:
+        key = "the key of --task-config, whose rights do not end with the restore"
+        remedy = "Pass its principal with --task-principal, and revoke its own rights"
+    else:
+        return None
+    return Warned(KEY_SENT, f"Spark sends {key}, to every worker. {remedy}.")
+
+
+def _credentials(config: ClientConfig) -> tuple[bytes, Login | None]:
+    """Return what proves to a broker who a client is: a private key, a user and a password."""
+    return Path(config.key).read_bytes() if config.key else b"", config.login
 
 
 @contextmanager

@@ -48,6 +48,13 @@ class Workers:
         job_files.forget()
         self._stack.close()
 
+    @property
+    def on_other_hosts(self) -> bool:
+        """Return whether tasks, and so the keys that they use, can be sent to other hosts."""
+        if submitted():
+            return True
+        return self._options.wanted and not local_cores(given(self._options).get("spark.master", LOCAL))
+
     def runner(self, work: Work) -> Runner:
         """Return the runner of this work."""
         return self._application() if self._by_spark(work) else self._tell("in this process", here)

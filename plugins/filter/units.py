@@ -6,6 +6,7 @@ from typing import Any
 
 from aqueduct.file_backup.plan import restriction
 
+MEMORY = "75%"  # of its host: what inflates, or a client that asks for much, ends a service and not the host
 HARDENED = {
     "NoNewPrivileges": "true",
     "ProtectSystem": "strict",
@@ -34,8 +35,8 @@ HARDENED = {
 
 def hardened(properties: Mapping[str, Any], user: str, writable: str = "") -> dict[str, Any]:
     """`properties | hardened(user, writable)`: properties of a service that runs as a user and may write to
-    these folders (with blanks between them) and nowhere else."""
-    identity = {"User": user, "Group": user}
+    these folders (with blanks between them) and nowhere else. Its memory has a limit (`MemoryMax`)."""
+    identity = {"User": user, "Group": user, "MemoryMax": MEMORY}
     return {**identity, **properties, **HARDENED, **({"ReadWritePaths": writable} if writable else {})}
 
 

@@ -151,14 +151,25 @@ def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> Non
 
 # The columns of tables whose cells say that an attack fails.
 CLAIMS = {"The attacker cannot", "Result", "Protected", "Threat"}
+RISKS = "Remaining risks"  # what follows it, up to the next heading, claims nothing
+NO_CLAIM = "- **Not protected**"
 FILE_OF_TESTS = re.compile(r"`((?:tests|molecule|demo)/[\w/]+\.py|test_\w+\.py)(?:::test_\w+)?`")
 
 
 def claims(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each row that claims something, and its tests: `the same` are those of the row before."""
+    """Yield each row and each item of a list that claims something, and its tests.
+
+    `the same` are those of the row before.
+    """
     heads: list[str] = []
-    tests = ""
+    tests, of_risks = "", False
     for line in text.splitlines():
+        if line.startswith("#"):
+            of_risks = False
+        elif line.strip("*: ") == RISKS:
+            of_risks = True
+        elif re.match(r"\s*[-*] ", line) and not of_risks and not line.startswith(NO_CLAIM):
+            yield line, line
         cells = [each.strip() for each in line.strip("|").split(" | ")] if line.startswith("|") else []
         if not heads or not cells:
             heads = cells
@@ -199,6 +210,16 @@ def test_a_claim_without_a_test_is_found() -> None:
     assert untested("| The attacker can | The attacker cannot |\n|---|---|\n| read | write |\n") == [
         "| read | write |"
     ]
+
+
+def test_a_claim_in_a_list_without_a_test_is_found() -> None:
+    tested = "## Keys\n- held: `tests/attack/test_fuzz.py`\n- **Not protected**: all else\n"
+    risks = "\n**Remaining risks**\n\n- whoever has root\n\nRemaining risks:\n\n- and others\n"
+    wrong = "- held", "- held: `tests/attack/test_nothing.py`", "  - held, too"
+    assert untested(tested + risks) == []
+    for line in wrong:
+        assert untested(f"{tested}{line}\n{risks}") == [line]
+        assert untested(f"{tested}{risks}\n## More\n{line}\n") == [line]
 
 
 def test_a_test_that_is_not_there_is_found() -> None:

@@ -260,3 +260,17 @@ def test_a_default_that_drifted_is_found() -> None:
     for misspelt in ("--gap-grace", "--gap-grce=30s"):
         with pytest.raises(Refused):
             other_defaults(["dedup", *needed, misspelt])
+
+
+def test_every_unit_has_a_limit_of_memory() -> None:
+    """The filter `hardened` gives one to each; a line of its own in a template would come before that."""
+    without = set()
+    for template in sorted((ROOT / "roles").glob("*/templates/*.service.j2")):
+        text = template.read_text()
+        assert not re.search(r"^MemoryMax=", text, re.MULTILINE), template
+        variables = yaml.safe_load((template.parents[1] / "vars/main.yml").read_text())
+        [expression] = re.findall(r"\{\{ (.*\| aqueduct\.estate\.unit_lines) \}\}", text)
+        variable = expression.split()[0]
+        if "hardened(" not in f"{expression} {variables.get(variable, '')}":
+            without.add(template.name)
+    assert without == {"ports.service.j2", "diode_silence.service.j2"}  # they set firewall rules, and end

@@ -29,6 +29,7 @@ def test_a_command_runs_as_the_user_in_all_of_the_sandbox_and_answers_itself(plu
     assert properties == {
         "User": "kafka",
         "Group": "kafka",
+        "MemoryMax": "75%",
         "UMask": "0077",
         "ReadWritePaths": "/srv/a /srv/b",
         **plugin.HARDENED,
@@ -50,3 +51,8 @@ def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> Non
     assert plugin.option_words(given | left_out) == [
         "--topics=a,b", '--store=s3://x/"y"', "--keep-last=0", "--execute",
     ]  # fmt: skip
+
+
+def test_every_service_has_a_limit_of_memory_that_comes_from_its_host(plugin: ModuleType) -> None:
+    assert plugin.hardened({}, "kafka")["MemoryMax"] == "75%"
+    assert plugin.hardened({"MemoryMax": "512M"}, "kafka")["MemoryMax"] == "512M"

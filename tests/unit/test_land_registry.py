@@ -14,10 +14,10 @@ from schema_registry import Registry
 
 from aqueduct.kafka import client_config
 from aqueduct.land import avro_schema, declaration, registry
-from aqueduct.land.avro_schema import WrongSchema
+from aqueduct.land.avro_schema import Unasked, WrongSchema
 from aqueduct.land.avro_values import AvroReader
 from aqueduct.land.declaration import SchemaRegistry
-from aqueduct.land.registry import MOST_UNKNOWN, RegistryAway, TaskSchemas
+from aqueduct.land.registry import MOST_REQUESTS, MOST_UNKNOWN, RegistryAway, TaskSchemas
 
 R = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
 
@@ -108,6 +108,54 @@ def test_ids_that_are_known_are_read_behind_invented_ones(served: Registry) -> N
         assert read.table.num_rows == 1
         assert len(read.faults) == 2 * MOST_UNKNOWN
     assert len(served.asked) == 1 + 2 * MOST_UNKNOWN
+
+
+def test_many_valid_ids_are_asked_for_up_to_a_limit(served: Registry) -> None:
+    """A producer that may register schemas has valid ids without limit; a next task reads more of them."""
+    ids = range(1_000, 1_000 + 2 * MOST_REQUESTS + 50)
+    for id_ in ids:
+        served.add(id_, R)
+    for task in (1, 2):
+        read = reader(served).read(pa.array([*map(written, ids)], pa.binary()))
+        assert len(served.asked) == task * MOST_REQUESTS
+        assert read.table.num_rows == task * MOST_REQUESTS
+        assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
+
+
+def test_references_of_schemas_count_as_requests(served: Registry) -> None:
+    """A hundred unknown ids of which each refers to a thousand schemas would be 100,000 requests."""
+    for id_ in range(1_000, 1_010):
+        names = [f"s{id_}x{number}" for number in range(900)]
+        for name in names:
+            enum = {"type": "enum", "name": name, "symbols": ["X"]}
+            served.subjects[f"/subjects/{name}/versions/1"] = {"schema": json.dumps(enum)}
+        served.add(id_, R, references=[{"name": name, "subject": name, "version": 1} for name in names])
+    read = reader(served).read(pa.array([written(id_) for id_ in range(1_000, 1_010)], pa.binary()))
+    assert len(served.asked) == MOST_REQUESTS
+    assert read.table.num_rows == 2
+    assert len(read.faults) == 8
+    assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
+
+
+def test_a_registry_that_is_away_rejects_no_record_at_the_limit(served: Registry) -> None:
+    """Repeated requests count, but the question that they belong to is answered, or fails the task."""
+    schemas = TaskSchemas(by(served))
+    schemas.requests.left = 2
+    served.status = [500] * 1_000
+    with pytest.raises(RegistryAway):
+        schemas(7)
+    assert schemas.requests.left <= 0
+    served.status = []
+    with pytest.raises(Unasked):
+        schemas(7)
+
+
+def test_an_id_that_no_registry_can_have_is_not_asked_for(served: Registry) -> None:
+    """A registry whose ids are of 31 bits answers 404 without its own code, as a proxy does."""
+    served.status = [404] * 1_000
+    read = reader(served).read(pa.array([written(2**31), written(2**32 - 1)], pa.binary()))
+    assert served.asked == []
+    assert len(read.faults) == 2
 
 
 def test_proxies_of_the_environment_are_not_asked(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:

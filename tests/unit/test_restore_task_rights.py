@@ -1,5 +1,6 @@
 """What a restore's tasks have of it on a cluster: their own key, and rights for its topics alone."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,6 +18,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.restore import rights, run, task_rights
 from aqueduct.restore.job import Job
 from aqueduct.restore.order import RestoreOrder, TaskClient
+from aqueduct.restore.outcome import RestoreOutcome
 from aqueduct.restore.plan import plan
 from aqueduct.restore.progress import TopicState
 from aqueduct.restore.request import Request
@@ -77,6 +79,46 @@ def test_workers_get_no_key_but_that_of_tasks(tmp_path: Path) -> None:
     assert keys["mirror-lake"] not in packed[-1]
 
 
+def test_a_key_of_the_driver_that_is_sent_is_reported(tmp_path: Path, sent: list[RestoreOrder]) -> None:
+    authority = Authority(tmp_path / "pki")
+    files = {name: str(authority.client_config(name)) for name in ("admin", "restore-pro1")}
+    copied = tmp_path / "copied.properties"
+    copied.write_bytes(Path(files["admin"]).read_bytes())
+    own = ["--task-config", files["restore-pro1"], "--task-principal", "restore-pro1"]
+    for options in [
+        ["--client-config", files["admin"]],
+        ["--client-config", files["admin"], "--task-config", str(copied), "--task-principal", "admin"],
+        ["--client-config", files["admin"], "--task-config", files["restore-pro1"]],
+        ["--client-config", files["admin"], *own],
+        [],
+    ]:
+        restore(*options)
+    warnings = [task_rights.key_sent(order) for order in sent]
+    assert [warning and warning.id for warning in warnings] == ["restore-key-sent"] * 3 + [None] * 2
+
+
+def test_workers_on_this_host_get_no_key_by_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only workers of a cluster are other hosts: a warning is printed before all else, and reported."""
+    properties, report = tmp_path / "admin.properties", tmp_path / "report.json"
+    properties.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=admin\nsasl.password=secret\n"
+    )
+    wanted = job().plan
+    monkeypatch.setattr(run, "main", lambda _order, _workers: RestoreOutcome("digest-7", wanted))
+    command = ["restore", "--bootstrap-servers", "127.0.0.1:9092", "--store", f"file://{tmp_path}/store"]
+    command += ["--client-config", str(properties), "--report", str(report)]
+    for master, sent_ids in [
+        ([], []),
+        (["--master", "local[2]"], []),
+        (["--master", "spark://s:7077"], ["restore-key-sent"]),
+    ]:
+        cli.main([*command, *master])
+        assert [warning["id"] for warning in json.loads(report.read_text())["warnings"]] == sent_ids
+        assert printed(capsys.readouterr().err) == sent_ids
+
+
 def test_a_password_of_the_driver_is_in_no_description_of_a_task(
     tmp_path: Path, sent: list[RestoreOrder]
 ) -> None:
@@ -89,7 +131,7 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
     [order] = sent
     assert (order.end.client_config.login, order.tasks_end.client_config.login) != (None, None)
     assert "tasks" in str(order.tasks_end.client_config.login)
-    # All that a restore's tasks are told is made in its modules, whose only use of the driver's end is this.
+    # All that a restore's tasks are told is made in its modules, whose only uses of its end are these.
     uses = [
         f"{path.name}: {line.strip()}"
         for path in sorted((ROOT / "aqueduct/restore").glob("*.py"))
@@ -99,6 +141,7 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
     assert uses == [
         "job.py: return connect(order.end, CLIENT)",
         "order.py: return self.task_client.end if self.task_client else self.end",
+        "task_rights.py: elif credentials == _credentials(order.end.client_config):",  # for a warning
     ]
 
 

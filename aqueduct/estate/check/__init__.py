@@ -100,3 +100,4 @@ def _check(inventory: Inventory, repository: Repository) -> Iterator[Finding]:
     yield from backups.check_apart(inventory, sound)
     yield from landings.check_apart(inventory, sound)
     yield from stores.check_shared(inventory, sound)
+    yield from stores.check_access_keys(inventory, sound)

@@ -22,6 +22,22 @@ KEPT = (
     ("kafka", "kafka_quorum_backup_store_url", "kafka_quorum_backup_object_store", "", ("kafka",)),
     ("zookeeper", "zookeeper_backup_store_url", "zookeeper_backup_object_store", "", ("zookeeper",)),
 )
+# Whose variables hold the access keys of a store outside of the estate.
+ENVIRONMENTS = (
+    ("backup", ("backup_environment", "backup_prune_environment")),
+    ("drill", ("drill_environment",)),
+    ("kafka", ("kafka_quorum_backup_environment",)),
+    ("land", ("land_environment",)),
+    ("zookeeper", ("zookeeper_backup_environment",)),
+)
+# The variable that identifies an access key, and the one that identifies its store.
+ACCESS_KEYS = (
+    ("AWS_ACCESS_KEY_ID", "AWS_ENDPOINT_URL"),
+    ("AZURE_STORAGE_ACCOUNT_KEY", "AZURE_STORAGE_ACCOUNT_NAME"),
+    ("AZURE_STORAGE_SAS_TOKEN", "AZURE_STORAGE_ACCOUNT_NAME"),
+    ("AZURE_STORAGE_CLIENT_ID", "AZURE_STORAGE_ACCOUNT_NAME"),
+    ("GOOGLE_SERVICE_ACCOUNT_KEY", ""),
+)
 LEGAL_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 
 
@@ -65,16 +81,7 @@ def _check_prefixes(
 
 def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
     """Check that no site may use what another site keeps in the same bucket of the estate's own store."""
-    kept: dict[tuple[str, str], dict[tuple[str, str], tuple[str, ...]]] = {}
-    for site in inventory.sites:
-        for group, variable, server_variable, default, services in KEPT:
-            for host in inventory.members(site, group)[:1]:
-                server, wrong = store_of(inventory, sound, host, server_variable)
-                location = _location(inventory, sound, site, host, variable, default)
-                if server and not wrong and location and location.scheme == "s3":
-                    users = tuple(principal(service, site) for service in services)
-                    kept.setdefault((server, location.bucket), {})[site, location.path] = users
-    for (server, bucket), sites in kept.items():
+    for (server, bucket), sites in _kept(inventory, sound).items():
         reaching = {
             user
             for (site, _), users in sites.items()
@@ -89,6 +96,68 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 "give each site a prefix policy: under prefixes, its name, and there its users."
             )
             yield inventory.finding(server, VARIABLE, labelled("bucket-shared-by-sites", sentence))
+        yield from _check_drills(inventory, sound, server, bucket, sites)
+
+
+def _check_drills(
+    inventory: Inventory, sound: Sound, server: str, bucket: str, sites: Collection[tuple[str, str]]
+) -> Iterator[Finding]:
+    """Check that drills read of a bucket only what the sites keep in it whose backups they restore."""
+    for site in inventory.sites:
+        hosts, drill = inventory.members(site, "drill"), principal("drill", site)
+        drilled = {sound.value(host, "drill_site") or site for host in hosts}
+        others = {
+            other
+            for other, path in sites
+            if other not in drilled
+            and any(drill in allowed for allowed in users_of(sound, server, bucket, path).values())
+        }
+        if hosts and others:
+            sentence = (
+                f"{drill} restores backups of {some(sorted(drilled))}, but its rights in bucket {bucket} of "
+                f"{server} include what {some(sorted(others))} keeps there; name it under prefixes, in read "
+                "of the sites whose backups it restores."
+            )
+            yield inventory.finding(server, VARIABLE, labelled("drill-reads-other-sites", sentence))
+
+
+def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
+    """Check that no two sites use one access key of a store outside of the estate."""
+    uses: dict[tuple[str, str, str], dict[str, tuple[str, str, str]]] = {}  # of a key: by site, where
+    for site in inventory.sites:
+        for group, variables in ENVIRONMENTS:
+            for host in inventory.members(site, group):
+                for variable in variables:
+                    environment = sound.value(host, variable)
+                    for name, store in ACCESS_KEYS if isinstance(environment, Mapping) else ():
+                        key, endpoint = environment.get(name), environment.get(store) or ""
+                        if isinstance(key, str) and key and isinstance(endpoint, str):
+                            users = uses.setdefault((name, key, endpoint.rstrip("/")), {})
+                            users.setdefault(site, (host, variable, name))
+    for users in uses.values():
+        for host, variable, name in users.values() if len(users) > 1 else ():
+            sentence = (
+                f"sites {some(sorted(users))} use one access key of the object store ({name}), so each can "
+                "read and replace what the others keep there; give each site a key of its own, with rights "
+                "to its own prefix."
+            )
+            yield inventory.finding(host, variable, labelled("access-key-shared-by-sites", sentence), (name,))
+
+
+def _kept(
+    inventory: Inventory, sound: Sound
+) -> Mapping[tuple[str, str], Mapping[tuple[str, str], tuple[str, ...]]]:
+    """Return what sites keep in buckets of the estate's own stores: by server and bucket, site and path."""
+    kept: dict[tuple[str, str], dict[tuple[str, str], tuple[str, ...]]] = {}
+    for site in inventory.sites:
+        for group, variable, server_variable, default, services in KEPT:
+            for host in inventory.members(site, group)[:1]:
+                server, wrong = store_of(inventory, sound, host, server_variable)
+                location = _location(inventory, sound, site, host, variable, default)
+                if server and not wrong and location and location.scheme == "s3":
+                    users = tuple(principal(service, site) for service in services)
+                    kept.setdefault((server, location.bucket), {})[site, location.path] = users
+    return kept
 
 
 def _location(
