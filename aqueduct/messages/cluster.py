@@ -141,4 +141,22 @@ CLUSTER = (
         meaning="A new topic has no leader, or does not have the expected partitions.",
         fix="Check that all brokers run, and run the command again.",
     ),
+    DeclaredMessage(
+        id="cluster-describe-denied",
+        area=Area.CLUSTER,
+        meaning="The client may not describe ACLs or quotas, so the snapshot contains none.",
+        fix="Grant the client `Describe` and `DescribeConfigs` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="broker-properties-invalid",
+        area=Area.CLUSTER,
+        meaning="The file of `--properties` is not `server.properties` of a broker of the expected kind.",
+        fix="Pass the file that the broker was started with.",
+    ),
+    DeclaredMessage(
+        id="broker-version-unsupported",
+        area=Area.CLUSTER,
+        meaning="The brokers are too old for a function of Kafka that the command needs.",
+        fix="Update the brokers to the version in the message.",
+    ),
 )
