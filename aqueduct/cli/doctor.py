@@ -344,7 +344,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
     except Refused:
         raise
     except AqueductError as error:
-        return None, [WorkerFinding("fault", str(error))]
+        return None, [WorkerFinding("fault", error.labelled)]
     findings = []
     for running in actual.values():
         for part in running.failed:

@@ -147,7 +147,7 @@ class Connect:
         except ssl.SSLError as error:
             raise _Closed(_tls_sentence(url, error)) from None
         except (OSError, HTTPException) as error:
-            raise NotYet(f"can't be reached ({error})") from None
+            raise NotYet(f"cannot be reached ({error})") from None
         finally:
             connection.close()
 
