@@ -202,8 +202,8 @@ def test_a_store_that_begins_to_be_signed(tmp_path: Path, key: Key, capsys: Said
 def test_who_does_not_sign_adds_nothing_to_what_is_signed(store: Path, capsys: Said) -> None:
     before = stores.files(store)
     assert main(["backup", *NOWHERE, "--store", store.as_uri()]) == ExitCode.REFUSED
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "--signing-key" in said) == (["backup-option-missing"], True)
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "--signing-key" in error) == (["backup-option-missing"], True)
     assert stores.files(store) == before
 
 

@@ -354,8 +354,8 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
     assert numbers(broker, other) == []
     capsys.readouterr()
     assert main([*replay, "--topic", topic, "--to", other]) == 2
-    said = capsys.readouterr().err
-    assert (printed(said), other in said) == (["dead-letter-target-unread"], True)
+    error = capsys.readouterr().err
+    assert (printed(error), other in error) == (["dead-letter-target-unread"], True)
 
 
 def test_letters_that_name_ever_other_topics_make_no_report_that_is_as_long(

@@ -278,8 +278,8 @@ def test_declarations_of_other_topics_are_no_trouble_but_none_of_ours_is(
     assert f"{name} is declared for lake.flights, lake.again" in capsys.readouterr().err
     file.write_text(f"{second}  sql: {{where: delay > 0}}")
     export("--declarations", str(file), to="again", code=ExitCode.REFUSED)
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "lake.flights" in said) == (["export-table-unusable"], True)
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "lake.flights" in error) == (["export-table-unusable"], True)
     assert not (tmp_path / "again").exists()
 
 

@@ -182,23 +182,23 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
 
     path.write_bytes(whole[:60] + bytes([whole[60] ^ 1]) + whole[61:])
     damaged = "1: aqueduct: [import-file-damaged] "
-    said = refused(tmp_path, url, capsys)
-    assert (said.startswith(damaged), "CRC" in said) == (True, True), said
+    error = refused(tmp_path, url, capsys)
+    assert (error.startswith(damaged), "CRC" in error) == (True, True), error
     path.unlink()
     missing = "1: aqueduct: [import-file-missing] topics/a/partition=0/"
     assert refused(tmp_path, url, capsys).startswith(missing)
     path.write_bytes(whole[:-1])
-    said = refused(tmp_path, url, capsys)
-    assert (said.startswith(damaged), f"{len(whole) - 1} bytes" in said) == (True, True), said
+    error = refused(tmp_path, url, capsys)
+    assert (error.startswith(damaged), f"{len(whole) - 1} bytes" in error) == (True, True), error
     path.write_bytes(segment(rows(0, 50), 1, version=2)[0])
-    said = refused(tmp_path, url, capsys)
+    error = refused(tmp_path, url, capsys)
     unknown = "2: aqueduct: [import-source-unknown] "
-    assert (said.startswith(unknown), "4b42414b0201" in said) == (True, True), said
+    assert (error.startswith(unknown), "4b42414b0201" in error) == (True, True), error
     data = bytearray(whole)
     data[8:16] = struct.pack("<Q", 49)
     path.write_bytes(bytes(data[:-8]) + struct.pack("<I", zlib.crc32(data[:-8])) + b"BKAE")
-    said = refused(tmp_path, url, capsys)
-    assert (said.startswith(damaged), "49 records from 0 to 49" in said) == (True, True), said
+    error = refused(tmp_path, url, capsys)
+    assert (error.startswith(damaged), "49 records from 0 to 49" in error) == (True, True), error
     path.write_bytes(whole)
 
     manifest = theirs.folder / "manifest.json"
@@ -213,8 +213,8 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
     assert refused(tmp_path, url, capsys).startswith(unknown)
 
     theirs.finish({}, format_version=3)
-    said = refused(tmp_path, url, capsys)
-    assert (said.startswith(unknown), "format_version" in said) == (True, True), said
+    error = refused(tmp_path, url, capsys)
+    assert (error.startswith(unknown), "format_version" in error) == (True, True), error
     (theirs.folder / "manifest.json").unlink()
     assert refused(tmp_path, url, capsys).startswith(unknown)
     inside = refused(tmp_path, (tmp_path / "refused/x").as_uri(), capsys)
@@ -224,16 +224,16 @@ def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, ca
     file = s3_binary(sink, "a", 0, [Row(0, 0, b"k", b"v" * 30)])
     good = file.read_bytes()
     file.write_bytes(good[:-1])
-    said = refused(tmp_path, sink.as_uri(), capsys, "s3-binary")
-    assert (said.startswith(damaged), "byte 0" in said) == (True, True), said
+    error = refused(tmp_path, sink.as_uri(), capsys, "s3-binary")
+    assert (error.startswith(damaged), "byte 0" in error) == (True, True), error
     file.write_bytes(b"")
     assert refused(tmp_path, sink.as_uri(), capsys, "s3-binary").startswith(damaged)
     file.write_bytes(b"value only")
     assert refused(tmp_path, sink.as_uri(), capsys, "s3-binary").startswith(damaged)
     file.write_bytes(good)
     (file.parent / "12.json").write_text("{}")
-    said = refused(tmp_path, sink.as_uri(), capsys, "s3-binary")
-    assert (said.startswith(unknown), "12.json" in said) == (True, True), said
+    error = refused(tmp_path, sink.as_uri(), capsys, "s3-binary")
+    assert (error.startswith(unknown), "12.json" in error) == (True, True), error
     assert refused(tmp_path, (tmp_path / "nothing").as_uri(), capsys, "s3-binary").startswith(unknown)
 
 

@@ -570,8 +570,8 @@ def test_a_controller_keeps_its_id_which_has_a_vote_with_its_folder(
     assert modes | {(controller.data / METADATA).stat().st_mode & 0o077} == {0}, "they have credentials"
     code = cli.main(["mend", "take-back", "--data-folder", str(controller.data), "--node-id", "1"])
     assert code == 2
-    said = capsys.readouterr().err
-    assert (printed(said), "101 has a vote" in said) == (["controller-has-vote"], True)
+    error = capsys.readouterr().err
+    assert (printed(error), "101 has a vote" in error) == (["controller-has-vote"], True)
     assert (controller.data / "meta.properties").read_bytes() == meta
 
 

@@ -244,14 +244,14 @@ def test_what_is_no_scratch_cluster_is_refused(
     for live_one in (source, target):
         before = topics(live_one)
         drill(code=ExitCode.REFUSED, at=live_one)
-        said = capsys.readouterr().err
-        assert (printed(said)[-1:], "broker.rack of broker 1" in said) == (["scratch-cluster-wrong"], True)
+        error = capsys.readouterr().err
+        assert (printed(error)[-1:], "broker.rack of broker 1" in error) == (["scratch-cluster-wrong"], True)
         assert topics(live_one) == before
     create(scratch, "somebody-s")
     produce(scratch, "somebody-s", ["precious"])
     drill(code=ExitCode.REFUSED)
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "1 topic already (somebody-s)" in said) == (
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "1 topic already (somebody-s)" in error) == (
         ["scratch-cluster-not-empty"],
         True,
     )

@@ -190,8 +190,8 @@ def test_a_file_that_is_not_ours_among_ours_is_found(store: Path, tmp_path: Path
     export(store, to, code=ExitCode.INCOMPLETE)
     shutil.copy(exports.files(to / "flights")[0], to / "flights/more.parquet")
     export(store, to, code=ExitCode.FAILED)
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "flights/more.parquet" in said) == (["export-files-changed"], True)
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "flights/more.parquet" in error) == (["export-files-changed"], True)
 
 
 def test_a_newer_snapshot_does_not_change_what_goes_on(tmp_path: Path, capsys: Said) -> None:
@@ -204,8 +204,8 @@ def test_a_newer_snapshot_does_not_change_what_goes_on(tmp_path: Path, capsys: S
     export(grown.url, to)
     assert "Export of snapshot 2" in capsys.readouterr().out
     export(grown.url, to, "--snapshot", "3", code=ExitCode.REFUSED)
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "snapshot 2, not 3" in said) == (["export-folder-taken"], True)
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "snapshot 2, not 3" in error) == (["export-folder-taken"], True)
 
 
 @pytest.mark.parametrize(
@@ -253,8 +253,8 @@ def test_a_folder_with_something_else_is_refused(store: Path, tmp_path: Path, ca
     (other / "deep").mkdir(parents=True)
     (other / "deep/mine.txt").write_text("mine")
     export(store, other, code=ExitCode.REFUSED)
-    said = capsys.readouterr().err
-    assert (printed(said)[-1:], "deep/mine.txt" in said) == (["export-folder-taken"], True)
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "deep/mine.txt" in error) == (["export-folder-taken"], True)
     assert everything(other) == {"deep/mine.txt": b"mine"}
 
 

@@ -87,13 +87,13 @@ def test_an_archive_that_changed_in_the_cache_is_refused(archive: Path, tmp_path
 def test_an_archive_without_the_binary_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "empty.tar.gz"
     tarfile.open(path, "w:gz").close()
-    wanted = {"archive_url": path.as_uri(), "archive_sha256": sha256(path)}
-    assert path.as_uri() in refusal(tmp_path / "cache", "artifact-content-wrong", **wanted)
+    declared = {"archive_url": path.as_uri(), "archive_sha256": sha256(path)}
+    assert path.as_uri() in refusal(tmp_path / "cache", "artifact-content-wrong", **declared)
 
 
 def test_an_archive_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    wanted = {"archive_url": (tmp_path / "none.tar.gz").as_uri(), "archive_sha256": "0" * 64}
-    assert "artifact_versitygw_archive_url" in refusal(tmp_path, "artifact-unavailable", **wanted)
+    declared = {"archive_url": (tmp_path / "none.tar.gz").as_uri(), "archive_sha256": "0" * 64}
+    assert "artifact_versitygw_archive_url" in refusal(tmp_path, "artifact-unavailable", **declared)
 
 
 def test_a_binary_that_changed_in_the_cache_is_refused(tmp_path: Path) -> None:
