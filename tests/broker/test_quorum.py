@@ -583,7 +583,7 @@ def test_of_voters_that_a_configuration_names_the_last_election_tells(tmp_path: 
     assert (code, "is a controller's, and these are its metadata" in said) == (2, True)
     (tmp_path / "data" / METADATA / "quorum-state").unlink()
     code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "data"))
-    assert (code, printed(said)) == (2, ["controller-vote-unknown"])
+    assert (code, "tells whether the node is a controller" in said) == (2, True)
     assert (tmp_path / "data" / METADATA).is_dir()
 
 
