@@ -73,8 +73,9 @@ def snapshot(
         catalog.commit(increment, order.signing_key, encrypting, revise)
     except Exists:
         raise Failed(
+            "snapshot-number-taken",
             f"Another run committed snapshot {increment.number} of {order.store} first, so this one "
-            "committed nothing; run it again, and let only one at a time back up into a store."
+            "committed nothing. Run it again, and let only one backup at a time write to a store.",
         ) from None
     return increment
 

@@ -128,7 +128,7 @@ def plan(
                 begun[number] = reached[number] = start
             position = reached[number]
             if reason := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
-                left_out.append(Skipped(f"{source.name}-{number}", reason))
+                left_out.append(Skipped(f"{source.name}-{number}", reason, "partition-log-cut"))
                 continue
             leader_epochs[number] = source.epochs[number]
             if start > position:

@@ -13,7 +13,6 @@ from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka import fetch
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
 from aqueduct.ranges import Range
 from aqueduct.store import keyring, segments
 from aqueduct.store.backends import open_store
@@ -76,11 +75,14 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
     objects = open_store(share.store)
     pace = Pace(share.bytes_per_second)
     results: list[ReadingResult] = []
-    away = ""
+    away: Failed | None = None
     with connect(share.end, CLIENT) as client:
         for reading in share.readings:
             if away:
-                results.append(_left_out(reading, reading.start, away))
+                skipped = Skipped.because_of(
+                    f"{_range(reading).topic_partition} from offset {reading.start} on", away
+                )
+                results.append(ReadingResult(reading, reading.start, (), (), (skipped,)))
                 continue
             results.append(_read(client, objects, share, reading, pace))
             if results[-1].left_out:
@@ -88,26 +90,23 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
     return results
 
 
-def _away(end: End) -> str:
-    """Tell why no broker answers, so that not every partition is waited for; empty: one does."""
+def _away(end: End) -> Failed | None:
+    """Return why no broker answers, so that not every partition is waited for; None: one does."""
     try:
         with connect(end, CLIENT):
-            return ""
+            return None
     except Failed as error:
-        return str(error)
-
-
-def _left_out(reading: PlannedReading, reached: int, reason: str) -> ReadingResult:
-    partition = TopicPartition(reading.stored_partition.topic, reading.stored_partition.partition)
-    skipped = Skipped(f"{partition} from offset {reached} on", reason.rstrip("."))
-    return ReadingResult(reading, reached, (), (), (skipped,))
+        return error
 
 
 def _key(share: BackupShare) -> DataKey | None:
     """Return the key that the share's objects are encrypted with; Failed if this process lacks it."""
     key = keyring.lent(share.run) if share.encrypted else None
     if share.encrypted and key is None:
-        raise Failed(f"The task was not given the key of run {share.run}; nothing was written.")
+        raise Failed(
+            "task-key-missing",
+            f"The task did not get the key of run {share.run}. Nothing was written. Run the command again.",
+        )
     return key
 
 

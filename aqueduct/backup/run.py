@@ -56,26 +56,30 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         _say(f"Going on after {f'snapshot {before.number}' if before else 'none: no snapshot is whole'}.")
     if parent.stored and parent.stored.signed and not order.signing_key:
         raise Refused(
-            f"Snapshot {parent.stored.manifest.number} of {order.store} is signed, and this run has no key: "
-            "give it with --signing-key, for who trusts signed ones alone could use nothing that comes after."
+            "backup-option-missing",
+            f"Snapshot {parent.stored.manifest.number} of {order.store} is signed, and this run has no key. "
+            "Pass --signing-key: readers that trust only signed snapshots would refuse all later ones.",
         )
     if parent.stored and parent.stored.encrypted and not order.recipients:
         raise Refused(
+            "backup-option-missing",
             f"Snapshot {parent.stored.manifest.number} of {order.store} is encrypted, and this run has no "
-            "--recipient: name the public keys of those who may read it, as before."
+            "--recipient. Pass the public keys of its readers, as before.",
         )
     if parent.manifest and parent.manifest.lifecycle and not order.lifecycle:
         raise Refused(
+            "backup-option-missing",
             f"Segments of {order.store} expire by lifecycle rules, since snapshot "
-            f"{parent.manifest.number} or before, and this run does not say so: give it --lifecycle-days as "
-            "before; 0 removes the rules."
+            f"{parent.manifest.number} or before, and this run has no --lifecycle-days. Pass it as before; 0 "
+            "removes the rules.",
         )
     state = survey.look(order, parent.manifest)
     if parent.manifest and parent.manifest.cluster != state.cluster and not order.other_cluster:
         raise Refused(
+            "backup-cluster-changed",
             f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "
-            f"{state.cluster}. If it was recreated, restore it first; if it is to follow the other in this "
-            "store, back it up once with --other-cluster."
+            f"{state.cluster}. If the cluster was re-created, restore it first. If its backups are to follow "
+            "those in this store, run once with --other-cluster.",
         )
     started = commit.now()
     generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
@@ -102,7 +106,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
         state.left_out + todo.left_out + tuple(skipped for result in results for skipped in result.left_out)
     )
     if readings and all(result.nothing for result in results):
-        raise Failed(f"Nothing could be read: {left_out[-1].why}")
+        raise Failed("backup-read-nothing", f"Nothing could be read: {left_out[-1].why}")
     added = settle(todo, results)
     hosts = [receiver.public for receiver in order.private_keys[:1]]
     encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None

@@ -233,9 +233,13 @@ def _rights(client: Client) -> tuple[tuple[Acl, ...], tuple[Quota, ...], LeftOut
     except SecurityDisabledError:
         pass  # a cluster without an authorizer has none
     except ClusterAuthorizationFailedError:
-        left_out.append(Skipped("ACLs", "the client may not describe the cluster"))
+        left_out.append(Skipped("ACLs", "the client may not describe the cluster", "cluster-describe-denied"))
     try:
         quotas = list_quotas(client)
     except ClusterAuthorizationFailedError:
-        left_out.append(Skipped("quotas", "the client may not describe the cluster's configuration"))
+        left_out.append(
+            Skipped(
+                "quotas", "the client may not describe the cluster's configuration", "cluster-describe-denied"
+            )
+        )
     return acls, quotas, tuple(left_out)

@@ -148,13 +148,16 @@ def run(args: argparse.Namespace) -> int:
         if getattr(args, name)
     }
     if args.lifecycle_topics_pattern and not args.lifecycle_days:
-        raise Refused("--lifecycle-topics-pattern needs --lifecycle-days.")
+        raise Refused("option-required", "--lifecycle-topics-pattern needs --lifecycle-days.")
     lifecycle = None
     if args.lifecycle_days is not None:
         chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
         lifecycle = LifecycleWish(args.lifecycle_days, chosen)
     if args.recipient and not args.private_key:
-        raise Refused("--recipient needs --private-key: the next run of this host must decrypt the manifest.")
+        raise Refused(
+            "option-required",
+            "--recipient needs --private-key: the next run of this host must decrypt the manifest.",
+        )
     order = BackupOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
         store=args.store,

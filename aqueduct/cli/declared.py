@@ -21,14 +21,20 @@ def tables(file: Path, chosen: Sequence[str] = ()) -> "tuple[LandTable, ...]":
         content = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise Refused(
-            f"Cannot read --declarations {file}: {getattr(error, 'strerror', None) or error}."
+            "file-unreadable",
+            f"Cannot read --declarations {file}: {getattr(error, 'strerror', None) or error}.",
         ) from None
     except yaml.YAMLError as error:
         where = getattr(error, "problem_mark", None)
         line = f" in line {where.line + 1}" if where else ""
-        raise Refused(f"{file} is not YAML{line}: {getattr(error, 'problem', None) or error}.") from None
+        raise Refused(
+            "yaml-invalid", f"{file} is not YAML{line}: {getattr(error, 'problem', None) or error}."
+        ) from None
     declared = declaration.parse(content, str(file))
     names = [table.full_name for table in declared]
     if absent := [name for name in chosen if name not in names]:
-        raise Refused(f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.")
+        raise Refused(
+            "table-undeclared",
+            f"--tables: {file} declares no table {some(absent)}; it declares {some(names)}.",
+        )
     return tuple(table for table in declared if not chosen or table.full_name in chosen)

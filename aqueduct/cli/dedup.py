@@ -86,7 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     if args.with_gaps and not args.retire:
-        raise Refused("--with-gaps needs --retire.")
+        raise Refused("option-required", "--with-gaps needs --retire.")
     with spark_packages():
         from aqueduct.link.dedup import run as dedup
         from aqueduct.link.dedup.metrics import DedupFigures

@@ -128,7 +128,9 @@ def _log(settings: Common) -> None:
         file = settings.log_file_name
         handler = logging.FileHandler(file) if file else logging.StreamHandler()
     except OSError as error:
-        raise Refused(f"logFileName {settings.log_file_name} can't be written: {error.strerror}.") from None
+        raise Refused(
+            "file-unwritable", f"logFileName {settings.log_file_name} cannot be written: {error.strerror}."
+        ) from None
     handler.setFormatter(logging.Formatter(f"%(asctime)s %(levelname)s {settings.id}: %(message)s"))
     log = logging.getLogger(aqueduct.__name__)
     log.handlers, log.propagate = [handler], False
@@ -168,7 +170,9 @@ def _create(settings: Create, _: argparse.Namespace) -> ExitCode:
         try:
             settings.resend_file_name.write_text(outcome.bundle + "\n")
         except OSError as error:
-            raise Refused(f"{settings.resend_file_name} can't be written: {error.strerror}.") from None
+            raise Refused(
+                "file-unwritable", f"{settings.resend_file_name} cannot be written: {error.strerror}."
+            ) from None
         if outcome.offsets or not outcome.left_out:
             resent = f"{count(outcome.offsets, 'offset')} to be sent again"
             print(f"{resent}; {settings.resend_file_name} lists them.")

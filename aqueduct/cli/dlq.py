@@ -184,7 +184,7 @@ def _finish(census: "LetterCensus") -> ExitCode:
 
 def _check_times(args: argparse.Namespace) -> None:
     if None not in (args.from_time, args.to_time) and args.from_time > args.to_time:
-        raise Refused("--from is later than --to-time.")
+        raise Refused("time-window-empty", "--from is later than --to-time. Exchange the times.")
 
 
 def _replay(args: argparse.Namespace) -> ExitCode:
@@ -195,7 +195,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
 
     ledger = args.ledger or replayed.TOPIC
     if args.dlq in (args.to, ledger) or args.to == ledger:
-        raise Refused("--dlq, --to and --ledger must be different topics.")
+        raise Refused("option-conflict", "--dlq, --to and --ledger must be different topics.")
     _check_times(args)
     order = replay.ReplayOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config),

@@ -110,15 +110,16 @@ def _add_cluster(parser: argparse.ArgumentParser) -> None:
 def _cluster(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     if args.log and not args.properties:
-        raise Refused("--log is of a broker whose listeners --properties names: give that, too.")
+        raise Refused("option-required", "--log needs --properties, which has the listeners of the broker.")
     folders = [data_folder.read(path) for path in args.data_folder]
     configured, by_port = [], {}
     if args.properties:
         given = _properties(args.properties)
         if not ("process.roles" in given or "zookeeper.connect" in given):
             raise Refused(
-                f"{args.properties} isn't a broker's properties: it has neither process.roles nor "
-                "zookeeper.connect."
+                "broker-properties-invalid",
+                f"{args.properties} is not server.properties of a broker: it has neither process.roles nor "
+                "zookeeper.connect.",
             )
         configured = listeners.configured(given)
         by_port = listeners.connections(file.read_text() for file in CONNECTIONS if file.exists())
@@ -177,14 +178,16 @@ def _log(name: str | None) -> Iterator[Iterable[str]]:
         with open(0 if piped else name, encoding="utf-8", errors="replace", closefd=not piped) as lines:
             yield lines
     except OSError as error:
-        raise Refused(f"{name} can't be read: {error.strerror}.") from None
+        raise Refused("file-unreadable", f"Cannot read {name}: {error.strerror}.") from None
 
 
 def _properties(path: Path) -> dict[str, str]:
     try:
         return client_config.parse_properties(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise Refused(f"{path} can't be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise Refused(
+            "file-unreadable", f"Cannot read {path}: {getattr(error, 'strerror', None) or error}."
+        ) from None
 
 
 def _add_broker(parser: argparse.ArgumentParser) -> None:
@@ -209,8 +212,9 @@ def _broker(args: argparse.Namespace) -> ExitCode:
         node_id = int(node)
     except (KeyError, ValueError):
         raise Refused(
-            f"{args.properties} isn't of a broker with ZooKeeper: it lacks zookeeper.connect, log.dirs, or a "
-            "number as its broker.id."
+            "broker-properties-invalid",
+            f"{args.properties} is not server.properties of a broker with ZooKeeper: it lacks "
+            "zookeeper.connect, log.dirs, or a number as its broker.id.",
         ) from None
     ensemble = Ensemble(connect, client_config.load(args.client_config))
     own = "" if args.running else given.get("advertised.listeners") or given.get("listeners", "")
@@ -378,7 +382,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
     except Refused:
         raise
     except AqueductError as error:
-        return None, [WorkerFinding("fault", str(error))]
+        return None, [WorkerFinding("fault", error.labelled)]
     findings = []
     for running in actual.values():
         for part in running.failed:

@@ -88,7 +88,7 @@ def run(args: argparse.Namespace) -> int:
     for path in (args.report, args.metrics_file):
         report_file.outside(path, args.store)
     if args.live_config and not args.live:
-        raise Refused("--live-config requires --live.")
+        raise Refused("option-required", "--live-config requires --live.")
     started, phases = datetime.now(UTC), Phases()
     with _told(args, started, phases.seconds):
         topics = None
@@ -161,4 +161,6 @@ def _since(path: Path | None) -> float:
     try:
         return max(time.time() - path.stat().st_mtime, 0.0)
     except OSError as error:
-        raise Refused(f"Cannot read the time of --started {path}: {error.strerror}.") from None
+        raise Refused(
+            "file-unreadable", f"Cannot read the time of --started {path}: {error.strerror}."
+        ) from None

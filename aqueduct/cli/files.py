@@ -207,7 +207,10 @@ def _backup(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     for file in filter(None, (args.ssh_key, args.known_hosts)):
         if not file.is_file():
-            raise Refused(f"{file} does not exist. Pass files of this host as --ssh-key and --known-hosts.")
+            raise Refused(
+                "file-unreadable",
+                f"{file} does not exist. Pass files of this host as --ssh-key and --known-hosts.",
+            )
     made = backup(
         FileBackupOrder(
             args.backups,
@@ -472,7 +475,7 @@ def _at(own: "BackupsOf", time_: int | None) -> str:
     if date is None:
         of = f"the first is of {dates[0]}" if dates else "there is none"
         when = "" if time_ is None else f" of {moments.text(time_)} or before"
-        raise Refused(f"{own.path} has no complete backup{when}; {of}.")
+        raise Refused("file-backup-missing", f"{own.path} has no complete backup{when}; {of}.")
     return date
 
 

@@ -83,4 +83,7 @@ def _problems(
 def _end(_signal: int, _frame: FrameType | None) -> None:
     if reason := addresses.unreached():
         raise Failed("broker-address-unreachable", reason)
-    raise Failed(f"The cluster did not answer within {LIMIT_SECONDS} s. Read the journals of its brokers.")
+    raise Failed(
+        "cluster-not-responding",
+        f"The cluster did not answer within {LIMIT_SECONDS} s. Read the journals of its brokers.",
+    )

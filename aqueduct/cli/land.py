@@ -153,19 +153,26 @@ def run(args: argparse.Namespace) -> int:
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True)
     order = LandOrder(end, args.location, declared.tables(args.declarations, args.tables), args.metastore)
     if args.what is None and not (args.until_caught_up or args.every):
-        raise Refused("aqueduct land needs --until-caught-up or --every DURATION.")
+        raise Refused("option-required", "aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison or args.metrics_port):
         raise Refused(
-            f"aqueduct land {args.what} takes no --until-caught-up, --every, --fail-on-poison "
-            "or --metrics-port."
+            "option-conflict",
+            f"aqueduct land {args.what} does not accept --until-caught-up, --every, --fail-on-poison "
+            "or --metrics-port.",
         )
     to = args.to_time if args.to_offsets is None else args.to_offsets
     if (args.what == "reset") != (to is not None):
-        raise Refused("aqueduct land reset, and nothing else, takes --to-offsets or --to-time.")
+        raise Refused(
+            "option-required" if args.what == "reset" else "option-conflict",
+            "aqueduct land reset needs --to-offsets or --to-time, and no other action accepts them.",
+        )
     if (args.what == "replay") != args.bad:
-        raise Refused("aqueduct land replay, and nothing else, takes --bad.")
+        raise Refused(
+            "option-required" if args.what == "replay" else "option-conflict",
+            "aqueduct land replay needs --bad, and no other action accepts it.",
+        )
     if args.execute and args.what not in ("reset", "replay"):
-        raise Refused("--execute is for aqueduct land reset and replay.")
+        raise Refused("option-conflict", "--execute is for aqueduct land reset and replay.")
     if args.json and args.what != "status":
         raise Refused("option-conflict", "--json is for aqueduct land status.")
     started = datetime.now(UTC)

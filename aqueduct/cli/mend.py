@@ -162,8 +162,10 @@ def all_seen(fit: Fit) -> None:
     """Refuse metadata that are to fit logs at which nobody looked: one of them may go furthest."""
     if fit.unseen:
         raise Refused(
-            f"Brokers {some(fit.unseen)} were not looked at, and what they have may be cut off: look "
-            "there, too, or say --lost of those whose disks are gone for good. Nothing was done."
+            "broker-disks-unseen",
+            f"The disks of brokers {some(fit.unseen)} were not inspected, and records on them may be "
+            "truncated. Pass their --look, or --lost for those whose disks are lost for good. Nothing was "
+            "done.",
         )
 
 
@@ -242,16 +244,17 @@ def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
         voters = metadata.voters(folder)
         if voters is None:
             raise Refused(
-                f"Nothing in {folder / metadata.FOLDER} tells whether the node is a controller. If it is a "
-                "broker alone, move that away first (`aqueduct quorum put-aside --broker-only`). Nothing was "
-                "done."
+                "controller-vote-unknown",
+                f"{folder / metadata.FOLDER} does not tell whether the node is a controller. If it is only a "
+                "broker, run `aqueduct quorum put-aside --broker-only` first. Nothing was done.",
             )
         now = data_folder.read(folder).node_id
         if now != node_id and (had := voters & {now, node_id}):
             raise Refused(
-                f"{folder} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which goes by "
-                "the id and the folder: another id here would end it. Give the host the id that it had in "
-                "its server.properties. Nothing was done."
+                "controller-has-vote",
+                f"{folder} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which belongs "
+                "to the id and the folder. Another id would end the vote. Set the former id in the host's "
+                "server.properties. Nothing was done.",
             )
 
 
@@ -264,8 +267,9 @@ def _assign(args: argparse.Namespace) -> int:
         if mend.damaged:
             damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
             raise Refused(
+                "broker-log-damaged",
                 f"{damage}: brokers would truncate these damaged logs. Restore the partitions from a backup, "
-                "or move the logs away. Nothing was assigned."
+                "or move the logs away. Nothing was assigned.",
             )
         empty = plan.emptied(state, mend, args.empty)
         if args.replaced and mend.changed:
@@ -384,16 +388,20 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
             if not folders:
                 raise ValueError(f"{path} lists no data directory")
         except OSError as error:
-            raise Refused(f"{path} can't be read: {error.strerror}.") from None
+            raise Refused("file-unreadable", f"Cannot read {path}: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise Refused(f"{path} isn't what `aqueduct mend look` writes.") from None
+            raise Refused("file-content-invalid", f"{path} is not a file of `aqueduct mend look`.") from None
         if host in folders_by_host:
-            raise Refused(f"--look is given twice with {host}: name each file after its host.")
+            raise Refused(
+                "broker-looked-at-twice",
+                f"Two files of --look are called {host}. Name each file after its host.",
+            )
         for node in {folder.node_id for folder in folders}:
             if brokers.setdefault(node, path) != path:
                 raise Refused(
-                    f"{brokers[node]} and {path} both have folders of broker {node}: give each host's once, "
-                    "and of two hosts with one id that which is the broker."
+                    "broker-looked-at-twice",
+                    f"{brokers[node]} and {path} both have folders of broker {node}. Pass one file for each "
+                    "host, and of two hosts with one id the file of the broker.",
                 )
         folders_by_host[host] = folders
     return folders_by_host

@@ -188,7 +188,10 @@ def _refuse(args: argparse.Namespace) -> None:
             "--json changes nothing: remove --before-start, --accept-ranges and --begin-at-ends.",
         )
     if not args.group and (args.begin_at_ends or args.target_prefix):
-        raise Refused("--begin-at-ends and --target-prefix are for a classic mirror: give its --group, too.")
+        raise Refused(
+            "option-required",
+            "--begin-at-ends and --target-prefix are for a classic mirror, and need its --group.",
+        )
 
 
 def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> int:

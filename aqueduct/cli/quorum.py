@@ -211,18 +211,20 @@ def _copy(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> int:
     sources = [*_sources(args)]
     if not sources:
-        raise Refused("There are no metadata: name a store, or copies of brokers.")
+        raise Refused("option-required", "A plan needs metadata: pass --store, --copy, or both.")
     clusters = {candidate.cluster for _, candidate in sources}
     if len(clusters) > 1:
         raise Refused(
+            "quorum-clusters-differ",
             f"The store and the copies are of {len(clusters)} clusters: {some(sorted(clusters))}. Pass those "
-            "of one cluster. Nothing was done."
+            "of one cluster. Nothing was done.",
         )
     name, newest = max(sources, key=lambda candidate: candidate[1].far)
     if args.copy and args.snapshot is None and name.startswith("snapshot "):
         raise Refused(
-            f"S{name[1:]} goes further than every broker's copy, and brokers follow within seconds: where "
-            "that is to be taken, and no copy, name it (--snapshot). Nothing was done."
+            "quorum-copies-behind",
+            f"S{name[1:]} is newer than the copy of every broker, though brokers follow within seconds. To "
+            "use it all the same, pass --snapshot. Nothing was done.",
         )
     quorum_plan = plan.plan(newest, mend.hosts(args.look), args.lost)
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
@@ -252,7 +254,7 @@ def _write(path: Path, text: str) -> None:
         path.chmod(0o600)
         path.write_text(text + "\n", encoding="utf-8")
     except OSError as error:
-        raise Failed(f"{path} can't be written: {error.strerror}.") from None
+        raise Failed("file-unwritable", f"Cannot write {path}: {error.strerror}.") from None
 
 
 def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]]:
@@ -319,8 +321,9 @@ def _seed(path: Path) -> metadata.Metadata:
     seed_metadata = _packed(path, "plan --seed")
     if not plan.is_seed(seed_metadata):
         raise Refused(
-            f"{path} has metadata, and isn't what `aqueduct quorum plan --seed` writes: what logs go further "
-            "is not in it. Nothing was done."
+            "file-content-invalid",
+            f"{path} has metadata, but is not a file of `aqueduct quorum plan --seed`: it lacks which logs "
+            "go further. Nothing was done.",
         )
     return seed_metadata
 
@@ -330,6 +333,9 @@ def _packed(path: Path, by: str) -> metadata.Metadata:
         packed = base64.b64decode(path.read_text(encoding="ascii").strip(), validate=True)
         return snapshots.decode(packed).metadata
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("file-unreadable", f"Cannot read {path}: {error.strerror}.") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{path} is damaged, or isn't what `aqueduct quorum {by}` writes ({error}).") from None
+        raise Refused(
+            "file-content-invalid",
+            f"{path} is damaged, or is not a file of `aqueduct quorum {by}` ({error}).",
+        ) from None

@@ -78,9 +78,9 @@ def run(args: argparse.Namespace) -> int:
 
     stores = [source for source in args.source if source.startswith(SCHEMES)]
     if len(stores) > 1 or (stores and len(args.source) > 1):
-        raise Refused("A store must be the only source. Pass one --source.")
+        raise Refused("option-conflict", "A store must be the only source. Pass one --source.")
     if args.snapshot is not None and not stores:
-        raise Refused("--snapshot needs a store as --source.")
+        raise Refused("option-required", "--snapshot needs a store as --source.")
     sources: tuple[ComparedEnd, ...]
     if stores:
         report_file.outside(args.report, stores[0])
@@ -109,7 +109,9 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
     """Pair each source with its file: one for each, or one for all."""
     if len(files) not in (1, len(servers)):
         raise Refused(
-            f"--{role}-config is given {len(files)} times for {len(servers)} ends; once, or for each."
+            "option-count-mismatch",
+            f"--{role}-config is passed {len(files)} times for {len(servers)} ends. Pass it once, or once "
+            f"for each --{role}.",
         )
     configs = [client_config.load(file, for_tasks=True) for file in files]
     return tuple(

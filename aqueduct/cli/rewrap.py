@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.store.keyring import Keyring
 
     if not args.private_key:
-        raise Refused("Pass the private key of a current recipient with --private-key.")
+        raise Refused("option-required", "Pass the private key of a current recipient with --private-key.")
     recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
     keys = Keyring(open_store(args.store), common.private_keys(args))
     rewrapped = keys.rewrap(recipients, hosts)

@@ -332,7 +332,8 @@ def _ensemble(args: argparse.Namespace) -> "Ensemble":
     config = client_config.load(args.client_config)
     if config.login:
         raise Refused(
-            f"{args.client_config} has a SASL login. Use client properties with a certificate for ZooKeeper."
+            "client-config-invalid",
+            f"{args.client_config} has a SASL login. Use client properties with a certificate for ZooKeeper.",
         )
     return Ensemble(args.connect, config)
 

@@ -35,7 +35,7 @@ def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> N
     read = inspection.read_worker(worker_config)
     facts, _ = inspection.look(read, kept)
     if findings := preflight.findings(read, kept, facts):
-        raise Refused("\n".join(finding.sentence for finding in findings))
+        raise Refused("connect-clients-unsafe", "\n".join(finding.sentence for finding in findings))
 
 
 def check_files(declared: Sequence[WantedConnector], folders: Sequence[str], secrets_file: str) -> None:
@@ -47,7 +47,7 @@ def check_files(declared: Sequence[WantedConnector], folders: Sequence[str], sec
         for key, sentence in confinement.faults(connector.config, folders, secrets_file)
     ]
     if faults:
-        raise Refused("\n".join(faults))
+        raise Refused("connector-file-forbidden", "\n".join(faults))
 
 
 def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
@@ -108,7 +108,7 @@ def await_declared(
             if missing or (connector.name in touched and now - first < settle):
                 pending[connector.name] = missing
             if (failed := _failures(connector, actual)) and now - first >= settle * FAILED_PATIENCE:
-                raise Failed(failed)
+                raise Failed("connector-not-running", failed)
         if not pending:
             return
         if connect.late:
@@ -116,7 +116,10 @@ def await_declared(
                 f"connector {name} {lack or 'has just come up'}" for name, lack in pending.items()
             )
             traces = filter(None, (_failures(connector, actual) for connector in declared))
-            raise Failed("\n".join([f"Not as declared when the time was up: {text}.", *traces]))
+            raise Failed(
+                "connector-not-running",
+                "\n".join([f"Not as declared in time: {text}.", *traces]),
+            )
         time.sleep(POLL_SECONDS)
 
 

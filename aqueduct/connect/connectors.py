@@ -100,7 +100,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[WantedConnector, ...]:
         texts = config and {key: text(value) for key, value in config.items() if value is not None}
         connectors[name] = WantedConnector(name, state, texts and {**texts, "name": name})
     if problems:
-        raise Refused(f"connect_connectors can't be right: {'; '.join(problems)}.")
+        raise Refused("connector-config-invalid", f"Correct connect_connectors: {'; '.join(problems)}.")
     return tuple(connectors.values())
 
 
@@ -248,7 +248,11 @@ def plan(declared: Iterable[WantedConnector], actual: Mapping[str, RunningConnec
                 changes["delete"].append(connector.name)
         elif now is None:
             if connector.config is None:
-                raise Refused(f"Connector {connector.name} is not there, and has no config to make it with.")
+                raise Refused(
+                    "connector-missing",
+                    f"Connector {connector.name} does not exist, and is declared without config. Declare its "
+                    "config.",
+                )
             changes["create"].append(connector)
         else:
             changed = connector.config is not None and dict(now.config) != dict(connector.config)

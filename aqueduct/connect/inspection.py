@@ -19,7 +19,7 @@ def read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("file-unreadable", f"Cannot read {path}: {error.strerror}.") from None
 
 
 def look(

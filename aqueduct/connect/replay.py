@@ -76,7 +76,10 @@ def replay(order: ReplayOrder) -> Replayed:
     """
     outcome = Replayed()
     if order.to and not order.allows(order.to):
-        raise Refused(f"No connector reads {order.to} and leaves its dead letters in {order.topic}.")
+        raise Refused(
+            "dead-letter-target-unread",
+            f"No connector reads {order.to} and leaves its dead letters in {order.topic}.",
+        )
     with connect(order.end, transactional_id(order.topic)) as client:
         if not client.topics([order.topic]):
             raise Refused("topic-unknown", f"The {order.end} has no topic {order.topic}.")
@@ -263,7 +266,11 @@ def _make_ledger(client: Client, order: ReplayOrder) -> bool:
 def read_ledger(client: Client, ledger: str, dead: Topic) -> ReplayLedger:
     """Read the ledger of all earlier commits. Failed if an open transaction hides it for too long."""
     if dead.id is None:
-        raise Refused(f"The {client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+        raise Refused(
+            "broker-version-unsupported",
+            f"The {client.end} has no topic ids, which a replay needs. Update its brokers to Kafka 2.8 or "
+            "newer.",
+        )
     partition = TopicPartition(ledger, 0)
     if not client.topics([ledger]):
         return ReplayLedger(dead.name, str(dead.id))

@@ -47,7 +47,9 @@ class ReplayLedger:
                     blocks[int(partition), int(number)] = spans.spans_of(pieces)
             except (KeyError, TypeError, ValueError, RecursionError):
                 raise Failed(
-                    f"{key!r} isn't an entry of a ledger of dead letters: what else uses its topic?"
+                    "dead-letter-ledger-invalid",
+                    f"{key!r} is not an entry of a ledger of dead letters. Find out what else writes to its "
+                    "topic.",
                 ) from None
         return cls(topic, topic_id, blocks)
 

@@ -101,7 +101,8 @@ class Connect:
                 raise closed[0]
             if self.late:
                 raise Failed(
-                    f"Connect's REST can't be used: {'; '.join(troubles)}. See that a worker runs there."
+                    "connect-unreachable",
+                    f"Connect's REST cannot be used: {'; '.join(troubles)}. Check that a worker runs there.",
                 )
             time.sleep(POLL_SECONDS)
 
@@ -122,8 +123,8 @@ class Connect:
         if passing or not message:  # without a message: a worker that is not ready answers 404
             raise NotYet(f"answers {status} {message or 'and is not ready'}".rstrip(". "))
         if status == 404:
-            raise Failed(f"{url} knows nothing of {path}: {message}.")
-        raise Failed(f"{url} refused {method} {path}: {message.rstrip('.')}.")
+            raise Failed("connect-request-rejected", f"{url} does not know {path}: {message}.")
+        raise Failed("connect-request-rejected", f"{url} refused {method} {path}: {message.rstrip('.')}.")
 
     def _exchange(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
         parts = urlsplit(url)
@@ -146,7 +147,7 @@ class Connect:
         except ssl.SSLError as error:
             raise _Closed(_tls_sentence(url, error)) from None
         except (OSError, HTTPException) as error:
-            raise NotYet(f"can't be reached ({error})") from None
+            raise NotYet(f"cannot be reached ({error})") from None
         finally:
             connection.close()
 
@@ -154,9 +155,13 @@ class Connect:
 class _Exists(Failed):
     """A connector that exists already."""
 
+    id = "connect-request-rejected"
+
 
 class _Closed(Failed):
     """A worker that TLS keeps us from: waiting won't help, another worker may."""
+
+    id = "connect-tls-failed"
 
 
 _PASSING = re.compile("timed out|forward|rebalanc|leader")  # of a 500's message
@@ -189,7 +194,10 @@ def _connector(name: str, entry: Mapping[str, Any]) -> RunningConnector:
 def _checked(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Refused(f"{url!r} is no URL of Connect's REST; write https://connect.example.com:8083.")
+        raise Refused(
+            "connect-url-invalid",
+            f"{url!r} is not a URL of Connect's REST. Write https://connect.example.com:8083.",
+        )
     return url.rstrip("/")
 
 
@@ -197,12 +205,12 @@ def _tls_sentence(url: str, error: ssl.SSLError) -> str:
     reason = (error.reason or str(error)).replace("_", " ").lower()
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"{url} shows a certificate that is not trusted ({error.verify_message}); renew it, or correct "
+            f"{url} shows a certificate that is not trusted ({error.verify_message}). Renew it, or correct "
             "the trust store of the client configuration."
         )
     if "certificate" in reason or "alert" in reason or "handshake" in reason:
         return (
-            f"{url} refused our certificate ({reason}); name a client configuration with a valid one, signed "
-            "by an authority that it trusts."
+            f"{url} refused the client's certificate ({reason}). Pass a client configuration with a valid "
+            "certificate of an authority that it trusts."
         )
-    return f"{url} does not speak TLS ({reason}); see that its listener is https."
+    return f"{url} does not speak TLS ({reason}). Check that its listener is https."

@@ -166,8 +166,9 @@ def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Wor
     properties = parse_properties(text)
     if not properties.keys() & {BOOTSTRAP, "group.id"}:
         raise Refused(
-            f"{file} holds no worker: neither {BOOTSTRAP} nor group.id is in it; name the properties that "
-            "connect-distributed is started with."
+            "connect-worker-invalid",
+            f"{file} is not the configuration of a worker: it has neither {BOOTSTRAP} nor group.id. Pass the "
+            "properties that connect-distributed starts with.",
         )
     return Worker(file, resolved(properties, read))
 
@@ -198,7 +199,10 @@ def parse_connector(text: str, file: str) -> ConnectorConfig:
         config = content.get("config", content)
         entries: dict[str, Any] = dict(config.items())
     except (ValueError, AttributeError) as error:
-        raise Refused(f"{file} holds no connector: {error}; write an object of its configuration.") from None
+        raise Refused(
+            "connector-config-invalid",
+            f"{file} is not the configuration of a connector: {error}. Write a JSON object.",
+        ) from None
     name = str(content.get("name", entries.get("name", file)))
     return ConnectorConfig(
         file, name, {key: _text(value) for key, value in entries.items() if value is not None}

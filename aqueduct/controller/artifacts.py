@@ -160,8 +160,8 @@ def versitygw(
     locked_digest = read_lock(Path(lock)).get(name)
     if locked_digest is None:
         raise Refused(
-            f"{lock} has no digest of {name}: set artifact_versitygw_source to archive, "
-            "or add the digest there."
+            "artifact-digest-unknown",
+            f"{lock} has no digest of {name}. Set artifact_versitygw_source to archive, or add the digest.",
         )
     target = Path(cache) / f"versitygw-{version}-{locked_digest[:12]}"
     with _exclusive(target):
@@ -356,7 +356,9 @@ def _maven(otherwise: str) -> str:
     maven = shutil.which("mvn")
     if maven is None:
         raise Refused(
-            f"Maven (mvn) is not on this controller: install it (apt-get install maven), or {otherwise}."
+            "maven-missing",
+            "Maven (mvn) is not installed on the control node. Install it (apt-get install maven), or "
+            f"{otherwise}.",
         )
     return maven
 
@@ -412,7 +414,10 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
             files = (member for member in members if Path(member.name).name == "versitygw")
             stream = next(filter(None, map(members.extractfile, files)), None)
             if stream is None:
-                raise Failed(f"{url} has no file versitygw in it: check artifact_versitygw_archive_url.")
+                raise Failed(
+                    "artifact-content-wrong",
+                    f"{url} does not contain a file versitygw. Check artifact_versitygw_archive_url.",
+                )
             _write(target, stream.read())
         return Artifact(target, fetched=fetched, sha256=sha256_of(target))
 
@@ -423,8 +428,9 @@ def _download(url: str, sha256: str, variable: str) -> bytes:
     actual = hashlib.sha256(content).hexdigest()
     if actual != sha256:
         raise Failed(
-            f"{url} has SHA-256 {actual}, but {variable}_sha256 says {sha256}: "
-            "nothing was installed; find out which of the two is wrong."
+            "artifact-digest-mismatch",
+            f"{url} has SHA-256 {actual}, but {variable}_sha256 is {sha256}. Nothing was installed. Find out "
+            "which of them is wrong.",
         )
     return content
 
@@ -434,15 +440,17 @@ def _read(url: str, variable: str) -> bytes:
         with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
             content: bytes = answer.read()
     except (urllib.error.URLError, OSError, ValueError) as error:
-        raise Failed(f"Could not read {url}: {error}; check {variable}.") from error
+        raise Failed("artifact-unavailable", f"Cannot read {url}: {error}. Check {variable}.") from error
     return content
 
 
 def _check_digest(path: Path, locked: str, lock: str) -> None:
     if (actual := sha256_of(path)) != locked:
         raise Failed(
-            f"{path} has SHA-256 {actual}, but {lock} says {locked}. Nothing was installed; "
-            "remove the file if it is there and run again, and if it happens again, find out who changed it."
+            "artifact-digest-mismatch",
+            f"{path} has SHA-256 {actual}, but {lock} says {locked}. Nothing was installed. If the file "
+            "exists, move it away, and run the command again. If it happens again, find out who changed the "
+            "file.",
         )
 
 
@@ -513,8 +521,9 @@ class _Digest(io.RawIOBase):
 
 def _changed(path: Path, lock: str, why: str) -> Failed:
     return Failed(
-        f"{path} does not match {lock}: {why}. Nothing was installed; remove the file from the cache and run "
-        "again, and if it happens again, find out who changed it."
+        "artifact-digest-mismatch",
+        f"{path} does not match {lock}: {why}. Nothing was installed. Move the file out of the cache, and "
+        "run the command again. If it happens again, find out who changed the file.",
     )
 
 
@@ -561,4 +570,4 @@ def _run(command: list[str], goal: str, remedy: str, environment: Mapping[str, s
             if not line.startswith("go: downloading")
         ]
         errors = [line for line in output if "ERROR" in line] or output or ["it said nothing"]
-        raise Failed(f"Could not {goal}: {errors[0].strip()} — {remedy}.")
+        raise Failed("artifact-unavailable", f"Could not {goal}: {errors[0].strip()} — {remedy}.")

@@ -63,7 +63,11 @@ def load_authority(folder: Path) -> Authority:
     key_file = folder / "ca.key"
     authority = _authority(folder, _load_key(key_file)) if key_file.exists() else None
     if authority is None:
-        raise Refused(f"{folder} has no authority: run playbooks/hosts.yml, which makes it, without --tags.")
+        raise Refused(
+            "authority-missing",
+            f"{folder} has no certificate authority. Run playbooks/hosts.yml without --tags, which creates "
+            "it.",
+        )
     return authority
 
 
@@ -263,7 +267,10 @@ def have_key(path: Path) -> tuple[ec.EllipticCurvePrivateKey, bool]:
 def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_pem_private_key(path.read_bytes(), password=None)
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise Refused(f"{path} has no key of an elliptic curve: take it away, and a new one is made.")
+        raise Refused(
+            "private-key-unsupported",
+            f"{path} is not a key of an elliptic curve. Move it away; the next run creates a new one.",
+        )
     return key
 
 
@@ -274,7 +281,10 @@ def _public(pem: str) -> ec.EllipticCurvePublicKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise Refused("A host sent something else than a public key on the curve P-256: nothing was signed.")
+        raise Refused(
+            "public-key-invalid",
+            "A host did not send a public key on the curve P-256. Nothing was signed. Check the host.",
+        )
     return key
 
 

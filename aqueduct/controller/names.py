@@ -16,7 +16,7 @@ def file_and_digest(*, maven: str | None, url: str | None, sha256: str | None, l
     name = _maven_file_name(maven) if maven else PurePosixPath(re.split("[?#]", str(url))[0]).name
     digest = sha256 or read_lock(Path(lock)).get(name)
     if digest is None:
-        raise Refused(f"{lock} has no digest of {name}: say its sha256.")
+        raise Refused("artifact-digest-unknown", f"{lock} has no digest of {name}. Declare its sha256.")
     return name, digest
 
 
@@ -67,8 +67,9 @@ def _modules(root: Path) -> list[Path]:
 def read_lock(lock: Path) -> dict[str, str]:
     if not lock.exists():
         raise Refused(
-            f"There is no lock file {lock}: this version's digests are not known; "
-            "use a version that artifacts/ lists, or add its digests there."
+            "artifact-digest-unknown",
+            f"The lock file {lock} does not exist, so the digests of this version are unknown. Use a version "
+            "that artifacts/ lists, or add its digests there.",
         )
     pairs = (line.split() for line in lock.read_text().splitlines() if line.strip())
     return {name: digest for digest, name in pairs}
@@ -81,7 +82,8 @@ def _maven_file_name(coordinates: str) -> str:
             kind, classifier = (*rest, *("jar", "")[len(rest) :])
             return f"{artifact}-{version}{'-' * bool(classifier)}{classifier}.{kind}"
     raise Refused(
-        f"{coordinates} aren't Maven coordinates: write group:artifact:version[:type[:classifier]]."
+        "maven-coordinates-invalid",
+        f"{coordinates} are not Maven coordinates. Write group:artifact:version[:type[:classifier]].",
     )
 
 

@@ -39,7 +39,10 @@ def take_step(step: str, folder: Path, now: datetime) -> bool:
 def _introduce(folder: Path, authority: Authority, now: datetime) -> bool:
     if _both(authority):
         if not (folder / NEXT).exists():
-            raise Refused(f"The authority of {folder} was replaced already; the step that is left is retire.")
+            raise Refused(
+                "authority-step-early",
+                f"The authority of {folder} is already replaced. Run the step retire.",
+            )
         return False
     key, _ = have_key(folder / NEXT)
     certificate = self_signed(key, f"{AUTHORITY} of {now:%Y-%m-%d %H:%M:%S}", now)
@@ -49,10 +52,10 @@ def _introduce(folder: Path, authority: Authority, now: datetime) -> bool:
 
 def _switch(folder: Path, authority: Authority, _: datetime) -> bool:
     if not _both(authority):
-        raise Refused(f"{folder} has no new authority to switch to: introduce one before.")
+        raise Refused("authority-step-early", f"{folder} has no new authority. Run the step introduce first.")
     if not (folder / NEXT).exists():
         return False
-    _check_rolled_out(folder, "trust the new authority: end the step introduce")
+    _check_rolled_out(folder, "trust the new authority. Run the step introduce again")
     (folder / NEXT).replace(folder / "ca.key")
     return True
 
@@ -61,8 +64,11 @@ def _retire(folder: Path, authority: Authority, _: datetime) -> bool:
     if not _both(authority):
         return False
     if (folder / NEXT).exists():
-        raise Refused(f"The new authority of {folder} has signed nothing yet: switch to it before.")
-    _check_rolled_out(folder, "have keys of the new authority: end the step switch")
+        raise Refused(
+            "authority-step-early",
+            f"The new authority of {folder} has signed nothing yet. Run the step switch first.",
+        )
+    _check_rolled_out(folder, "have keys of the new authority. Run the step switch again")
     write(folder / "ca.pem", authority.certificate.public_bytes(PEM), 0o644)
     return True
 
@@ -88,7 +94,10 @@ def _both(authority: Authority) -> bool:
 
 def _check_rolled_out(folder: Path, milestone: str) -> None:
     if not _rolled_out(folder):
-        raise Refused(f"It is not known that all hosts {milestone} before, by running that again.")
+        raise Refused(
+            "authority-step-early",
+            f"It is unknown whether all hosts {milestone}.",
+        )
 
 
 def _rolled_out(folder: Path) -> bool:

@@ -91,7 +91,10 @@ def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | N
         return None
     except KafkaException as error:
         reason = error.args[0].str()
-        raise Failed(f"Group {group} can't consume {partition} of the scratch cluster: {reason}.") from None
+        raise Failed(
+            "drill-group-not-consuming",
+            f"Group {group} cannot consume {partition} of the scratch cluster: {reason}.",
+        ) from None
     finally:
         consumer.close()
 

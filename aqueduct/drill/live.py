@@ -48,7 +48,12 @@ def compare(
     )
     verdicts, moving = _compare(flow, store, live_ranges, compacted, workers)
     left_out += tuple(
-        Skipped(f"{partition} {IN_LIVE}", "retention deletes what is being read") for partition in moving
+        Skipped(
+            f"{partition} {IN_LIVE}",
+            "retention deletes records while they are read",
+            "records-deleted-while-read",
+        )
+        for partition in moving
     )
     kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
     recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
@@ -64,13 +69,13 @@ def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[
     names = sorted(topics)
     if cluster != snapshot.manifest.cluster:
         reason = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
-        return set(), set(), (Skipped(f"everything {IN_LIVE}", reason),)
+        return set(), set(), (Skipped(f"everything {IN_LIVE}", reason, "live-cluster-differs"),)
     ids = {name: snapshot.topics[name].topic_id for name in names if name in live_topics}
     others = [name for name, topic_id in ids.items() if str(live_topics[name].id) != topic_id]
     left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
     if names and not ids:  # a deleted topic is no fault; if none is visible, rights may be missing
         reason = "the live cluster has none of the topics that its client may describe"
-        left_out.append(Skipped(f"everything {IN_LIVE}", reason))
+        left_out.append(Skipped(f"everything {IN_LIVE}", reason, "live-topics-not-visible"))
     same = ids.keys() - set(others)
     # It may have become so since, and then has fewer records than it had.
     compacted = {

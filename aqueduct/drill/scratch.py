@@ -19,14 +19,21 @@ def check(client: Client, backed_up: str) -> None:
     others = sorted(broker.node_id for broker in metadata.brokers if broker.rack != RACK)
     if others or not metadata.brokers:
         raise Refused(
-            f"{servers} isn't a scratch cluster: broker.rack of broker {some(others)} isn't {RACK}. Nothing "
-            "was done. The role `drill` makes such a cluster; never set that rack in one that has data."
+            "scratch-cluster-wrong",
+            f"{servers} is not a scratch cluster: broker.rack of broker {some(others)} is not {RACK}. "
+            "Nothing was done. The role `drill` starts such a cluster. Never set that rack in a cluster with "
+            "data.",
         )
     if cluster_id(client) == backed_up:
-        raise Refused(f"{servers} is the very cluster that was backed up ({backed_up}). Nothing was done.")
+        raise Refused(
+            "scratch-cluster-wrong",
+            f"{servers} is the cluster that was backed up ({backed_up}). Nothing was done. Pass a scratch "
+            "cluster.",
+        )
     topics = sorted(client.topics().keys() - OWN_TOPICS)
     if topics:
         raise Refused(
+            "scratch-cluster-not-empty",
             f"The scratch cluster {servers} has {count(len(topics), 'topic')} already ({some(topics)}), "
-            "which this drill did not make. Nothing was done; start the scratch cluster empty."
+            "which this drill did not create. Nothing was done. Start the scratch cluster empty.",
         )

@@ -182,7 +182,10 @@ def site_name(group_names: Iterable[str]) -> str:
     sites = [name.removeprefix(SITE_PREFIX) for name in group_names if name.startswith(SITE_PREFIX)]
     if len(sites) != 1:
         membership = " and ".join(sorted(sites)) or "no site"
-        raise Refused(f"a host is in {membership}: put it into exactly one group {SITE_PREFIX}<name>.")
+        raise Refused(
+            "host-site-ambiguous",
+            f"a host is in {membership}: put it into exactly one group {SITE_PREFIX}<name>.",
+        )
     return sites[0]
 
 
@@ -202,7 +205,9 @@ def principal(service: str, site: str) -> str:
 def members(groups: Groups, site: str, service: str) -> list[str]:
     """Return a site's hosts that run a service, in the inventory's order; Refused without such a site."""
     if SITE_PREFIX + site not in groups:
-        raise Refused(f"there is no site {site}: the inventory has no group {SITE_PREFIX}{site}.")
+        raise Refused(
+            "site-unknown", f"there is no site {site}: the inventory has no group {SITE_PREFIX}{site}."
+        )
     serving = set(groups.get(service, ()))
     return [host for host in groups[SITE_PREFIX + site] if host in serving]
 
@@ -221,7 +226,7 @@ def read_node(host: str, variables: Mapping[str, Any], defaults: Mapping[str, An
         return variables[name] if name in variables else defaults[name]
 
     if "kafka_node_id" not in variables:
-        raise Refused(f"kafka_node_id of {host} is not set: every Kafka node has its own.")
+        raise Refused("node-id-missing", f"kafka_node_id of {host} is not set: every Kafka node has its own.")
     return Node(
         host=host,
         node_id=int(variables["kafka_node_id"]),

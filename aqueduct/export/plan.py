@@ -83,12 +83,17 @@ def by_topic(tables: Sequence[LandTable], topics: Iterable[str]) -> dict[str, La
         taking = [table for table in tables if table.takes(topic)]
         if len(taking) > 1:
             names = some(table.full_name for table in taking)
-            raise Refused(f"{topic} is declared for {names}: a topic's files have the columns of one table.")
+            raise Refused(
+                "export-table-unusable",
+                f"{topic} is declared for {names}, but the files of a topic have the columns of one table. "
+                "Declare the topic for one of them.",
+            )
         for table in taking:
             if table.by_sql:
                 raise Refused(
-                    f"{table.full_name} has `sql`, which only aqueduct land reads: take it out of the "
-                    "declarations of this export."
+                    "export-table-unusable",
+                    f"{table.full_name} has `sql`, which only aqueduct land supports. Remove the table from "
+                    "the declarations of this export.",
                 )
             table_by_topic[topic] = table
     if tables and not table_by_topic:
@@ -118,7 +123,8 @@ def check_names(topics: Iterable[str]) -> None:
     """Refuse topics whose folder an export has for itself."""
     if own := sorted(state.OWN & set(topics)):
         raise Refused(
-            f"{some(own)}: an export has files of its own of that name; name the others in --topics."
+            "export-name-reserved",
+            f"{some(own)}: an export has own files of this name. Pass the other topics with --topics.",
         )
 
 

@@ -114,7 +114,7 @@ def _look(order: ExportOrder) -> _Job:
         if number == order.snapshot:
             raise
         raise Refused(
-            f"{error} The export in {target.url} began with it: name another folder in --to."
+            error.id, f"{error} The export in {target.url} began with it. Pass another folder with --to."
         ) from None
     selection = restore_plan(snapshot, order.request)
     plan.check_names(selection.topics)
@@ -158,8 +158,9 @@ def _check_places(order: ExportOrder) -> None:
     same = (store.scheme, store.bucket) == (to.scheme, to.bucket)
     if same and (parts[0].startswith(parts[1]) or parts[1].startswith(parts[0])):
         raise Refused(
-            f"--to {to} and --store {store} are in each other: name a folder for the export that is outside "
-            "of the store."
+            "folder-inside-store",
+            f"One of --to {to} and --store {store} is inside the other. Pass a folder outside the store with "
+            "--to.",
         )
 
 
@@ -187,8 +188,9 @@ def _check_objects(job: _Job, workers: Workers) -> None:
     if faults:
         still_there(job.source, job.plan.snapshot)
         raise Failed(
-            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} can't be used, so nothing was "
-            f"exported: {some(map(attrgetter('why'), faults))}"
+            faults[0].id,
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used, so nothing was "
+            f"exported: {some(map(attrgetter('why'), faults))}",
         )
 
 
@@ -210,7 +212,10 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
         if of_files != (lane_counts.rows, lane_counts.bad):
             wrong.append(f"{lane} ({of_files[0]:,} rows and {of_files[1]:,} bad ones are in its files)")
     if wrong:
-        raise Failed(f"What was written is not what the snapshot has: {some(wrong)}.")
+        raise Failed(
+            "export-count-mismatch",
+            f"The exported records are not those of the snapshot: {some(wrong)}. Export to another folder.",
+        )
     return ExportDone(
         job.identity,
         (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
@@ -263,8 +268,9 @@ def _check_files(target: EditableObjects, written: Iterable[ExportedFile]) -> No
     ]
     if wrong:
         raise Failed(
-            f"What is in {target.url} is not what was exported: {some(wrong)}. Remove the folder and run "
-            "this again."
+            "export-files-changed",
+            f"The files in {target.url} are not those that were exported: {some(wrong)}. Pass another folder "
+            "with --to.",
         )
 
 

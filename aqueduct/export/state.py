@@ -134,11 +134,15 @@ def begun(target: Objects) -> ExportIdentity | None:
     except MissingObject:
         pass
     except strict_json.Unreadable as error:
-        raise Failed(f"{target.url}/{BEGUN} is damaged: {error}.") from None
+        raise Failed(
+            "export-state-damaged",
+            f"{target.url}/{BEGUN} is damaged: {error}. Pass another folder with --to.",
+        ) from None
     if stored := next(target.list(""), None):
         raise Refused(
-            f"{target.url} is no export's: it has {stored.path}. Name a folder in --to that is empty or not "
-            "there yet."
+            "export-folder-taken",
+            f"{target.url} has {stored.path}, which is not of an export. Pass a folder with --to that is "
+            "empty or does not exist.",
         )
     return None
 
@@ -153,20 +157,24 @@ def check_same(target: Objects, prior: ExportIdentity, mine: ExportIdentity, *, 
     ]
     if other == [MADE_BY]:
         raise Refused(
+            "export-folder-taken",
             f"{target.url} has an export that {prior.made_by} began, and this is {mine.made_by}, whose files "
-            "may differ: end it with the former, or name another folder in --to."
+            "may differ. Complete it with the former version, or pass another folder with --to.",
         )
     if other == [EXPIRED]:
         raise Refused(
-            f"Records have expired in the store since the export in {target.url} began, and it had not "
-            "ended: remove the folder and run this again, or name another one in --to; what has expired is "
-            "then named."
+            "export-folder-taken",
+            f"Records have expired in the store since the export in {target.url} began, and it is not "
+            "complete. Pass another folder with --to. The report of that export lists what has expired.",
         )
     if other:
         differences = ", ".join(
             f"{name} {_short(recorded[name])}, not {_short(asked[name])}" for name in other
         )
-        raise Refused(f"{target.url} has another export ({differences}): name another folder in --to.")
+        raise Refused(
+            "export-folder-taken",
+            f"{target.url} has another export ({differences}). Pass another folder with --to.",
+        )
 
 
 def _short(value: object) -> str:
@@ -178,7 +186,10 @@ def begin(target: Objects, identity: ExportIdentity) -> None:
     try:
         target.create(BEGUN, strict_json.dumps(identity))
     except Exists:
-        raise Failed(f"Another export has begun in {target.url} meanwhile: name another folder.") from None
+        raise Failed(
+            "export-folder-taken",
+            f"Another export has begun in {target.url} meanwhile. Pass another folder with --to.",
+        ) from None
 
 
 def share_path(number: int) -> str:
@@ -191,7 +202,9 @@ def share_done(target: Objects, number: int) -> ShareDone:
     try:
         return strict_json.loads(ShareDone, target.read(path))
     except strict_json.Unreadable as error:
-        raise Failed(f"{target.url}/{path} is damaged: {error}.") from None
+        raise Failed(
+            "export-state-damaged", f"{target.url}/{path} is damaged: {error}. Pass another folder with --to."
+        ) from None
 
 
 def shares_done(target: Objects) -> set[int]:
@@ -207,7 +220,9 @@ def done(target: Objects) -> ExportDone | None:
     except MissingObject:
         return None
     except strict_json.Unreadable as error:
-        raise Failed(f"{target.url}/{DONE} is damaged: {error}.") from None
+        raise Failed(
+            "export-state-damaged", f"{target.url}/{DONE} is damaged: {error}. Pass another folder with --to."
+        ) from None
 
 
 def end(target: EditableObjects, written: ExportDone) -> None:

@@ -47,9 +47,11 @@ UNPACKED_FACTOR = 100  # ... to this many times its stored size
 LZ4_RATIO = 255  # the most that a byte of LZ4 can become
 LACKS = (
     Skipped(
-        "settings of topics, and replication factors", "kafka-backup keeps none: set them where they matter"
+        "settings of topics, and replication factors",
+        "kafka-backup keeps none. Set them after the restore",
+        "import-source-lacks",
     ),
-    Skipped("ACLs and quotas", "kafka-backup keeps none"),
+    Skipped("ACLs and quotas", "kafka-backup keeps none", "import-source-lacks"),
 )
 
 
@@ -118,13 +120,21 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
         their_manifest = strict_json.loads(TheirManifest, manifest)
         of_groups = strict_json.loads(TheirGroups, groups).groups if groups is not None else ()
     except strict_json.Unreadable as error:
-        raise Refused(f"{url} is no backup of {PROGRAM}: {error}.") from None
+        raise Refused(
+            "import-source-unknown", f"{url} is not a backup of {PROGRAM}: {error}. Correct --from."
+        ) from None
     topics = {topic.name: _partitions(topic) for topic in their_manifest.topics}
     if not topics:
-        raise Refused(f"{url} is a backup of no topic, by its {MANIFEST}: name another one.")
+        raise Refused(
+            "import-source-unknown",
+            f"{url} is a backup without topics, by its {MANIFEST}. Pass another one with --from.",
+        )
     for name, number_of in topics.items():
         if not LEGAL_NAME.fullmatch(name) or not 0 < number_of <= MOST_PARTITIONS:
-            raise Refused(f"{url} has a topic {name[:40]!r} of {number_of} partitions: no topic can be so.")
+            raise Refused(
+                "import-manifest-invalid",
+                f"{url} has a topic {name[:40]!r} of {number_of} partitions, which Kafka cannot have.",
+            )
     partitions = tuple(
         _partition(topic.name, each, f"{their_manifest.backup_id}/", url)
         for topic in their_manifest.topics
@@ -133,7 +143,11 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
     )
     lacks: LeftOut = LACKS
     if groups is None:
-        lacks += (Skipped("consumer groups", f"there is no {GROUPS}: their readers begin anew"),)
+        lacks += (
+            Skipped(
+                "consumer groups", f"the backup has no {GROUPS}, so groups begin anew", "import-source-lacks"
+            ),
+        )
     return ForeignStore(
         PROGRAM,
         their_manifest.source_cluster_id or "",
@@ -155,14 +169,19 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
     for segment in theirs.segments:
         if not segment.key.startswith(folder) or not PLAIN.fullmatch(segment.key):
             raise Refused(
-                f"{url} names {segment.key[:80]!r}, which is not below {folder}: no version does so."
+                "import-manifest-invalid",
+                f"{url} lists {segment.key[:80]!r}, which is not below {folder}. No version of {PROGRAM} "
+                "writes that.",
             )
         if (
             theirs.partition_id < 0
             or not 0 <= segment.start_offset <= segment.end_offset
             or segment.record_count < 1
         ):
-            raise Refused(f"{url} has impossible offsets or a wrong count of {segment.key[:80]}.")
+            raise Refused(
+                "import-manifest-invalid",
+                f"{url} has impossible offsets or a wrong count of {segment.key[:80]}.",
+            )
         files.append(
             ForeignFile(
                 segment.key.removeprefix(folder),
@@ -186,7 +205,9 @@ def _group(theirs: TheirGroup, url: str) -> StoredGroup:
             for partition, offset in of_topic.items()
         )
     except ValueError as error:
-        raise Refused(f"{url}: group {theirs.group_id} of {GROUPS} can't be read: {error}.") from None
+        raise Refused(
+            "import-manifest-invalid", f"{url}: group {theirs.group_id} of {GROUPS} cannot be read: {error}."
+        ) from None
     return StoredGroup(theirs.group_id, "consumer", tuple(offsets))
 
 
@@ -194,29 +215,33 @@ def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a segment; Failed if it is not what was written, Refused if it is of an unknown version."""
     where = f"{url}/{file.path}"
     if len(content) < HEADER.size + FOOTER.size:
-        raise Failed(f"{where} is damaged: it has {len(content)} bytes.")
+        raise Failed("import-file-damaged", f"{where} is damaged: it has {len(content)} bytes.")
     magic, version, compression, count, first, last = HEADER.unpack_from(content)
     if magic != b"KBAK" or version != VERSION or compression > LZ4:
         raise Refused(
-            f"{where} is no segment of {PROGRAM}: it begins with {bytes(content[:6]).hex()}, and should with "
-            "4b42414b01 and 00, 01 or 02."
+            "import-source-unknown",
+            f"{where} is not a segment of {PROGRAM}: it begins with {bytes(content[:6]).hex()}, not with "
+            "4b42414b01 and 00, 01 or 02.",
         )
     crc, end = FOOTER.unpack_from(content, len(content) - FOOTER.size)
     if end != b"BKAE" or zlib.crc32(content[: -FOOTER.size]) != crc:
-        raise Failed(f"{where} is damaged: it does not have the CRC that it tells.")
+        raise Failed("import-file-damaged", f"{where} is damaged: its CRC is wrong.")
     if (first, last, count) != (file.first, file.last, file.records):
         raise Failed(
-            f"{where} has {count} records from {first} to {last}, and {MANIFEST} tells "
-            f"{file.records} from {file.first} to {file.last}: one of both is another's."
+            "import-file-damaged",
+            f"{where} has {count} records from {first} to {last}, and {MANIFEST} lists "
+            f"{file.records} from {file.first} to {file.last}. One of them is of another backup.",
         )
     try:
         unpacked = _unpacked(content[HEADER.size : -FOOTER.size], compression)
         found_records = _records(unpacked, count)
     except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError) as error:
-        raise Failed(f"{where} is damaged: {str(error).rstrip('.')}.") from None
+        raise Failed("import-file-damaged", f"{where} is damaged: {str(error).rstrip('.')}.") from None
     offsets = found_records.offsets
     if offsets[0] != first or offsets[-1] != last or (offsets[1:] <= offsets[:-1]).any():
-        raise Failed(f"{where} is damaged: its records are not in the order of their offsets.")
+        raise Failed(
+            "import-file-damaged", f"{where} is damaged: its records are not in the order of their offsets."
+        )
     return FoundRecords(found_records, last + 1)
 
 

@@ -83,12 +83,17 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
     began, started = time.monotonic(), time.time_ns() // 1_000_000
     for one, other in ((order.source, order.store), (order.store, order.source)):
         if f"{url.parse(one)}/".startswith(f"{url.parse(other)}/"):
-            raise Refused(f"--from {order.source} and --store {order.store} lie in one another; part them.")
+            raise Refused(
+                "folder-inside-store",
+                f"One of --from {order.source} and --store {order.store} is inside the other. Pass another "
+                "--store.",
+            )
     foreign = _look(open_store(order.source), order)
     catalog = Catalog.open_or_make(open_store(order.store))
     if catalog.numbers():
         raise Refused(
-            f"{order.store} has snapshots already; import into a store of its own, and restore from there."
+            "import-store-not-empty",
+            f"{order.store} already has snapshots. Import into a new store, and restore from it.",
         )
     run = secrets.token_hex(4)
     _say(
@@ -111,7 +116,9 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         catalog.commit(manifest)
     except Exists:
         raise Failed(
-            f"Another run committed to {order.store} first, so this one committed nothing."
+            "snapshot-number-taken",
+            f"Another run committed to {order.store} first, so this one committed nothing. Import into a new "
+            "store.",
         ) from None
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in manifest.segments)
     left_out = foreign.lacks + tuple(_unexplained(imported))
@@ -125,8 +132,9 @@ def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
         content = objects.read(kafka_backup.MANIFEST)
     except MissingObject:
         raise Refused(
-            f"{order.source} has no {kafka_backup.MANIFEST}: --from names the folder of one backup, which is "
-            "called after its backup_id."
+            "import-source-unknown",
+            f"{order.source} has no {kafka_backup.MANIFEST}. Pass the folder of one backup with --from: its "
+            "name is the backup_id.",
         ) from None
     try:
         groups = objects.read(kafka_backup.GROUPS)
@@ -225,9 +233,13 @@ def _file(source: Objects, share: ImportShare, path: str, size: int) -> memoryvi
     try:
         content = source.read(path)
     except MissingObject:
-        raise Failed(f"{share.source} has lost {path}. Nothing was committed.") from None
+        raise Failed(
+            "import-file-missing", f"{path} is missing in {share.source}. Nothing was committed."
+        ) from None
     if size and len(content) != size:
-        raise Failed(f"{share.source}/{path} has {len(content)} bytes, and should have {size}.")
+        raise Failed(
+            "import-file-damaged", f"{share.source}/{path} has {len(content)} bytes, and should have {size}."
+        )
     return content
 
 
@@ -284,9 +296,12 @@ def _check(manifest: Manifest, order: ImportOrder) -> None:
     try:
         Fold().add(manifest)
         if fault := judge.fault(manifest):
-            raise Failed(f"{fault}.")
+            raise Failed("import-manifest-invalid", f"{fault}.")
     except Failed as error:
-        raise Failed(f"{order.source} has what can't be. Nothing was committed: {error}") from None
+        raise Failed(
+            "import-manifest-invalid",
+            f"{order.source} cannot become a snapshot. Nothing was committed. {error}",
+        ) from None
 
 
 def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
@@ -294,13 +309,15 @@ def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
         if part.others:
             yield Skipped(
                 f"{count(part.others, 'record')} of {part.partition}",
-                "the file before has others at their offsets, which were taken: the topic may have been "
-                "recreated, and backed up to the same place",
+                "the file before has other records at their offsets, which were imported: the topic may have "
+                "been re-created, and backed up to the same folder",
+                "import-records-differ",
             )
         if part.holes:
             yield Skipped(
                 f"{count(part.holes, 'offset')} of {part.partition} between {part.start} and {part.stop - 1}",
-                "they have no record, and nothing tells why: markers of transactions, compaction, or loss",
+                "they have no record for an unknown reason: markers of transactions, compaction, or loss",
+                "import-offsets-unexplained",
             )
 
 

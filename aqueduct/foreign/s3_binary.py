@@ -25,16 +25,23 @@ INDEXES = ".indexes/"  # where the sink, since 3.0, looks up how far it has come
 SIZES = struct.Struct(">qq")
 NO_TIME = -1
 LACKS = (
-    Skipped("times of records", "such files have none: the records have none (-1)"),
-    Skipped("headers of records", "such files have none"),
+    Skipped("times of records", "such files have none, so the records have none (-1)", "import-source-lacks"),
+    Skipped("headers of records", "such files have none", "import-source-lacks"),
     Skipped(
-        "settings of topics, and replication factors", "such files have none: set them where they matter"
+        "settings of topics, and replication factors",
+        "such files have none. Set them after the restore",
+        "import-source-lacks",
     ),
-    Skipped("consumer groups, ACLs and quotas", "such files have none: readers begin anew"),
+    Skipped(
+        "consumer groups, ACLs and quotas",
+        "such files have none, so groups begin anew",
+        "import-source-lacks",
+    ),
     Skipped(
         "offsets",
-        "only each file's last one is told, and the others are counted from it: where the log had holes "
-        "between (markers of transactions, compaction), those before a hole are higher than they were",
+        "only each file's last offset is known, and the others are counted from it: where the log had gaps "
+        "(markers of transactions, compaction), offsets before a gap are higher than they were",
+        "import-offsets-counted",
     ),
 )
 
@@ -52,13 +59,14 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
         match = _PATH.fullmatch(entry.path)
         if match is None or int(match["partition"]) >= MOST_PARTITIONS:
             raise Refused(
-                f"{url} has {entry.path[:120]!r}, which is no file of {PROGRAM}: those are "
-                "<topic>/<partition>/<offset>.bytes below the sink's prefix, which --from names."
+                "import-source-unknown",
+                f"{url} has {entry.path[:120]!r}, which is not a file of {PROGRAM}: its files are "
+                "<topic>/<partition>/<offset>.bytes below the sink's prefix. Pass that prefix with --from.",
             )
         file = ForeignFile(entry.path, entry.size, int(match["last"]))
         files_by_partition.setdefault((match["topic"], int(match["partition"])), []).append(file)
     if not files_by_partition:
-        raise Refused(f"{url} has no file; --from names the sink's prefix.")
+        raise Refused("import-source-unknown", f"{url} has no file. Pass the prefix of the sink with --from.")
     topics: dict[str, int] = {}
     for topic, partition in files_by_partition:
         topics[topic] = max(topics.get(topic, 0), partition + 1)
@@ -70,7 +78,9 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
         lasts = [file.last for file in foreign_partition.files]
         if len(set(lasts)) < len(lasts):
             raise Refused(
-                f"{url}: {foreign_partition} has an offset's file twice, padded in two ways: move one away."
+                "import-file-repeated",
+                f"{url}: {foreign_partition} has the file of an offset twice, with different leading zeros. "
+                "Move one of them away.",
             )
     return ForeignStore(PROGRAM, "", topics, partitions, (), LACKS)
 
@@ -79,7 +89,7 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     """Read a file; Failed if records do not fill it."""
     content = file_bytes.tobytes()
     if not content:  # a sink writes a file when it has a record
-        raise Failed(f"{url}/{file.path} is damaged: it has 0 bytes.")
+        raise Failed("import-file-damaged", f"{url}/{file.path} is damaged: it has 0 bytes.")
     begins, keys, values = [], [], []
     position = 0
     while position < len(content):  # only the sizes say where the next record is
@@ -90,15 +100,19 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
         stop = position + SIZES.size + key + value
         if key < 0 or value < 0 or stop > len(content):
             raise Failed(
+                "import-file-damaged",
                 f"{url}/{file.path} is cut, or was not written with Bytes_KeyAndValueWithSizes: the record "
-                f"at byte {position} does not end in it."
+                f"at byte {position} does not end in it.",
             )
         begins.append(position + SIZES.size)
         keys.append(key)
         values.append(value)
         position = stop
     if len(begins) > file.last + 1:
-        raise Failed(f"{url}/{file.path} has {len(begins)} records, and its last offset is {file.last}.")
+        raise Failed(
+            "import-file-damaged",
+            f"{url}/{file.path} has {len(begins)} records, and its last offset is {file.last}.",
+        )
     starts, sizes = np.array(begins, np.int64), np.array(keys, np.int64)
     of_keys, of_values = Fields(starts, sizes), Fields(starts + sizes, np.array(values, np.int64))
     offsets = np.arange(file.last + 1 - len(begins), file.last + 1, dtype=np.int64)

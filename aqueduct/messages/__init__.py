@@ -6,13 +6,19 @@ An identifier never changes its meaning, and a removed one is not used again: sc
 from collections.abc import Mapping
 from itertools import chain
 
+from aqueduct.messages.backup import BACKUP
 from aqueduct.messages.broker_ids import BROKER_IDS
 from aqueduct.messages.certificates import CERTIFICATES
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.connect import CONNECT
+from aqueduct.messages.control_node import CONTROL_NODE
 from aqueduct.messages.dead_letters import DEAD_LETTERS
+from aqueduct.messages.drill import DRILL
+from aqueduct.messages.exports import EXPORT
 from aqueduct.messages.groups import GROUPS
+from aqueduct.messages.imports import IMPORT
+from aqueduct.messages.inventory import INVENTORY
 from aqueduct.messages.landing import LANDING
 from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
@@ -30,8 +36,12 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         COMMAND_LINE,
         CLUSTER,
         STORE,
+        BACKUP,
         SPARK,
         RESTORE,
+        DRILL,
+        EXPORT,
+        IMPORT,
         GROUPS,
         TRANSACTIONS,
         MIRROR,
@@ -43,6 +53,8 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         ZOOKEEPER,
         BROKER_IDS,
         CERTIFICATES,
+        INVENTORY,
+        CONTROL_NODE,
         STATUS,
     )
 )

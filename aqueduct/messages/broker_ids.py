@@ -42,4 +42,42 @@ BROKER_IDS = (
         meaning="The plan cannot be stored, so a confirmed run could not be compared with it.",
         fix="Check the path and the free space, and run the command again.",
     ),
+    DeclaredMessage(
+        id="broker-disks-unseen",
+        area=Area.BROKER_IDS,
+        meaning=(
+            "The disks of a broker were not inspected, so records that only it has may be truncated. Nothing "
+            "was done."
+        ),
+        fix=(
+            "Inspect the disks and pass the file with `--look`. If they are lost for good, pass the id with "
+            "`--lost`."
+        ),
+    ),
+    DeclaredMessage(
+        id="broker-looked-at-twice",
+        area=Area.BROKER_IDS,
+        meaning="Two files of `--look` are of one host or of one broker. Nothing was done.",
+        fix="Pass one file for each host, called after the host.",
+    ),
+    DeclaredMessage(
+        id="broker-log-damaged",
+        area=Area.BROKER_IDS,
+        meaning=(
+            "A log on a broker's disk is damaged, and the broker would truncate it. Nothing was assigned."
+        ),
+        fix="Restore the partition from a backup, or move the damaged log away.",
+    ),
+    DeclaredMessage(
+        id="controller-vote-unknown",
+        area=Area.BROKER_IDS,
+        meaning="The metadata of a folder do not tell whether its node is a controller. Nothing was done.",
+        fix="If the node is only a broker, run `aqueduct quorum put-aside --broker-only`.",
+    ),
+    DeclaredMessage(
+        id="controller-has-vote",
+        area=Area.BROKER_IDS,
+        meaning="Another id would end the vote of a controller. Nothing was done.",
+        fix="Set the former id in the host's `server.properties`.",
+    ),
 )

@@ -156,4 +156,22 @@ CLUSTER = (
         meaning="The file with the plan that was read cannot be read, so the plans cannot be compared.",
         fix="Make the plan again, and read it.",
     ),
+    DeclaredMessage(
+        id="cluster-describe-denied",
+        area=Area.CLUSTER,
+        meaning="The client may not describe ACLs or quotas, so the snapshot contains none.",
+        fix="Grant the client `Describe` and `DescribeConfigs` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="broker-properties-invalid",
+        area=Area.CLUSTER,
+        meaning="The file of `--properties` is not `server.properties` of a broker of the expected kind.",
+        fix="Pass the file that the broker was started with.",
+    ),
+    DeclaredMessage(
+        id="broker-version-unsupported",
+        area=Area.CLUSTER,
+        meaning="The brokers are too old for a function of Kafka that the command needs.",
+        fix="Update the brokers to the version in the message.",
+    ),
 )

@@ -180,4 +180,52 @@ COMMAND_LINE = (
         meaning="A private key file can be read by other users.",
         fix="Run `chmod 0600 FILE`.",
     ),
+    DeclaredMessage(
+        id="option-count-mismatch",
+        area=Area.COMMAND_LINE,
+        meaning="A file of client properties is passed several times, and not once for each address.",
+        fix="Pass one file for all addresses, or one for each, in the same order.",
+    ),
+    DeclaredMessage(
+        id="file-unreadable",
+        area=Area.COMMAND_LINE,
+        meaning="A file that an option or a variable lists does not exist or cannot be read.",
+        fix="Check the path, and run the command as a user who can read the file.",
+    ),
+    DeclaredMessage(
+        id="file-unwritable",
+        area=Area.COMMAND_LINE,
+        meaning="A file that an option or a setting lists cannot be written.",
+        fix="Check the path, the rights on its folder and the free space.",
+    ),
+    DeclaredMessage(
+        id="file-content-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A file is damaged, or is not of the command in the message.",
+        fix="Run the command in the message again, and pass its output unchanged.",
+    ),
+    DeclaredMessage(
+        id="yaml-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A file is not valid YAML.",
+        fix="Correct the line that the message shows.",
+    ),
+    DeclaredMessage(
+        id="table-undeclared",
+        area=Area.COMMAND_LINE,
+        meaning="`--tables` lists a table that the file of `--declarations` does not declare.",
+        fix="Correct the name, or declare the table. The message lists the declared tables.",
+    ),
+    DeclaredMessage(
+        id="folder-inside-store",
+        area=Area.COMMAND_LINE,
+        meaning="One of two locations of a command is inside the other, such as an export inside its store.",
+        fix="Pass a location outside of the other one.",
+    ),
+    DeclaredMessage(
+        id="file-backup-missing",
+        area=Area.COMMAND_LINE,
+        meaning="There is no complete backup of the files, or none as old as `--at` asks for.",
+        fix="Check the name and the time. `aqueduct files list` lists the backups.",
+    ),
 )

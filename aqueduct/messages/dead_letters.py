@@ -36,4 +36,16 @@ DEAD_LETTERS = (
         meaning="The ledger of replays cannot be read, so it is not known which letters were sent back.",
         fix="Grant the client `Read` on `aqueduct.dlq.replayed`, or pass another `--ledger`.",
     ),
+    DeclaredMessage(
+        id="dead-letter-target-unread",
+        area=Area.DEAD_LETTERS,
+        meaning="No connector reads the topic of `--to` and writes its dead letters to the topic of `--dlq`.",
+        fix="Correct `--to` or `--dlq`.",
+    ),
+    DeclaredMessage(
+        id="dead-letter-ledger-invalid",
+        area=Area.DEAD_LETTERS,
+        meaning="The topic of `--ledger` has records that are not entries of a ledger.",
+        fix="Find out what else writes to the topic, or pass another topic with `--ledger`.",
+    ),
 )

@@ -14,8 +14,12 @@ class Area(Enum):
     COMMAND_LINE = "Command line", "all verbs"
     CLUSTER = "Kafka cluster", "all verbs that connect to a Kafka cluster"
     STORE = "Backup store", "all verbs that read or write a backup store"
+    BACKUP = "Backup", "`backup`, `import`"
     SPARK = "Spark", "all verbs that run tasks with Spark"
     RESTORE = "Restore", "`restore`, `drill`"
+    DRILL = "Drill", "`drill`"
+    EXPORT = "Export", "`export`"
+    IMPORT = "Import", "`import`"
     GROUPS = "Consumer and share groups", "`backup`, `restore`, `groups`"
     TRANSACTIONS = "Hanging transactions", "`transactions`, `doctor cluster`"
     MIRROR = "Mirrors", "`mirror`, `replicate`"
@@ -27,6 +31,8 @@ class Area(Enum):
     ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
     BROKER_IDS = "Changed broker ids", "`mend`"
     CERTIFICATES = "Provided certificates", "`playbooks/check.yml` and all other playbooks"
+    INVENTORY = "Inventory", "all playbooks"
+    CONTROL_NODE = "Control node", "`playbooks/hosts.yml`, `playbooks/authority.yml`"
     STATUS = "State of the estate", "`status`, `playbooks/status.yml`"
 
     @property

@@ -34,5 +34,5 @@ class ActionModule(ActionBase):
             else:
                 changed = replacement.take_step(given["step"], folder, certificates.utc_now())
         except AqueductError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(error.labelled) from error
         return {"changed": changed}

@@ -40,5 +40,5 @@ class ActionModule(ActionBase):
                 made = certificates.have_client(root / "clients", spec, authority, root / "ca/ca.pem", now)
                 changed = made or changed
         except AqueductError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(error.labelled) from error
         return {"changed": changed}

@@ -56,7 +56,7 @@ class ActionModule(ActionBase):
             objects, facts, beyond = report.read_facts(source)
             status = evaluate(objects, facts, unreachable=beyond, site=given["site"])
         except AqueductError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(error.labelled) from error
         self._display.display(report.text(status, verbose=given["verbose"]))
         folder = Path(given["directory"])
         folder.mkdir(parents=True, exist_ok=True)

@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
             else:
                 result = self._sign(given)
         except AqueductError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(error.labelled) from error
         return result
 
     def _provided(self, given: dict[str, Any]) -> tuple[str, list[dict[str, str]]]:
@@ -120,7 +120,7 @@ class ActionModule(ActionBase):
                 reason = public and certificates.fault(host_key["certificate"], public, spec, authority, now)
                 made = {"certificate": certificates.issue(public, spec, authority, now)} if reason else {}
             except Refused as error:
-                raise AnsibleActionFail(f"{self._host}, {key['principal']}: {error}") from error
+                raise AnsibleActionFail(f"{self._host}, {key['principal']}: {error.labelled}") from error
             signed.append(made | ({"new_key": True} if number in old and made else {}))
         new = [(key, made) for key, made in zip(given["keys"], signed, strict=True) if made]
         if new:

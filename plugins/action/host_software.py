@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
         try:
             return self._have()
         except AqueductError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(error.labelled) from error
         finally:
             if self._connection._shell.tmpdir:
                 self._remove_tmp_path(self._connection._shell.tmpdir)

@@ -49,5 +49,5 @@ class ActionModule(ActionBase):
                 try:
                     keygen.make(pair["kind"], folder, pair["name"], x25519=False)
                 except AqueductError as error:
-                    raise AnsibleActionFail(str(error)) from error
+                    raise AnsibleActionFail(error.labelled) from error
         return {"changed": bool(made), "made": made}

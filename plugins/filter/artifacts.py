@@ -17,7 +17,7 @@ def artifact_folder(file: Mapping[str, str]) -> str:
     try:
         name, sha256 = _named(file)
     except AqueductError as error:
-        raise AnsibleFilterError(str(error)) from error
+        raise AnsibleFilterError(error.labelled) from error
     return f"{file['folder']}/{names.host_folder(name, sha256)}"
 
 

@@ -525,7 +525,7 @@ def _in_ansible(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args)
         except AqueductError as error:
-            raise AnsibleFilterError(str(error)) from error
+            raise AnsibleFilterError(error.labelled) from error
 
     return filter_function
 

@@ -138,7 +138,7 @@ def main() -> None:
             apply(connect, changes)
             await_declared(connect, checked.sound, changes.touched, given["settle_seconds"])
     except AqueductError as error:
-        module.fail_json(msg="\n".join([*refused, str(error)]))
+        module.fail_json(msg="\n".join([*refused, error.labelled]))
     if refused:
         others = f"The other connectors {'would be' if module.check_mode else 'are'} as declared."
         module.fail_json(msg="\n".join([*refused, *([others] if checked.sound else [])]))

@@ -123,7 +123,7 @@ def nothing(_: Captured) -> dict[str, Any]:
     return {}
 
 
-NO_KEY = f"{HOST}, {PRINCIPAL}: A host sent something else than a public key"
+NO_KEY = f"{HOST}, {PRINCIPAL}: [public-key-invalid] "
 NO_ANSWER = f"{HOST} did not answer with one public key for each of its 1 principals: nothing was signed"
 ATTACKS: dict[str, tuple[Callable[[Captured], dict[str, Any]], str]] = {
     "a request for another principal": (request, NO_KEY),

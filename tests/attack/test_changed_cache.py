@@ -3,6 +3,7 @@
 import hashlib
 import io
 import json
+import re
 import sys
 import tarfile
 import warnings
@@ -14,6 +15,7 @@ from typing import Any
 import ansible_process
 import plugin_modules
 import pytest
+from identifiers import raises
 
 from aqueduct.controller import artifacts, names
 from aqueduct.errors import Failed
@@ -55,8 +57,9 @@ def test_a_wheelhouse_that_changed_stops_the_play_by_name(lock: Path, tmp_path: 
         made.path, fetched=False, sha256=hashlib.sha256(made.path.read_bytes()).hexdigest()
     )
     flip(made.path, at)
-    with pytest.raises(Failed, match=rf"^{made.path} has SHA-256 .*\.sha256 says .* Nothing was installed"):
+    with raises(Failed, "artifact-digest-mismatch") as caught:
         artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+    assert str(made.path) in str(caught.value)
 
 
 def test_a_wheelhouse_without_its_digest_is_made_anew(lock: Path, tmp_path: Path) -> None:
@@ -94,8 +97,9 @@ def test_our_own_wheel_that_changed_stops_the_play_by_name(
     made = artifacts.own_wheel(repository=str(tmp_path), cache=cache)
     assert not artifacts.own_wheel(repository=str(tmp_path), cache=cache).fetched
     flip(made.path, 200)
-    with pytest.raises(Failed, match=rf"^{made.path.as_posix().replace('+', '.')} has SHA-256 "):
+    with raises(Failed, "artifact-digest-mismatch") as caught:
         artifacts.own_wheel(repository=str(tmp_path), cache=cache)
+    assert str(made.path) in str(caught.value)
 
 
 def entry(name: str, content: bytes = b"", **header: Any) -> tuple[tarfile.TarInfo, bytes]:
@@ -140,8 +144,9 @@ def test_jars_that_changed_stop_the_play_by_name(
     packed(archive, jars)
     assert not jars_of(tmp_path, lock).fetched
     packed(archive, {name: content for name, content in {**jars, **changed}.items() if content is not None})
-    with pytest.raises(Failed, match=rf"^{archive} does not match {lock}: {why}. Nothing was installed"):
+    with raises(Failed, "artifact-digest-mismatch") as caught:
         jars_of(tmp_path, lock)
+    assert re.match(rf"{archive} does not match {lock}: {why}", str(caught.value))
 
 
 EVIL = b"of somebody else"
@@ -186,8 +191,9 @@ def test_an_archive_that_is_packed_otherwise_stops_the_play(
     lock.write_text("".join(f"{digest}  {name}\n" for name, digest in digests.items()))
     packed_entries(archive, entries)
     archive.write_bytes(archive.read_bytes() + tail)
-    with pytest.raises(Failed, match=rf"^{archive} does not match {lock}: .*Nothing was installed"):
+    with raises(Failed, "artifact-digest-mismatch") as caught:
         jars_of(tmp_path, lock)
+    assert str(archive) in str(caught.value)
 
 
 def test_the_digest_is_of_what_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,8 +352,7 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
     )
     assert done.returncode == 2
     said = " ".join(done.stdout.split())
-    assert f"{made.path} has SHA-256 " in said
-    assert "Nothing was installed" in said
+    assert f"[artifact-digest-mismatch] {made.path} " in said
     assert not root.exists()
     assert not (cache / own).exists()
 

@@ -80,7 +80,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_named(
     for _ in range(2):  # each run says it again
         backup.run("cut,whole", ExitCode.INCOMPLETE)
         said = capsys.readouterr()
-        assert "cut-0: its log was cut at 6, before 10, up to which it was backed up" in said.out + said.err
+        assert "[partition-log-cut] cut-0: its log was cut at 6, before 10, " in said.out + said.err
         assert "whole-0" not in said.out + said.err
     assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
 

@@ -9,6 +9,7 @@ from typing import Any
 import clients
 import pytest
 import stores
+from identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -260,9 +261,9 @@ def test_who_does_not_encrypt_adds_nothing_to_what_is_encrypted(
 ) -> None:
     before = stores.files(made)
     backup(name, *host.opens, code=ExitCode.REFUSED)
-    assert "is encrypted, and this run has no --recipient" in capsys.readouterr().err
+    assert printed(capsys.readouterr().err)[-1:] == ["backup-option-missing"]
     backup(name, "--recipient", str(recipient.public), code=ExitCode.REFUSED)
-    assert "--recipient needs --private-key" in capsys.readouterr().err
+    assert printed(capsys.readouterr().err)[-1:] == ["option-required"]
     backup(name, code=ExitCode.REFUSED)
     assert stores.files(made) == before
 

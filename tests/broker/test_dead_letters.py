@@ -13,6 +13,7 @@ from typing import Any
 import clients
 import pytest
 from confluent_kafka import Message
+from identifiers import printed
 from kafka.errors import KafkaError
 
 from aqueduct.cli import main
@@ -353,7 +354,8 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
     assert numbers(broker, other) == []
     capsys.readouterr()
     assert main([*replay, "--topic", topic, "--to", other]) == 2
-    assert f"No connector reads {other} and leaves its dead letters in" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (printed(error), other in error) == (["dead-letter-target-unread"], True)
 
 
 def test_letters_that_name_ever_other_topics_make_no_report_that_is_as_long(
@@ -405,8 +407,16 @@ def test_another_replay_that_is_not_over_hides_nothing(
     ("options", "code", "sentence"),
     [
         (["--dlq", "no.such"], 2, "has no topic no.such."),
-        (["--dlq", "a", "--to", "a"], 2, "--dlq, --to and --ledger must be different topics."),
-        (["--dlq", "a", "--ledger", "a"], 2, "--dlq, --to and --ledger must be different topics."),
+        (
+            ["--dlq", "a", "--to", "a"],
+            2,
+            "[option-conflict] --dlq, --to and --ledger must be different topics.",
+        ),
+        (
+            ["--dlq", "a", "--ledger", "a"],
+            2,
+            "[option-conflict] --dlq, --to and --ledger must be different topics.",
+        ),
         (
             ["--dlq", "a", "--topic", "b("],
             2,
@@ -415,13 +425,13 @@ def test_another_replay_that_is_not_over_hides_nothing(
         (
             ["--dlq", "a", "--topic", "b", "--to", "c"],
             2,
-            "No connector reads c and leaves its dead letters in a.",
+            "[dead-letter-target-unread] No connector reads c",
         ),
         (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' isn't a time; write 2026-"),
         (
             ["--dlq", "a", "--from", "2026-01-02T00:00:00Z", "--to-time", "2026-01-01T00:00:00Z"],
             2,
-            "--from is later than --to-time.",
+            "[time-window-empty] --from is later than --to-time.",
         ),
     ],
 )

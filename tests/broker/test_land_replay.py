@@ -481,11 +481,14 @@ def test_tombstones_that_are_kept_may_be_bad_ones(lake: Lake, topic: str) -> Non
 
 def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
-        (["replay"], "land replay, and nothing else, takes --bad"),
-        (["compact", "--bad"], "land replay, and nothing else, takes --bad"),
-        (["compact", "--execute"], "--execute is for aqueduct land reset and replay"),
-        (["replay", "--bad", "--until-caught-up"], "land replay takes no --until-caught-up"),
-        (["replay", "--bad", "--to-time=2023-11-14T22:13:20Z"], "land reset, and nothing else"),
+        (["replay"], "[option-required] aqueduct land replay needs --bad"),
+        (["compact", "--bad"], "[option-conflict] aqueduct land replay needs --bad"),
+        (["compact", "--execute"], "[option-conflict] --execute is for aqueduct land reset and replay"),
+        (["replay", "--bad", "--until-caught-up"], "[option-conflict] aqueduct land replay does not accept"),
+        (
+            ["replay", "--bad", "--to-time=2023-11-14T22:13:20Z"],
+            "[option-conflict] aqueduct land reset needs --to-offsets",
+        ),
     ):
         assert main(lake.command(*arguments)) == 2
         assert said in capsys.readouterr().err

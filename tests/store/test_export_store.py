@@ -17,6 +17,7 @@ import pytest
 import zstandard
 from exports import Row
 from grown_store import Grown
+from identifiers import printed, raises
 from interruption import EITHER, Interruption, steps
 from made_store import BEGAN, segment
 
@@ -189,7 +190,8 @@ def test_a_file_that_is_not_ours_among_ours_is_found(store: Path, tmp_path: Path
     export(store, to, code=ExitCode.INCOMPLETE)
     shutil.copy(exports.files(to / "flights")[0], to / "flights/more.parquet")
     export(store, to, code=ExitCode.FAILED)
-    assert "flights/more.parquet (is none of this export's)" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "flights/more.parquet" in error) == (["export-files-changed"], True)
 
 
 def test_a_newer_snapshot_does_not_change_what_goes_on(tmp_path: Path, capsys: Said) -> None:
@@ -202,7 +204,8 @@ def test_a_newer_snapshot_does_not_change_what_goes_on(tmp_path: Path, capsys: S
     export(grown.url, to)
     assert "Export of snapshot 2" in capsys.readouterr().out
     export(grown.url, to, "--snapshot", "3", code=ExitCode.REFUSED)
-    assert "has another export (snapshot 2, not 3): name another folder" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "snapshot 2, not 3" in error) == (["export-folder-taken"], True)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +253,8 @@ def test_a_folder_with_something_else_is_refused(store: Path, tmp_path: Path, ca
     (other / "deep").mkdir(parents=True)
     (other / "deep/mine.txt").write_text("mine")
     export(store, other, code=ExitCode.REFUSED)
-    assert "is no export's: it has deep/mine.txt. Name a folder in --to" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert (printed(error)[-1:], "deep/mine.txt" in error) == (["export-folder-taken"], True)
     assert everything(other) == {"deep/mine.txt": b"mine"}
 
 
@@ -260,7 +264,7 @@ def test_a_folder_in_the_store_or_around_it_is_refused(
 ) -> None:
     before = everything(store)
     export(store, tmp_path / to, code=ExitCode.REFUSED)
-    assert "are in each other" in capsys.readouterr().err
+    assert printed(capsys.readouterr().err)[-1:] == ["folder-inside-store"]
     assert everything(store) == before
 
 
@@ -276,7 +280,7 @@ def test_a_damaged_object_is_never_believed(
     to = tmp_path / "exported"
     export(store, to, *more, code=ExitCode.FAILED)
     said = capsys.readouterr().err
-    assert "16.0a.log is damaged: its SHA-256 is not the one that was written" in said
+    assert (printed(said)[-1:], "16.0a.log" in said) == (["checksum-mismatch"], True)
     assert ("nothing was exported" in said) == (not more)
     assert not (to / "_export.json").exists()
     assert to.exists() == bool(more)
@@ -288,7 +292,7 @@ def test_a_damaged_object_is_never_believed(
 def test_the_root_of_a_bucket_has_all_that_is_in_it(capsys: Said) -> None:
     for store, to in (("s3://b", "s3://b/x"), ("s3://b/x", "s3://b/"), ("hdfs://h:1", "hdfs://h:1/x")):
         export(store, to, code=ExitCode.REFUSED)
-        assert "are in each other" in capsys.readouterr().err
+        assert printed(capsys.readouterr().err)[-1:] == ["folder-inside-store"]
 
 
 @pytest.mark.parametrize("lost", ["rows", "file"])
@@ -310,7 +314,7 @@ def test_what_is_lost_on_the_way_is_found(
         monkeypatch.setattr(files.FileMaker, "add", lambda maker, table: add(maker, table[1:]))
     export(store, to, code=ExitCode.FAILED)
     said = capsys.readouterr().err
-    assert "What was written is not what the snapshot has: " in said
+    assert printed(said)[-1:] == ["export-count-mismatch"]
     assert {"rows": "records of 45 of the snapshot)", "file": "bad ones are in its files)"}[lost] in said
     assert not (to / "_export.json").exists()
 
@@ -460,5 +464,5 @@ def test_of_many_that_are_left_out_some_are_named_and_all_counted(tmp_path: Path
 
 @pytest.mark.parametrize("name", ["_export", "_export.json"])
 def test_topics_that_are_called_as_our_files_are_refused(name: str) -> None:
-    with pytest.raises(Refused, match="an export has files of its own of that name"):
+    with raises(Refused, "export-name-reserved"):
         plan.check_names([name, "flights"])

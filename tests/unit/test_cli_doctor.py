@@ -11,6 +11,7 @@ from threading import Thread
 
 import connect_worker
 import pytest
+from identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.connect import tls
@@ -76,14 +77,11 @@ def setting(key: str, value: str) -> Edit:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--log", "LOG"], "--log is of a broker whose listeners --properties names: give that, too."),
-        (["--properties", "PROPERTIES", "--log", "NONE"], "NONE can't be read: No such file or directory."),
-        (["--properties", "NONE"], "NONE can't be read: No such file or directory."),
+        (["--log", "LOG"], "[option-required] --log needs --properties"),
+        (["--properties", "PROPERTIES", "--log", "NONE"], "NONE: No such file or directory."),
+        (["--properties", "NONE"], "NONE: No such file or directory."),
         (["--properties", "WRONG"], "'CLIENT' is not NAME://host:port."),
-        (
-            ["--properties", "LOG"],
-            "LOG isn't a broker's properties: it has neither process.roles nor zookeeper.connect.",
-        ),
+        (["--properties", "LOG"], "[broker-properties-invalid]"),
     ],
 )
 def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
@@ -97,7 +95,7 @@ def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
     assert main(["doctor", "cluster", "--bootstrap-servers", "127.0.0.1:1", *given]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.strip().endswith(sentence)
+    assert sentence in said.err
 
 
 def test_nothing_is_wrong_with_a_sound_worker(doctor: Doctor) -> None:
@@ -416,10 +414,16 @@ def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Author
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--worker-config", "/gone"], "aqueduct: /gone can't be read: No such file or directory.\n"),
+        (["--worker-config", "/gone"], "aqueduct: [file-unreadable] Cannot read /gone: No such file or "),
         ([], "aqueduct: [usage-error] the following arguments are required: --worker-config; see "),
-        (["--worker-config", "{sound}", "--connector", "/gone"], "aqueduct: /gone can't be read: No such"),
-        (["--worker-config", "{sound}", "--rest", "host:8083"], "'host:8083' is no URL of Connect's REST"),
+        (
+            ["--worker-config", "{sound}", "--connector", "/gone"],
+            "aqueduct: [file-unreadable] Cannot read /gone: No",
+        ),
+        (
+            ["--worker-config", "{sound}", "--rest", "host:8083"],
+            "aqueduct: [connect-url-invalid] 'host:8083' ",
+        ),
     ],
 )
 def test_bad_input(
@@ -436,7 +440,7 @@ def test_what_is_no_worker_is_refused(
     file = tmp_path / "worker.properties"
     file.write_bytes(content)
     assert main(["doctor", "connect", "--worker-config", str(file)]) == 2
-    assert capsys.readouterr().err.startswith(f"aqueduct: {file} holds no worker: neither bootstrap.servers")
+    assert capsys.readouterr().err.startswith(f"aqueduct: [connect-worker-invalid] {file} ")
 
 
 def test_rest_that_is_away_is_a_fault(
@@ -446,7 +450,8 @@ def test_rest_that_is_away_is_a_fault(
     config = str(authority.client_config("asking"))
     code, [fault] = doctor(lambda text: text, "--rest", "https://127.0.0.1:1", "--client-config", config)
     assert code == 1
-    assert fault.startswith("fault: Connect's REST can't be used: https://127.0.0.1:1 can't be reached (")
+    assert printed(fault) == ["connect-unreachable"]
+    assert "https://127.0.0.1:1 " in fault
 
 
 def test_what_could_not_be_looked_at_is_not_well(doctor: Doctor, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
         ),
         (
             [*ENDS, *ENDS[:2], *ENDS[:2], "--topics", "a", "--source-config", "f", "--source-config", "f"],
-            "--source-config is given 2 times for 3 ends; once, or for each.",
+            "[option-count-mismatch] --source-config is passed 2 times for 3 ends.",
         ),
     ],
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from identifiers import raises
 
 from aqueduct.connect import connectors
 from aqueduct.connect.connectors import (
@@ -49,8 +50,9 @@ def test_values_are_what_connect_takes() -> None:
     ],
 )
 def test_what_can_not_be_declared(entries: list[dict[str, Any]], sentence: str) -> None:
-    with pytest.raises(Refused, match=rf"^connect_connectors can't be right: {sentence}"):
+    with raises(Refused, "connector-config-invalid") as caught:
         connectors.parse(entries)
+    assert sentence in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -81,8 +83,9 @@ def test_only_what_differs_is_done(
 
 
 def test_a_connector_that_is_not_there_needs_a_configuration() -> None:
-    with pytest.raises(Refused, match=r"^Connector sink is not there, and has no config to make it with\.$"):
+    with raises(Refused, "connector-missing") as caught:
         connectors.plan([declared(config=None)], {})
+    assert "sink" in str(caught.value)
 
 
 @pytest.mark.parametrize(

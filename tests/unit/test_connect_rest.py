@@ -10,6 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
+from identifiers import raises
 
 from aqueduct.connect import connectors
 from aqueduct.connect import rest as connect
@@ -92,17 +93,17 @@ def test_what_passes_is_borne_with(serve: Serve) -> None:
 
 def test_what_does_not_pass_is_told_at_once(serve: Serve) -> None:
     server = Server(WRONG)
-    with pytest.raises(Failed, match=r"^http://\S+ refused GET /con\S*: java.lang.NullPointerExc\w+\.$"):
+    with raises(Failed, "connect-request-rejected"):
         asking(serve(server)).connectors()
     assert len(server.asked) == 1
 
 
 def test_the_time_is_up(serve: Serve) -> None:
     url = serve(Server(NOT_READY))
-    with pytest.raises(Failed) as failed:
+    with raises(Failed, "connect-unreachable") as failed:
         asking(url, "http://127.0.0.1:1", seconds=0.1).connectors()
-    said = f"Connect's REST can't be used: {url} answers 404 and is not ready; http://127.0.0.1:1 can't be "
-    assert str(failed.value).startswith(said)
+    assert f"{url} answers 404" in str(failed.value)
+    assert "http://127.0.0.1:1 " in str(failed.value)
 
 
 def test_workers_are_tried_in_turn(serve: Serve) -> None:
@@ -136,8 +137,9 @@ def test_a_host_that_takes_no_connection_is_left_for_another(
             each.setblocking(False)
             each.connect_ex(address)
         url = f"http://127.0.0.1:{address[1]}"
-        with pytest.raises(Failed, match="can't be reached \\(timed out\\)"):
+        with raises(Failed, "connect-unreachable") as failed:
             asking(url, seconds=0).plugins()
+        assert "timed out" in str(failed.value)
         assert asking(url, serve(Server((200, []))), seconds=0).plugins() == []
 
 
@@ -165,10 +167,9 @@ def test_what_is_gone_is_deleted(serve: Serve) -> None:
 
 @pytest.mark.parametrize("url", ["", "host:8083", "ftp://host", "https://", "https:///x"])
 def test_what_is_no_url(url: str) -> None:
-    with pytest.raises(
-        Refused, match=r"is no URL of Connect's REST; write https://connect.example.com:8083\.$"
-    ):
+    with raises(Refused, "connect-url-invalid") as caught:
         Connect([url], ClientConfig())
+    assert repr(url) in str(caught.value)
 
 
 # Waiting
@@ -198,13 +199,13 @@ def test_a_state_must_hold_to_be_believed(serve: Serve) -> None:
 
 
 def test_a_task_that_stays_failed_is_told_with_its_trace(serve: Serve) -> None:
-    with pytest.raises(Failed, match=r"^Connector a: task 0 FAILED on h:1: java.X: no$"):
+    with raises(Failed, "connector-not-running") as failed:
         wait(serve, state("RUNNING", "RUNNING"), state("RUNNING", "FAILED"))
+    assert str(failed.value) == "Connector a: task 0 FAILED on h:1: java.X: no"
 
 
 def test_what_never_comes_up_is_named(serve: Serve) -> None:
-    with pytest.raises(
-        Failed, match=r"^Not as declared when the time was up: connector a task 0 is UNASSIGNED\.$"
-    ):
+    with raises(Failed, "connector-not-running") as failed:
         wait(serve, state("RUNNING", "UNASSIGNED"), seconds=0.1)
+    assert "connector a task 0 is UNASSIGNED" in str(failed.value)
     assert connectors.STATES["running"] == "RUNNING"

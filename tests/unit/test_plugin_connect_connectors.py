@@ -33,7 +33,7 @@ def test_nothing_of_a_configuration_is_logged(tmp_path: Path) -> None:
     assert "hush-2" in log.read_text()  # so Ansible would log it, and there
     log.unlink()
     done = run(MODULE.read_text())
-    assert "'none' is no URL of Connect's REST" in json.loads(done.stdout)["msg"]
+    assert json.loads(done.stdout)["msg"].startswith("[connect-url-invalid] 'none' ")
     assert "hush-2" not in done.stdout
     assert "hush-3" not in done.stdout
     assert not log.exists()

@@ -322,6 +322,6 @@ def test_a_unit_asks_the_same_before_it_starts_its_broker(
     properties.write_text(f"node.id=12\nlog.dirs={log}\n")
     assert said() == (
         2,
-        f"aqueduct: {properties} isn't of a broker with ZooKeeper: it lacks zookeeper.connect, log.dirs, or "
-        "a number as its broker.id.\n",
+        f"aqueduct: [broker-properties-invalid] {properties} is not server.properties of a broker with "
+        "ZooKeeper: it lacks zookeeper.connect, log.dirs, or a number as its broker.id.\n",
     )

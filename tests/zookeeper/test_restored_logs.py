@@ -144,7 +144,7 @@ def test_no_record_is_cut_off(lost: Estate, aqueduct: Run) -> None:
         restore = ("zookeeper", "restore", "--connect", ensemble.connect, "--store", lost.store)
         code, said = aqueduct(*restore, *lost.looks(aqueduct, 11))
         assert code == 2
-        assert "Brokers 12 were not looked at, and what they have may be cut off" in said
+        assert "[broker-disks-unseen] The disks of brokers 12 were" in said
         code, said = aqueduct(*restore)
         assert code == 0
         assert "Brokers' logs were not looked at. Where some go further than the snapshot, " in said

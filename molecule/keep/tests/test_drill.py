@@ -120,7 +120,7 @@ def test_a_drill_s_rights_are_to_read(kept: Kept, backed_up: int) -> None:
     assert done.returncode in (1, 2), done.stdout + done.stderr
     assert "stolen" not in kept.lab.admin(SITE).list_topics().topics
     done = kept.lab.run(DRILL, *program, "drill", *store, *live, check=False)
-    assert (done.returncode, "isn't a scratch cluster" in done.stderr) == (2, True), done.stdout + done.stderr
+    assert (done.returncode, "[scratch-cluster-wrong]" in done.stderr) == (2, True), done.stdout + done.stderr
 
 
 def test_one_flipped_byte_makes_a_drill_red_and_it_is_green_again_without(kept: Kept, backed_up: int) -> None:

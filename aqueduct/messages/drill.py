@@ -1,0 +1,51 @@
+"""Messages about drills."""
+
+from aqueduct.messages.message import Area, DeclaredMessage
+
+DRILL = (
+    DeclaredMessage(
+        id="scratch-cluster-wrong",
+        area=Area.DRILL,
+        meaning=(
+            "The cluster is not marked as a scratch cluster, or is the cluster that was backed up. Nothing "
+            "was done."
+        ),
+        fix="Pass the address of the drill's own broker, which the role `drill` starts.",
+    ),
+    DeclaredMessage(
+        id="scratch-cluster-not-empty",
+        area=Area.DRILL,
+        meaning="The scratch cluster has topics that the drill did not create. Nothing was done.",
+        fix="Check the address. Start the scratch cluster with an empty data directory.",
+    ),
+    DeclaredMessage(
+        id="drill-group-not-consuming",
+        area=Area.DRILL,
+        meaning="A restored group could not consume its next record in the scratch cluster.",
+        fix="Check the error in the message, and read the journal of the scratch broker.",
+    ),
+    DeclaredMessage(
+        id="records-deleted-while-read",
+        area=Area.DRILL,
+        meaning=(
+            "Retention deleted records of a partition while they were compared, so the partition was not "
+            "compared."
+        ),
+        fix="Run the command again. If it happens again, compare at a time when less expires.",
+    ),
+    DeclaredMessage(
+        id="live-cluster-differs",
+        area=Area.DRILL,
+        meaning="The live cluster is not the cluster of the snapshot, so nothing was compared with it.",
+        fix="Check the address of `--live`.",
+    ),
+    DeclaredMessage(
+        id="live-topics-not-visible",
+        area=Area.DRILL,
+        meaning=(
+            "The live cluster has none of the topics of the drill, or its client may not describe them. "
+            "Nothing was compared with it."
+        ),
+        fix="Check the address of `--live`, and grant its client `Describe` and `Read` on the topics.",
+    ),
+)
