@@ -10,13 +10,16 @@ from aqueduct.messages.broker_ids import BROKER_IDS
 from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.connect import CONNECT
+from aqueduct.messages.data_folders import DATA_FOLDERS
 from aqueduct.messages.dead_letters import DEAD_LETTERS
+from aqueduct.messages.file_backup import FILE_BACKUP
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.landing import LANDING
 from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
+from aqueduct.messages.reconcile import RECONCILE
 from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.status import STATUS
@@ -38,8 +41,11 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         CONNECT,
         DEAD_LETTERS,
         LANDING,
+        RECONCILE,
+        FILE_BACKUP,
         QUORUM,
         ZOOKEEPER,
+        DATA_FOLDERS,
         BROKER_IDS,
         STATUS,
     )

@@ -23,8 +23,11 @@ class Area(Enum):
     CONNECT = "Kafka Connect", "`doctor connect`"
     DEAD_LETTERS = "Dead letters", "`dlq`"
     LANDING = "Landing", "`land`"
+    RECONCILE = "Comparisons", "`reconcile`, `drill`"
+    FILE_BACKUP = "File backups", "`files`"
     QUORUM = "Lost quorums", "`quorum`"
-    ZOOKEEPER = "Deployed ZooKeeper ensembles", "`playbooks/zookeeper.yml`"
+    ZOOKEEPER = "ZooKeeper ensembles", "`zookeeper`, `playbooks/zookeeper.yml`"
+    DATA_FOLDERS = "Data folders of Kafka nodes", "`mend`, `quorum`, `zookeeper`"
     BROKER_IDS = "Changed broker ids", "`mend`"
     STATUS = "State of the estate", "`status`, `playbooks/status.yml`"
 
