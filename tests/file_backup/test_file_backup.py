@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from identifiers import raises
 
 from aqueduct import lock
 from aqueduct.cli import files, main
@@ -1397,7 +1398,7 @@ def test_a_lock_whose_place_was_removed_meanwhile_is_none(
         flock(descriptor, how)
 
     monkeypatch.setattr(fcntl, "flock", remove_first)
-    with pytest.raises(Refused, match="another"), lock.held(tmp_path / "lock", "another"):
+    with raises(Refused, "lock-held"), lock.held(tmp_path / "lock", "another"):
         pass
 
 
