@@ -215,5 +215,5 @@ def test_report() -> None:
                 "out_of_order": None,
             }
         ],
-        "left_out": [{"id": "", "what": "flights-2", "why": sentence}],
+        "left_out": [{"id": "records-differ", "what": "flights-2", "why": sentence}],
     }
