@@ -78,7 +78,7 @@ def main() -> None:
             if not module.check_mode:
                 apply_acls(client, changes)
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=bool(changes.add or changes.remove),
         granted=[str(acl) for acl in changes.add],

@@ -43,7 +43,7 @@ def main() -> None:
             if raised and not module.check_mode:
                 raise_to(client, raised)
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=bool(raised),
         levels={name: feature.level for name, feature in feature_by_name.items()},

@@ -125,7 +125,7 @@ def main() -> None:
             controllers, migration = look(given["controllers"], config), ask()
             led = without_zookeeper(given["brokers"], config)
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=bool(gone),
         running=sorted(controllers.migrating),

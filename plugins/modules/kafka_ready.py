@@ -111,7 +111,7 @@ def main() -> None:
         with connect(end, "aqueduct-ready", timeout_seconds=seconds) as client:
             cluster = await_cluster(client, problems, seconds)
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=False,
         cluster_id=cluster.cluster_id,

@@ -72,7 +72,7 @@ def main() -> None:
             if not module.check_mode:
                 await_topics(client, [topic for topic in declared if topic.name in changes.touched()])
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(
         changed=bool(changes.touched()),
         created=[topic.name for topic in changes.create],

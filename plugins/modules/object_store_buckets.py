@@ -108,7 +108,7 @@ def main() -> None:
             )
         ]
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(changed=bool(altered), altered=altered)
 
 

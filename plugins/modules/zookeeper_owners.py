@@ -63,7 +63,7 @@ def main() -> None:
                     if not module.check_mode:
                         session.ask(SetACL(path, acl_of(rights), ANY_VERSION))
     except AqueductError as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=error.labelled)
     module.exit_json(changed=bool(changed), znodes=changed)
 
 
