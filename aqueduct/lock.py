@@ -22,7 +22,7 @@ def held(path: Path, otherwise: str) -> Iterator[int]:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
-        raise Refused(f"{path} can't be written: {reason}.") from None
+        raise Refused("lock-file-unusable", f"{path} can't be written: {reason}.") from None
     with _locked(descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 
@@ -40,7 +40,7 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
         if error.errno == errno.EROFS:
             yield
             return
-        raise Refused(f"{path} can't be read: {error.strerror}.") from None
+        raise Refused("lock-file-unusable", f"{path} can't be read: {error.strerror}.") from None
     with _locked(descriptor, fcntl.LOCK_SH, otherwise):
         yield
 
@@ -58,7 +58,7 @@ def _locked(descriptor: int, how: int, otherwise: str) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Refused(otherwise) from None
+            raise Refused("lock-held", otherwise) from None
         if not os.fstat(descriptor).st_nlink:  # who had it has removed it meanwhile
-            raise Refused(otherwise)
+            raise Refused("lock-held", otherwise)
         yield

@@ -24,8 +24,9 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
         server, _ = start_http_server(port, "127.0.0.1", registry)
     except OSError as error:
         raise Failed(
+            "metrics-port-unavailable",
             f"Port {port} of localhost can't be listened at ({error.strerror}): choose another one for the "
-            "metrics."
+            "metrics.",
         ) from None
     return server
 
@@ -40,7 +41,9 @@ def write(path: Path, metrics: Iterable[Metric]) -> None:
         unfinished.chmod(0o644)
         unfinished.replace(path)
     except OSError as error:
-        raise Failed(f"The figures {path} can't be written: {error.strerror}.") from None
+        raise Failed(
+            "metrics-file-unwritable", f"The figures {path} can't be written: {error.strerror}."
+        ) from None
 
 
 class _Collector(Collector):

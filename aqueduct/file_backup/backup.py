@@ -63,7 +63,8 @@ def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileS
         return _made(order, own, reached, unfinished, base, lock)
     except OSError as error:
         raise Failed(
-            f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept."
+            "backup-folder-unwritable",
+            f"{unfinished} can't be written: {error.strerror}. Nothing of this backup was kept.",
         ) from None
     finally:
         if unfinished.exists():
@@ -85,22 +86,24 @@ def _made(
         and not vanished
         and not reasons.only_unreadable(copying.returncode, copying.stderr)
     ):
-        raise Failed(reached.failed(copying, order.backups))
+        raise Failed("rsync-failed", reached.failed(copying, order.backups))
     shared = entries.inodes(own.tree(base), had) if base else {}
     scanned = list(entries.scan(tree, shared))
     files = [(entry, inode) for entry, inode in scanned if not entry.is_folder]
     left_out = reasons.left_out(copying.stderr, order.source)
     if any(path == "." for path, _ in left_out):
         raise Failed(
+            "source-folder-unreadable",
             f"{order.source} was not backed up: {reasons.MAY_NOT_BE_READ}. Nothing of this backup was kept; "
-            "earlier ones are as they were."
+            "earlier ones are as they were.",
         )
     new = [file for file, inode in files if inode not in shared]
     _refuse_running(order, plan.running_data_folders(file.path for file, _ in files))
     if before and before.files and not files and not order.may_be_empty:
         raise Refused(
+            "source-folder-empty",
             f"{order.source} was not backed up: it is empty, and had {before.files:,} files on {base}. Is "
-            "its disk mounted? If all was removed on purpose, --allow-empty backs that up."
+            "its disk mounted? If all was removed on purpose, --allow-empty backs that up.",
         )
     snapshot = FileSnapshot(
         date, str(order.source), base, len(files), sum(file.size for file, _ in files),
@@ -140,17 +143,19 @@ def _refuse_overlap(source: Path, backups: Path) -> None:
     one, other = source.resolve(), backups.resolve()
     if one.is_relative_to(other) or other.is_relative_to(one):
         raise Refused(
+            "backup-folder-overlap",
             f"{source} was not backed up: one of it and {backups} is in the other, so that each backup would "
-            "have those before it; keep backups elsewhere, on another disk."
+            "have those before it; keep backups elsewhere, on another disk.",
         )
 
 
 def _refuse_other_source(order: FileBackupOrder, before: FileSnapshot) -> None:
     if before.source != str(order.source):
         raise Refused(
+            "source-folder-changed",
             f"{order.source} was not backed up: {order.name} has backups of {before.source}, which --keep-* "
             "would remove for those of another folder. Give this one a name of its own; if it is the same "
-            "folder, which has moved, say so by --source-moved once."
+            "folder, which has moved, say so by --source-moved once.",
         )
 
 
@@ -170,7 +175,8 @@ def _refuse_running(order: FileBackupOrder, data_folders: list[str]) -> None:
             for data_folder in data_folders
         )
         raise Refused(
+            "kafka-data-in-source",
             f"{order.source} was not backed up: {where} has the data of a Kafka node that may run: what "
             "a broker leaves when it stops is not there. A copy of files that change is none; `aqueduct "
-            "backup` backs up topics and groups, and --exclude leaves the folder out."
+            "backup` backs up topics and groups, and --exclude leaves the folder out.",
         )

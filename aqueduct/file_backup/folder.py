@@ -69,28 +69,32 @@ class BackupsOf:
         try:
             content: dict[str, Any] = json.loads(path.read_bytes())
             if content["format"] not in (WITHOUT_DIGEST, FORMAT):
-                raise Failed(f"{path} is of another version of Aqueduct; use that one.")
+                raise Failed(
+                    "store-format-unsupported", f"{path} is of another version of Aqueduct; use that one."
+                )
             if content["format"] == FORMAT and content.pop("sha256") != _digest(content):
                 raise ValueError
             del content["format"]
             left_out = tuple((str(missed), str(reason)) for missed, reason in content.pop("left_out"))
             return FileSnapshot(date=date, left_out=left_out, **content)
         except OSError as error:
-            raise Failed(_unusable(path, error.strerror or str(error))) from None
+            raise Failed("file-backup-damaged", _unusable(path, error.strerror or str(error))) from None
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
-            raise Failed(_unusable(path, "it is damaged")) from None
+            raise Failed("file-backup-damaged", _unusable(path, "it is damaged")) from None
 
     def entries(self, snapshot: FileSnapshot) -> list[FileEntry]:
         """Read a backup's list; Failed if it is not as it was written, or there is no tree to it."""
         path = self.path / snapshot.date / LIST
         if not (tree := self.tree(snapshot.date)).is_dir():
-            raise Failed(_unusable(tree, "it is gone"))
+            raise Failed("file-backup-damaged", _unusable(tree, "it is gone"))
         try:
             content = path.read_bytes()
         except OSError as error:
-            raise Failed(_unusable(path, error.strerror or str(error))) from None
+            raise Failed("file-backup-damaged", _unusable(path, error.strerror or str(error))) from None
         if hashlib.sha256(content).hexdigest() != snapshot.list_sha256:
-            raise Failed(_unusable(path, f"it is damaged: its digest is not the one in {HEAD}"))
+            raise Failed(
+                "file-backup-damaged", _unusable(path, f"it is damaged: its digest is not the one in {HEAD}")
+            )
         return [entries.read(line) for line in content.splitlines()]
 
     @contextmanager
@@ -134,7 +138,10 @@ class BackupsOf:
                 path = path.rename(path.with_name(GOING + path.name))
             remove_tree(path)
         except OSError as error:
-            raise Failed(f"{path} can't be removed: {error.strerror}; is it of another user?") from None
+            raise Failed(
+                "backup-folder-unwritable",
+                f"{path} can't be removed: {error.strerror}; is it of another user?",
+            ) from None
 
     def unmake(self) -> None:
         """Remove the place of a name that has nothing; by who has its lock of changes."""
@@ -153,11 +160,17 @@ def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
             if subfolder.is_dir() and plan.NAME.fullmatch(subfolder.name)
         )
     except OSError as error:
-        raise Refused(f"{folder} can't be read: {error.strerror}; name the folder of the backups.") from None
+        raise Refused(
+            "backup-folder-unreadable",
+            f"{folder} can't be read: {error.strerror}; name the folder of the backups.",
+        ) from None
     if name is not None and name not in names:
-        raise Refused(f"{folder} has no backups of {name}; it has those of {some(names) or 'nothing'}.")
+        raise Refused(
+            "file-backup-missing",
+            f"{folder} has no backups of {name}; it has those of {some(names) or 'nothing'}.",
+        )
     if not names:
-        raise Refused(f"{folder} has no backups yet.")
+        raise Refused("file-backup-missing", f"{folder} has no backups yet.")
     return [BackupsOf(folder / backup_name) for backup_name in names if name in (None, backup_name)]
 
 
@@ -171,11 +184,14 @@ def made(folder: Path, name: str) -> BackupsOf:
         for lock_name in LOCKS:
             (path / lock_name).touch(mode=0o600)
     except FileNotFoundError:
-        raise Refused(f"{folder} can't be made: {folder.parent} is not there; make that one.") from None
+        raise Refused(
+            "backup-folder-unwritable",
+            f"{folder} can't be made: {folder.parent} is not there; make that one.",
+        ) from None
     except OSError as error:
         if error.errno == errno.EROFS:
-            raise Refused(f"{path} can't be written: {lock.READ_ONLY}.") from None
-        raise Refused(f"{path} can't be made: {error.strerror}.") from None
+            raise Refused("backup-folder-unwritable", f"{path} can't be written: {lock.READ_ONLY}.") from None
+        raise Refused("backup-folder-unwritable", f"{path} can't be made: {error.strerror}.") from None
     return BackupsOf(path)
 
 
@@ -203,11 +219,16 @@ def _listed(path: Path) -> list[Path]:
         with os.scandir(path) as children:
             return [path / child.name for child in children if child.is_dir(follow_symlinks=False)]
     except OSError as error:
-        raise Failed(f"{path} can't be read: {error.strerror}; is it of another user?") from None
+        raise Failed(
+            "backup-folder-unreadable", f"{path} can't be read: {error.strerror}; is it of another user?"
+        ) from None
 
 
 def _unusable(path: Path, reason: str) -> str:
-    return f"{path} can't be read: {reason}; bring it back from a copy, or remove the backup {path.parent}."
+    return (
+        f"{path} can't be read: {reason}; bring it back from a copy, or move the backup {path.parent} out of "
+        "the folder."
+    )
 
 
 def remove_tree(top: Path) -> None:

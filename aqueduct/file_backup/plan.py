@@ -89,7 +89,10 @@ def base(names: Sequence[str], new: str) -> str | None:
         remedy = "wait a second."
         if newest > new:
             remedy = "if the clock is right now, wait, or rename that backup's folder to when it was made."
-        raise Refused(f"the newest backup is of {newest}, and it is {new} by this host's clock: {remedy}")
+        raise Refused(
+            "clock-behind-backup",
+            f"the newest backup is of {newest}, and it is {new} by this host's clock: {remedy}",
+        )
     return newest
 
 

@@ -42,8 +42,10 @@ def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
             verify.look_through(own, date)
         except Failed as error:
             raise Failed(
+                error.id,
                 f"nothing of {own.name} is removed, for {date} would stay and can't be used: {error} "
-                f"`aqueduct files verify` tells more; where it can't be mended, remove {own.path / date}."
+                f"`aqueduct files verify` tells more; where it can't be repaired, move {own.path / date} "
+                "out of the folder.",
             ) from None
 
 

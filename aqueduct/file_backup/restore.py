@@ -49,19 +49,26 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
     own = order.backups
     target = Path(os.path.realpath(order.target))
     if target.is_relative_to(own.path.parent.resolve()):
-        raise Refused(f"{target} is in the folder of the backups, which it would change; name another one.")
+        raise Refused(
+            "restore-folder-unusable",
+            f"{target} is in the folder of the backups, which it would change; name another one.",
+        )
     try:
         if os.path.lexists(target) and not target.is_dir():
-            raise Refused(f"{order.target} is no folder; name one, or one that is to be made.")
+            raise Refused(
+                "restore-folder-unusable",
+                f"{order.target} is no folder; name one, or one that is to be made.",
+            )
         with own.reading():
             return _restored(replace(order, target=target))
     except OSError as error:
         who = " Only root, and who made the backups, may read them."
         name = os.fsdecode(error.filename or "")
-        raise Failed(
-            f"{shown(name)} can't be read: {error.strerror}."
-            + (who if Path(name).is_relative_to(own.path) else "")
-        ) from None
+        if Path(name).is_relative_to(own.path):
+            raise Failed(
+                "backup-folder-unreadable", f"{shown(name)} can't be read: {error.strerror}.{who}"
+            ) from None
+        raise Failed("restore-folder-unusable", f"{shown(name)} can't be read: {error.strerror}.") from None
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,9 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     chosen = _wanted(order, paths, snapshot, listed)
     makes_target = not target.is_dir()
     if not makes_target and not os.access(target, os.X_OK):
-        raise Refused(f"{target} may not be looked into by this user; nothing was restored.")
+        raise Refused(
+            "restore-folder-unusable", f"{target} may not be looked into by this user; nothing was restored."
+        )
     # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
     above = {parent for path in paths for parent in entries.above_path(path)} | (
         {"."} if makes_target else set()
@@ -97,8 +106,9 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     if damage := verify.of_some(own, snapshot, [*raised, *chosen]):
         damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
+            "file-backup-damaged",
             f"backup {order.date} of {own.name} is damaged, and nothing was restored: {damaged}. Take "
-            "another date; `aqueduct files verify` tells which have it as it was."
+            "another date; `aqueduct files verify` tells which have it as it was.",
         )
     root = os.geteuid() == 0
     due = [entries.as_source(entry) for entry in chosen]
@@ -123,7 +133,7 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     }
     top = differing.pop(".", "")
     if (other or differing) and not order.overwrite:
-        raise Refused(_others(target, other, differing))
+        raise Refused("restore-folder-not-empty", _others(target, other, differing))
     # The target's own folder is the user's; others that are there are left, but where they may be changed.
     stay = {
         entry.path
@@ -170,8 +180,9 @@ def _refuse_full_folders(target: Path, due: Iterable[FileEntry], at_target: _AtT
     ]
     if full:
         raise Refused(
+            "folder-blocks-file",
             f"{target} has folders with something in them in the place of {count(len(full), 'file')}: "
-            f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored."
+            f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored.",
         )
 
 
@@ -214,10 +225,14 @@ def _wanted(
     if missing := [path for path in paths if path not in every]:
         if left := left_out(snapshot, missing):
             lacking = some(f"{shown(path)} ({reason})" for path, reason in left)
-            raise Refused(f"backup {order.date} of {order.backups.name} was made without {lacking}.")
+            raise Refused(
+                "path-not-in-backup",
+                f"backup {order.date} of {order.backups.name} was made without {lacking}.",
+            )
         raise Refused(
+            "path-not-in-backup",
             f"backup {order.date} of {order.backups.name} has no {some(map(shown, missing))}; paths are as "
-            "in the folder that was backed up, without its own."
+            "in the folder that was backed up, without its own.",
         )
     return [
         entry
@@ -242,7 +257,9 @@ def _write(
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Refused(f"{target} can't be made: {error.strerror}; nothing was restored.") from None
+        raise Refused(
+            "restore-folder-unusable", f"{target} can't be made: {error.strerror}; nothing was restored."
+        ) from None
     # Only the side that reads has its owners in attributes.
     options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
         *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
@@ -274,9 +291,13 @@ def _write(
             if makes_target:
                 with suppress(OSError):
                     target.rmdir()
-            raise Failed(f"{target} has nothing of {name}: {cause}. Mend that and run it again.")
+            raise Failed(
+                "file-restore-failed", f"{target} has nothing of {name}: {cause}. Mend that and run it again."
+            )
         raise Failed(
-            f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with --overwrite."
+            "file-restore-failed",
+            f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with "
+            "--overwrite.",
         )
 
 
@@ -324,7 +345,8 @@ def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tu
     ]
     if bad:
         raise Failed(
+            "restored-files-differ",
             f"{target} is not as the backup has it: {some(bad)}. Does its disk take all that files have, or "
-            "is it in use?"
+            "is it in use?",
         )
     return tuple(sorted(now.hidden))

@@ -88,7 +88,7 @@ class Reached:
         if listing.returncode not in (0, reasons.VANISHED) and not reasons.only_unreadable(
             listing.returncode, listing.stderr
         ):
-            raise Failed(self.failed(listing, backups))
+            raise Failed("rsync-failed", self.failed(listing, backups))
         return [
             reasons.plain(line.split(maxsplit=4)[4])
             for line in listing.stdout.splitlines()
@@ -120,7 +120,7 @@ class Reached:
         )  # fmt: skip
         if shell.returncode == 255:
             shell.stderr = CHATTER.sub("", shell.stderr)
-            raise Failed(self.failed(shell, backups))
+            raise Failed("rsync-failed", self.failed(shell, backups))
         if word in shell.stdout:
             wide.append("run commands")
         # Nothing is written: --dry-run.
@@ -128,7 +128,7 @@ class Reached:
         if write.returncode == 0:
             wide.append("write")
         elif "read-only" not in write.stderr:
-            raise Failed(self.failed(write, backups))
+            raise Failed("rsync-failed", self.failed(write, backups))
         top = self._top(backups)
         if top == "/" != self.source.folder:
             wide.append("read other folders")
@@ -141,16 +141,21 @@ class Reached:
         right = plan.restriction(self.source.folder)
         line = f"Write {right} before it in authorized_keys of {self.source.login}, and no other options."
         if wide:
-            raise Refused(f"{key} may {some(wide)} there, and so may whoever captures this host. {line}")
+            raise Refused(
+                "backup-key-unrestricted",
+                f"{key} may {some(wide)} there, and so may whoever captures this host. {line}",
+            )
         if top is None:
             raise Refused(
+                "backup-key-unrestricted",
                 f"{key} does not tell which folder it may read, and that one would be backed up under this "
-                f"one's name. {line}"
+                f"one's name. {line}",
             )
         if top != self.source.folder:
             raise Refused(
+                "backup-key-other-folder",
                 f"{key} may read {top}, and that would be backed up under this one's name. Name that folder "
-                f"(as it is without links), or give this one a key of its own. {line}"
+                f"(as it is without links), or give this one a key of its own. {line}",
             )
 
     def _top(self, backups: Path) -> str | None:
@@ -166,7 +171,7 @@ class Reached:
             except (ValueError, SyntaxError, LookupError):
                 return None
         if reasons.CLOSED in asked.stderr:
-            raise Failed(self.failed(asked, backups))
+            raise Failed("rsync-failed", self.failed(asked, backups))
         every = run([*self.options, "--list-only", "--dirs", f"{self.source.login}:{EVERYWHERE}"])
         return "/" if every.returncode == 0 and every.stdout.endswith(f" {Path(EVERYWHERE).name}\n") else None
 
@@ -186,7 +191,7 @@ class Reached:
             return False
         if forwarding.returncode == 0 or "open failed: connect failed" in forwarding.stderr:
             return True
-        raise Failed(self.failed(forwarding, backups))
+        raise Failed("rsync-failed", self.failed(forwarding, backups))
 
 
 def excluded(patterns: Sequence[str]) -> list[str]:
@@ -208,7 +213,7 @@ def run(
             env=KEYLESS, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:
-        raise Failed("there is no rsync on this host; install the package rsync.") from None
+        raise Failed("rsync-missing", "there is no rsync on this host; install the package rsync.") from None
 
 
 def sizes(folders: Sequence[Path]) -> list[int]:
@@ -220,5 +225,5 @@ def sizes(folders: Sequence[Path]) -> list[int]:
         command, capture_output=True, text=True, errors="replace", check=False, env=KEYLESS
     )
     if usage.returncode:
-        raise Failed(f"{usage.stderr.strip().splitlines()[0]}.")
+        raise Failed("backup-folder-unreadable", f"{usage.stderr.strip().splitlines()[0]}.")
     return [int(line.split("\t")[0]) for line in usage.stdout.splitlines()]

@@ -80,7 +80,7 @@ def look_through(own: BackupsOf, date: str) -> None:
     ]
     if bad:
         damaged = some(f"{shown(path)} ({flaw})" for path, flaw in bad)
-        raise Failed(f"backup {date} of {own.name} is damaged: {damaged}.")
+        raise Failed("file-backup-damaged", f"backup {date} of {own.name} is damaged: {damaged}.")
 
 
 def _outline(was: FileEntry, path: Path) -> str:
@@ -119,5 +119,7 @@ def _faults(
             if flaw:
                 flaws.append((entry.path, flaw))
     except OSError as error:
-        raise Failed(f"{shown(error.filename)} can't be read: {error.strerror}.") from None
+        raise Failed(
+            "backup-folder-unreadable", f"{shown(error.filename)} can't be read: {error.strerror}."
+        ) from None
     return flaws + [(path, "it is gone") for path in listed]

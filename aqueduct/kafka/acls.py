@@ -84,7 +84,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
             )
         acls |= {Acl(f"{USER}{principal}", resource, name, pattern, op) for op in entry["operations"]}
     if problems:
-        raise Refused(f"Wrong in the declared ACLs: {'; '.join(problems)}.")
+        raise Refused("acl-declaration-invalid", f"Wrong in the declared ACLs: {'; '.join(problems)}.")
     return frozenset(acls)
 
 
@@ -98,7 +98,9 @@ def plan(declared: Iterable[Acl], actual: Iterable[Acl], managed_principals: str
     try:
         pattern = re.compile(managed_principals)
     except re.error as error:
-        raise Refused(f"managed_principals: {managed_principals!r} does not compile: {error}.") from None
+        raise Refused(
+            "pattern-invalid", f"managed_principals: {managed_principals!r} does not compile: {error}."
+        ) from None
     named = {acl.principal for acl in declared_acls}
 
     def is_ours(principal: str) -> bool:

@@ -38,15 +38,18 @@ def read(path: Path) -> DataFolder:
     except (OSError, UnicodeDecodeError) as error:
         flaw = getattr(error, "strerror", None) or error
         raise Refused(
+            "data-folder-unreadable",
             f"{path} can't be read as a data folder: {meta.name}: {flaw}; name one of the broker's log.dirs, "
-            "as a user who may read it."
+            "as a user who may read it.",
         ) from None
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
         flaw = "it was never formatted"
         if _logs(names):
             flaw = "it is damaged, for there are logs: put it back as it was, or see the host's backup"
-        raise Refused(f"{meta} names no node.id (or broker.id) and cluster.id: {flaw}.")
+        raise Refused(
+            "data-folder-unidentified", f"{meta} names no node.id (or broker.id) and cluster.id: {flaw}."
+        )
     return DataFolder(
         path,
         properties["cluster.id"],
@@ -101,7 +104,8 @@ def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPar
                 time_by_partition[partition] = max(time, time_by_partition.get(partition, time))
     except OSError as error:
         raise Refused(
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
+            "data-folder-unreadable",
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
         ) from None
     return time_by_partition
 

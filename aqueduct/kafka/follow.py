@@ -146,7 +146,10 @@ class Follower:
         """Return the position of a partition; a recreated topic is followed from its beginning."""
         topic_id = self._client.topic(topic).id
         if topic_id is None:
-            raise Failed(f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.")
+            raise Failed(
+                "topic-ids-unsupported",
+                f"The {self._client.end} is older than topic ids (Kafka 2.8): update its brokers.",
+            )
         if self._ids.setdefault(topic, topic_id) != topic_id:
             self._ids[topic] = topic_id
             self._positions |= {partition: 0 for partition in self._positions if partition.topic == topic}

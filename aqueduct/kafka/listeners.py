@@ -49,13 +49,19 @@ def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
     listeners = []
     for spec in properties.get("listeners", "PLAINTEXT://:9092").split(","):
         if not (parts := _LISTENER.fullmatch(spec)):
-            raise Refused(f"listeners can't be read: {spec.strip()!r} is not NAME://host:port.")
+            raise Refused(
+                "listener-config-invalid",
+                f"listeners can't be read: {spec.strip()!r} is not NAME://host:port.",
+            )
         name = parts[1].upper()
         # Without a map a name is its protocol, and one of controllers that is none is PLAINTEXT (KIP-631).
         default = name if name in PROTOCOLS else "PLAINTEXT"
         protocol = protocols.get(name, "" if protocols else default)
         if protocol not in PROTOCOLS:
-            raise Refused(f"listener.security.protocol.map has no protocol of the listener {name}.")
+            raise Refused(
+                "listener-config-invalid",
+                f"listener.security.protocol.map has no protocol of the listener {name}.",
+            )
         listeners.append(BrokerListener(name, protocol, int(parts[2])))
     return listeners
 

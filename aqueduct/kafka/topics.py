@@ -71,7 +71,7 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[DeclaredTopic, ...]:
             config[str(key)] = _text(value)
         topics[name] = DeclaredTopic(name, entry["partitions"], factor, config)
     if problems:
-        raise Refused(f"Wrong in the declared topics: {'; '.join(problems)}.")
+        raise Refused("topic-declaration-invalid", f"Wrong in the declared topics: {'; '.join(problems)}.")
     return tuple(topics.values())
 
 
@@ -98,8 +98,9 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
             others.append(f"{topic.name} ({has}, declared {topic.replication_factor})")
     if shrink:
         raise Refused(
+            "topic-partitions-exceed-declaration",
             f"{count(len(shrink), 'topic')} with more partitions than declared: {some(shrink)}; Kafka can't "
-            "take partitions away, so declare what there is. Nothing was changed."
+            "take partitions away, so declare what there is. Nothing was changed.",
         )
     unmet = [
         f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}. "

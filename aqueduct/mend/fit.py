@@ -120,8 +120,9 @@ def fit(
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         if folder.cluster_id != cluster:
             raise Refused(
+                "cluster-mismatch",
                 f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
-                f"{cluster}: name a store of that cluster. Nothing was done."
+                f"{cluster}: name a store of that cluster. Nothing was done.",
             )
         seen.add(folder.node_id)
         for log in folder.logs:
@@ -186,8 +187,9 @@ def refuse_lost(hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]) ->
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         if folder.node_id in lost:
             raise Refused(
+                "lost-broker-has-logs",
                 f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
-                "lost them. Nothing was done."
+                "lost them. Nothing was done.",
             )
 
 

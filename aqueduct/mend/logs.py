@@ -84,7 +84,8 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
             logs = [log if log.stray else replace(log, damage=log.damage or TORN) for log in logs]
     except OSError as error:
         raise Refused(
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker."
+            "data-folder-unreadable",
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
         ) from None
     now = moments.text(time.time_ns() // 1_000_000)
     return Folder(str(path), meta.cluster_id, meta.node_id, tuple(logs), now, running)
@@ -124,7 +125,10 @@ def in_use(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise Refused(f"{lock} can't be read: {error.strerror}; look as the user of the broker.") from None
+        raise Refused(
+            "data-folder-unreadable",
+            f"{lock} can't be read: {error.strerror}; look as the user of the broker.",
+        ) from None
 
 
 def _logs(path: Path, committed: Mapping[TopicPartition, int]) -> Iterator[DiskLog]:

@@ -98,14 +98,16 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
                 age = abs(now - moments.parse(folder.time)) // 1000
             except ValueError:
                 raise Refused(
+                    "inspection-outdated",
                     f"What was seen on {host} has no time, as that of former versions: look again. Nothing "
-                    "was done."
+                    "was done.",
                 ) from None
             if age > LOOK_SECONDS:
                 raise Refused(
+                    "inspection-outdated",
                     f"What was seen on {host} is of {folder.time}, and counts for {LOOK_SECONDS // 60} "
                     "minutes: its broker may have taken more since. Look again, by a clock that is right. "
-                    "Nothing was done."
+                    "Nothing was done.",
                 )
 
 
@@ -126,8 +128,9 @@ def plan(
         for folder in folders:
             if folder.cluster_id != cluster.cluster_id:
                 raise Refused(
+                    "cluster-mismatch",
                     f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and this one is "
-                    f"{cluster.cluster_id}: name the folders of its own brokers."
+                    f"{cluster.cluster_id}: name the folders of its own brokers.",
                 )
     assigned = {
         node: {state.topic_partition for state in cluster.partitions if node in state.replicas}
@@ -233,9 +236,15 @@ def emptied(
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
     for partition in sorted(set(named) & mend.unseen.keys()):
-        raise Refused(f"{partition} is not made empty, for {mend.unseen[partition]}. Nothing was assigned.")
+        raise Refused(
+            "partition-may-have-logs",
+            f"{partition} is not made empty, for {mend.unseen[partition]}. Nothing was assigned.",
+        )
     if wrong := sorted(set(named) - set(mend.empty)):
-        raise Refused(f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.")
+        raise Refused(
+            "partition-may-have-logs",
+            f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.",
+        )
     factors = {state.topic_partition: len(state.replicas) for state in cluster.partitions}
     nodes = sorted(cluster.brokers)
     return {
@@ -339,8 +348,9 @@ def _changed(
             before[host] = id_
     if copies := sorted({host for _, host, _ in fits} - before.keys()):
         raise Refused(
+            "data-folders-mixed",
             f"The logs of {some(copies)} are those of a broker that another host was, too: name the folders "
-            "of one host for each broker."
+            "of one host for each broker.",
         )
     changes = []
     for host, id_ in sorted(before.items()):
@@ -395,7 +405,10 @@ def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int)
 def _id(host: str, folders: Sequence[Folder]) -> int:
     ids = {folder.node_id for folder in folders}
     if len(ids) > 1:
-        raise Refused(f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.")
+        raise Refused(
+            "data-folders-mixed",
+            f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.",
+        )
     return ids.pop()
 
 

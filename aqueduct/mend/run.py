@@ -16,14 +16,20 @@ from aqueduct.wording import count, some
 def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None:
     """Give partitions their replicas, and return when all brokers know them; Failed with what is refused."""
     if refused := reassign(client, move):
-        raise Failed(f"The controller refused {some(refused)}; the rest is assigned. Run it again.")
+        raise Failed(
+            "partition-change-rejected",
+            f"The controller refused {some(refused)}; the rest is assigned. Run it again.",
+        )
     _await(client, move, "assigned", lambda state: set(move[state.topic_partition]) <= set(state.replicas))
 
 
 def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
     """Let the first replica that runs lead each partition; Failed with those that have no leader after it."""
     if refused := elect_unclean(client, partitions):
-        raise Failed(f"The controller refused to elect leaders of {some(refused)}. Run it again.")
+        raise Failed(
+            "partition-change-rejected",
+            f"The controller refused to elect leaders of {some(refused)}. Run it again.",
+        )
     _await(client, partitions, "led", lambda state: state.leader is not None)
 
 
@@ -42,7 +48,10 @@ def end_reassignments(client: Client) -> None:
     }
     ends = {partition: None if move.contradictory else move.wanted for partition, move in whole.items()}
     if refused := reassign(client, ends):
-        raise Failed(f"The controller refused to end the reassignments of {some(refused)}. Run it again.")
+        raise Failed(
+            "partition-change-rejected",
+            f"The controller refused to end the reassignments of {some(refused)}. Run it again.",
+        )
     _await(
         client, whole, "reassigned", lambda state: {*state.replicas} == {*whole[state.topic_partition].wanted}
     )
@@ -65,7 +74,8 @@ def _await(
             return
         if time.monotonic() > deadline:
             raise Failed(
+                "partition-change-not-visible",
                 f"{count(len(left), 'partition')} not {goal} {SETTLE_SECONDS} s later: {some(left)}; see the "
-                "journals of the brokers."
+                "journals of the brokers.",
             )
         client.sleep(POLL_SECONDS)

@@ -47,7 +47,10 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
         owners = sorted(
             f"{folder.path} of broker {folder.node_id}, {folder.cluster_id}" for folder in folders
         )
-        raise Refused(f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.")
+        raise Refused(
+            "data-folders-mixed",
+            f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.",
+        )
     with ExitStack() as locks:
         for folder in folders:
             locks.enter_context(locked(Path(folder.path)))
@@ -113,7 +116,10 @@ def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], taken: Mappi
         _remove_indexes(Path(path, stray.folder))
         Path(path, stray.folder).rename(Path(path, name))
     except OSError as error:
-        raise Failed(f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.") from None
+        raise Failed(
+            "data-folder-unwritable",
+            f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.",
+        ) from None
     taken[path].logs.append(name)
 
 
@@ -149,7 +155,9 @@ def _write_id(meta: Path, node_id: int) -> None:
             os.fsync(file.fileno())
         new.replace(meta)
     except OSError as error:
-        raise Failed(f"{meta} can't be written: {error.strerror}; run it again.") from None
+        raise Failed(
+            "data-folder-unwritable", f"{meta} can't be written: {error.strerror}; run it again."
+        ) from None
 
 
 @contextmanager
@@ -161,14 +169,18 @@ def locked(path: Path) -> Iterator[None]:
         file = lock.open("a")
     except OSError as error:
         reason = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
-        raise Refused(f"{lock} can't be opened: {reason}. Nothing was done.") from None
+        raise Refused(
+            "data-folder-unwritable", f"{lock} can't be opened: {reason}. Nothing was done."
+        ) from None
     with file:
         if made:
             belong(file.fileno(), path)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise Refused(f"A broker uses {path}; stop it first. Nothing was done.") from None
+            raise Refused(
+                "broker-running", f"A broker uses {path}; stop it first. Nothing was done."
+            ) from None
         yield
 
 

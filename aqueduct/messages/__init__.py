@@ -13,9 +13,11 @@ from aqueduct.messages.cluster import CLUSTER
 from aqueduct.messages.command_line import COMMAND_LINE
 from aqueduct.messages.connect import CONNECT
 from aqueduct.messages.control_node import CONTROL_NODE
+from aqueduct.messages.data_folders import DATA_FOLDERS
 from aqueduct.messages.dead_letters import DEAD_LETTERS
 from aqueduct.messages.drill import DRILL
 from aqueduct.messages.exports import EXPORT
+from aqueduct.messages.file_backup import FILE_BACKUP
 from aqueduct.messages.groups import GROUPS
 from aqueduct.messages.imports import IMPORT
 from aqueduct.messages.inventory import INVENTORY
@@ -24,6 +26,7 @@ from aqueduct.messages.link import LINK
 from aqueduct.messages.message import DeclaredMessage, by_id
 from aqueduct.messages.mirror import MIRROR
 from aqueduct.messages.quorum import QUORUM
+from aqueduct.messages.reconcile import RECONCILE
 from aqueduct.messages.restore import RESTORE
 from aqueduct.messages.spark import SPARK
 from aqueduct.messages.status import STATUS
@@ -49,8 +52,11 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         CONNECT,
         DEAD_LETTERS,
         LANDING,
+        RECONCILE,
+        FILE_BACKUP,
         QUORUM,
         ZOOKEEPER,
+        DATA_FOLDERS,
         BROKER_IDS,
         CERTIFICATES,
         INVENTORY,

@@ -31,6 +31,30 @@ CLUSTER = (
         fix="Check the brokers that the message identifies, and run the command again.",
     ),
     DeclaredMessage(
+        id="cluster-not-ready",
+        area=Area.CLUSTER,
+        meaning=(
+            "The cluster did not reach the expected state in time: brokers are missing, or partitions are "
+            "offline or under-replicated."
+        ),
+        fix="Start the brokers that the message identifies, read their journals, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="cluster-mismatch",
+        area=Area.CLUSTER,
+        meaning=(
+            "A data folder, a snapshot or an ensemble belongs to another Kafka cluster than the rest of the "
+            "command. Nothing was changed."
+        ),
+        fix="Pass the folders, the store or the ensemble of one cluster.",
+    ),
+    DeclaredMessage(
+        id="topic-ids-unsupported",
+        area=Area.CLUSTER,
+        meaning="The brokers have no topic IDs, which Kafka has since 2.8.",
+        fix="Upgrade the brokers.",
+    ),
+    DeclaredMessage(
         id="client-config-unreadable",
         area=Area.CLUSTER,
         meaning="The file of client properties, or a file that it lists, cannot be read.",
@@ -125,6 +149,48 @@ CLUSTER = (
         area=Area.CLUSTER,
         meaning="The controller rejected quotas.",
         fix="Check the rights of the client: it needs `AlterConfigs` on the cluster.",
+    ),
+    DeclaredMessage(
+        id="acl-declaration-invalid",
+        area=Area.CLUSTER,
+        meaning="Declared ACLs have a field or a value that Kafka does not know.",
+        fix="Correct all entries that the message lists.",
+    ),
+    DeclaredMessage(
+        id="topic-declaration-invalid",
+        area=Area.CLUSTER,
+        meaning="Declared topics have a name, a number or a setting that Kafka does not accept.",
+        fix="Correct all entries that the message lists.",
+    ),
+    DeclaredMessage(
+        id="topic-partitions-exceed-declaration",
+        area=Area.CLUSTER,
+        meaning=(
+            "Topics have more partitions than declared. Kafka cannot remove partitions, so nothing was "
+            "changed."
+        ),
+        fix="Declare the number of partitions that the topics have.",
+    ),
+    DeclaredMessage(
+        id="feature-rejected",
+        area=Area.CLUSTER,
+        meaning="The controller rejected a higher feature level.",
+        fix=(
+            "Check that all brokers run a version that has the level, and that the client has `Alter` on "
+            "the cluster."
+        ),
+    ),
+    DeclaredMessage(
+        id="feature-not-visible",
+        area=Area.CLUSTER,
+        meaning="The brokers do not show a feature level that the controller accepted.",
+        fix="Check that all brokers run, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="listener-config-invalid",
+        area=Area.CLUSTER,
+        meaning="The listeners of a broker cannot be read from its `server.properties`.",
+        fix="Correct `listeners` or `listener.security.protocol.map` of the broker.",
     ),
     DeclaredMessage(
         id="topic-rejected",

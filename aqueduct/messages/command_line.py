@@ -163,6 +163,42 @@ COMMAND_LINE = (
         fix="Pass a path in an existing, writable directory to `--report`.",
     ),
     DeclaredMessage(
+        id="lock-held",
+        area=Area.COMMAND_LINE,
+        meaning="Another process uses the same folder or state. Nothing was changed.",
+        fix="Wait until the other process has ended, and run the command again.",
+    ),
+    DeclaredMessage(
+        id="lock-file-unusable",
+        area=Area.COMMAND_LINE,
+        meaning="The lock file, which keeps two processes from the same folder, cannot be opened.",
+        fix="Run the command as the user who owns the folder, and mount its disk writable.",
+    ),
+    DeclaredMessage(
+        id="metrics-port-unavailable",
+        area=Area.COMMAND_LINE,
+        meaning="The port of `--metrics-port` cannot be opened, for example because another process uses it.",
+        fix="Choose another port.",
+    ),
+    DeclaredMessage(
+        id="metrics-file-unwritable",
+        area=Area.COMMAND_LINE,
+        meaning="The file with the metrics cannot be written.",
+        fix="Check the path, the free space and the rights of the user.",
+    ),
+    DeclaredMessage(
+        id="archive-name-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="Spark unpacks an archive by the end of its name, and the name of `--out` has another end.",
+        fix="Pass a name that ends with `.tar.gz`.",
+    ),
+    DeclaredMessage(
+        id="archive-unwritable",
+        area=Area.COMMAND_LINE,
+        meaning="The archive of the Python environment cannot be written.",
+        fix="Check the path, the free space and the rights of the user.",
+    ),
+    DeclaredMessage(
         id="key-file-invalid",
         area=Area.COMMAND_LINE,
         meaning="The file does not contain a key of the expected kind.",
@@ -221,11 +257,5 @@ COMMAND_LINE = (
         area=Area.COMMAND_LINE,
         meaning="One of two locations of a command is inside the other, such as an export inside its store.",
         fix="Pass a location outside of the other one.",
-    ),
-    DeclaredMessage(
-        id="file-backup-missing",
-        area=Area.COMMAND_LINE,
-        meaning="There is no complete backup of the files, or none as old as `--at` asks for.",
-        fix="Check the name and the time. `aqueduct files list` lists the backups.",
     ),
 )

@@ -173,15 +173,6 @@ LINK = (
         fix="Pass the bundle of this link, and the `partitionStartValue` of the sending end.",
     ),
     DeclaredMessage(
-        id="topic-ids-unsupported",
-        area=Area.LINK,
-        meaning=(
-            "The brokers are older than topic ids, which the link needs to tell apart topics that were re- "
-            "created."
-        ),
-        fix="Upgrade the brokers to Kafka 2.8 or newer.",
-    ),
-    DeclaredMessage(
         id="link-state-folder-missing",
         area=Area.LINK,
         meaning="The folder of the receiving end's state does not exist.",

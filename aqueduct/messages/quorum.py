@@ -33,4 +33,48 @@ QUORUM = (
         ),
         fix="Check the copies. To use the backup all the same, pass its number with `--snapshot`.",
     ),
+    DeclaredMessage(
+        id="quorum-metadata-missing",
+        area=Area.QUORUM,
+        meaning="The folder has no metadata log.",
+        fix="Pass the folder of `metadata.log.dir`, or the first of `log.dirs`.",
+    ),
+    DeclaredMessage(
+        id="quorum-metadata-damaged",
+        area=Area.QUORUM,
+        meaning="The metadata log of the node is damaged.",
+        fix="Use the metadata of another node, or a backup.",
+    ),
+    DeclaredMessage(
+        id="quorum-metadata-outdated",
+        area=Area.QUORUM,
+        meaning=(
+            "The metadata of the node end before those of the newest snapshot: its log was cut, or the node "
+            "does not follow the quorum. Nothing was kept."
+        ),
+        fix="Back up from another node. If the quorum is a new one, pass another folder of the store.",
+    ),
+    DeclaredMessage(
+        id="controller-folder-mismatch",
+        area=Area.QUORUM,
+        meaning=(
+            "The folder of a controller belongs to another cluster, node or directory ID than the metadata "
+            "assume. Nothing was done."
+        ),
+        fix="Give each host the node ID and the folder that it had.",
+    ),
+    DeclaredMessage(
+        id="controller-metadata-exists",
+        area=Area.QUORUM,
+        meaning="The controller has metadata of its own, which are newer than any backup. Nothing was done.",
+        fix="Start the controller. If it cannot start, move its metadata folder away first.",
+    ),
+    DeclaredMessage(
+        id="controller-metadata-protected",
+        area=Area.QUORUM,
+        meaning=(
+            "The node is a controller or may be one, and its metadata are not replaced. Nothing was done."
+        ),
+        fix="If `process.roles` of the node is `broker`, pass `--broker-only`.",
+    ),
 )

@@ -10,6 +10,18 @@ SPARK = (
         fix="Check the reason in the message and the log of Spark, and run the command again.",
     ),
     DeclaredMessage(
+        id="spark-missing",
+        area=Area.SPARK,
+        meaning="This host has no Spark in the folder of `SPARK_HOME`.",
+        fix="Install Spark, or set `SPARK_HOME`.",
+    ),
+    DeclaredMessage(
+        id="spark-classes-not-archived",
+        area=Area.SPARK,
+        meaning="Java did not write the archive of classes with which Spark starts faster.",
+        fix="Correct what Java reports. Spark also starts without the archive.",
+    ),
+    DeclaredMessage(
         id="spark-executors-missing",
         area=Area.SPARK,
         meaning="The Spark master gave no executor in time, or its executors ended at once.",

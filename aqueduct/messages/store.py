@@ -109,6 +109,39 @@ STORE = (
         fix="Use an object store that supports `If-None-Match` for PUT requests.",
     ),
     DeclaredMessage(
+        id="bucket-unusable",
+        area=Area.STORE,
+        meaning=(
+            "A bucket cannot be created or changed: another user owns it, its name is invalid, or it cannot "
+            "get an object lock."
+        ),
+        fix="Declare another bucket.",
+    ),
+    DeclaredMessage(
+        id="lifecycle-unsupported",
+        area=Area.STORE,
+        meaning="The store or its server has no lifecycle rules.",
+        fix="Run the command without `--lifecycle-days`, and remove old snapshots with `aqueduct prune`.",
+    ),
+    DeclaredMessage(
+        id="lifecycle-rules-exceeded",
+        area=Area.STORE,
+        meaning="The topics would need more lifecycle rules than a bucket of S3 can have.",
+        fix=(
+            "Choose fewer topics with `--lifecycle-topics-pattern`, or remove old snapshots with `aqueduct "
+            "prune`."
+        ),
+    ),
+    DeclaredMessage(
+        id="lifecycle-rule-overlaps",
+        area=Area.STORE,
+        meaning=(
+            "A lifecycle rule of the bucket, which is not of Aqueduct, removes objects of this store. Its "
+            "snapshots will lack them."
+        ),
+        fix="Limit the rule to a prefix outside the store.",
+    ),
+    DeclaredMessage(
         id="store-directory-missing",
         area=Area.STORE,
         meaning="The parent directory of a `file://` store does not exist.",
@@ -155,6 +188,51 @@ STORE = (
         area=Area.STORE,
         meaning="The snapshot was removed from the store while the command ran.",
         fix=("Run `aqueduct snapshots --store URL`, and pass one of the listed snapshots with `--snapshot`."),
+    ),
+    DeclaredMessage(
+        id="snapshot-leased",
+        area=Area.STORE,
+        meaning=(
+            "Prune keeps a snapshot that its policy would remove, because a restore, an export or a "
+            "comparison reads it."
+        ),
+        fix=(
+            "Run `aqueduct prune` again when the reader has ended. The protection ends three hours after a "
+            "reader was killed."
+        ),
+    ),
+    DeclaredMessage(
+        id="restores-use-pruned-snapshots",
+        area=Area.STORE,
+        meaning="Restores began to read snapshots while prune removed them. Prune removed no other objects.",
+        fix="Run `aqueduct prune` again when the restores have ended.",
+    ),
+    DeclaredMessage(
+        id="snapshots-changing",
+        area=Area.STORE,
+        meaning="The snapshots of the store change while prune reads them. Nothing was removed.",
+        fix="Run `aqueduct prune` again when other prunes have ended.",
+    ),
+    DeclaredMessage(
+        id="snapshot-not-readable-again",
+        area=Area.STORE,
+        meaning=(
+            "A snapshot of ZooKeeper or a quorum was not written, because it would not be read as it was "
+            "taken."
+        ),
+        fix=(
+            "Run the command again, or use another server. If it fails again, report the message as a fault "
+            "of Aqueduct."
+        ),
+    ),
+    DeclaredMessage(
+        id="manifest-too-large",
+        area=Area.STORE,
+        meaning=(
+            "The manifest of a new snapshot would be larger than readers accept. The snapshot was not "
+            "committed."
+        ),
+        fix="Back up into a new store, with a larger `--segment-bytes`.",
     ),
     DeclaredMessage(
         id="snapshot-too-old",

@@ -1,4 +1,4 @@
-"""Messages about servers of ZooKeeper that an estate deploys."""
+"""Messages about ZooKeeper ensembles."""
 
 from aqueduct.messages.message import Area, DeclaredMessage
 
@@ -20,5 +20,74 @@ ZOOKEEPER = (
             "Find out who made the file. Remove it, and run `playbooks/hosts.yml` and then "
             "`playbooks/zookeeper.yml`. This deletes the key; the playbooks make another one."
         ),
+    ),
+    DeclaredMessage(
+        id="zookeeper-unreachable",
+        area=Area.ZOOKEEPER,
+        meaning="No server of the ensemble answers, or the servers stopped answering.",
+        fix=(
+            "Check the addresses, the TLS settings of the client and the logs of the servers, and run the "
+            "command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="zookeeper-access-refused",
+        area=Area.ZOOKEEPER,
+        meaning="An ACL of a znode does not allow the client to read or change it.",
+        fix="Use the certificate of a broker.",
+    ),
+    DeclaredMessage(
+        id="zookeeper-request-failed",
+        area=Area.ZOOKEEPER,
+        meaning="The ensemble rejected a request.",
+        fix="Check the error in the message and the logs of the servers.",
+    ),
+    DeclaredMessage(
+        id="zookeeper-chroot-missing",
+        area=Area.ZOOKEEPER,
+        meaning="The ensemble does not have the znode below which the cluster is.",
+        fix=(
+            "Correct the chroot after the addresses: it is in `zookeeper.connect` of the brokers. For a "
+            "restore that creates it, pass it with `--prefix`."
+        ),
+    ),
+    DeclaredMessage(
+        id="znode-parent-ephemeral",
+        area=Area.ZOOKEEPER,
+        meaning="A znode cannot be created, because the one above it is ephemeral: it belongs to a session.",
+        fix="Use another chroot or `--prefix`, or stop the client of the session.",
+    ),
+    DeclaredMessage(
+        id="znode-malformed",
+        area=Area.ZOOKEEPER,
+        meaning="A znode of Kafka has content that no broker writes.",
+        fix=(
+            "If the snapshot has it, pass another one with `--snapshot`. If the ensemble has it, restore "
+            "the znode."
+        ),
+    ),
+    DeclaredMessage(
+        id="znode-unknown",
+        area=Area.ZOOKEEPER,
+        meaning="`--overwrite` lists a path that the snapshot does not have.",
+        fix="Correct the path. `aqueduct zookeeper restore --dry-run` lists the paths that differ.",
+    ),
+    DeclaredMessage(
+        id="znode-prefix-reserved",
+        area=Area.ZOOKEEPER,
+        meaning="The target is below `/zookeeper`, which belongs to the ensemble itself.",
+        fix="Pass another `--prefix`.",
+    ),
+    DeclaredMessage(
+        id="znode-not-kept",
+        area=Area.ZOOKEEPER,
+        meaning="The snapshot lacks a znode: the client may not read it, or its ACL cannot be restored.",
+        fix="Use the certificate of a broker, or correct the ACL of the znode, and back up again.",
+    ),
+    DeclaredMessage(
+        id="snapshot-without-cluster",
+        area=Area.ZOOKEEPER,
+        meaning="The snapshot does not identify a Kafka cluster, so no logs can be compared with it.",
+        fix="Pass another snapshot with `--snapshot`, or run the command without `--look`.",
     ),
 )

@@ -67,7 +67,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
     stock = _look(catalog, objects, order)
     prune_plan = stock.plan
     left_out = [
-        Skipped(f"snapshot {number}", f"it stays for now: {prune_plan.stay[number]}")
+        Skipped(f"snapshot {number}", f"it stays for now: {prune_plan.stay[number]}", "snapshot-leased")
         for number in prune_plan.leased
     ]
     left_out += _doubtful(stock)
@@ -91,7 +91,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
         reason = (
             f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
         )
-        left_out.append(Skipped("all objects", reason))
+        left_out.append(Skipped("all objects", reason, "restores-use-pruned-snapshots"))
     preview = planned if not order.execute and not late else None
     swept = preview or _sweep(objects, stock, order, keep_all=bool(late), remove=order.execute)
     return _outcome(stock, swept, left_out, began, executed=order.execute)
@@ -161,7 +161,7 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
     for _ in range(TRIES):
         listed = catalog.listed()
         if not listed:
-            raise Refused(f"There is no snapshot in {order.store} yet.")
+            raise Refused("snapshot-missing", f"There is no snapshot in {order.store} yet.")
         if absent := sorted(order.wrong_clock - listed.keys()):
             raise Refused(
                 "snapshot-missing",
@@ -174,10 +174,11 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
                 return stock
         except Broken as error:
             if listed.keys() <= catalog.listed().keys():
-                raise Failed(_no_prune(error, objects.url)) from None
+                raise Failed(error.id, _no_prune(error, objects.url)) from None
     raise Failed(
+        "snapshots-changing",
         f"Snapshots of {order.store} go while they are read, or restores begin. Nothing was removed; run it "
-        "again when other prunes have ended."
+        "again when other prunes have ended.",
     )
 
 

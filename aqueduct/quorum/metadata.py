@@ -110,7 +110,8 @@ def has_records(folder: Path) -> bool:
         return False
     except OSError as error:
         raise Refused(
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the node."
+            "data-folder-unreadable",
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the node.",
         ) from None
     checkpoints = (CHECKPOINT.fullmatch(name) for name in names)
     return any(sizes) or any(int(checkpoint["offset"]) for checkpoint in checkpoints if checkpoint)
@@ -147,16 +148,21 @@ def read(folder: Path) -> Metadata:
             pass  # it went with a newer snapshot
         except OSError as error:
             raise Refused(
-                f"{error.filename} can't be read: {error.strerror}; run this as the user of the node."
+                "data-folder-unreadable",
+                f"{error.filename} can't be read: {error.strerror}; run this as the user of the node.",
             ) from None
         except (ValueError, Damaged) as error:
             if attempt + 1 == ATTEMPTS:
                 raise Failed(
+                    "quorum-metadata-damaged",
                     f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}; take those of "
-                    "another node, or a backup."
+                    "another node, or a backup.",
                 ) from None
         time.sleep(0.2)
-    raise Refused(f"{folder} has no metadata log ({FOLDER}): name the folder in which the node keeps it.")
+    raise Refused(
+        "quorum-metadata-missing",
+        f"{folder} has no metadata log ({FOLDER}): name the folder in which the node keeps it.",
+    )
 
 
 def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:

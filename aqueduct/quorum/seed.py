@@ -20,15 +20,19 @@ DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 def check(folder: Path, node_id: int, seed: Metadata) -> bool:
     """Tell whether a controller's folder has the seed already; Refused where it may not be put there."""
     if not folder.is_dir():
-        raise Refused(f"{folder} is no folder: make it, for the user of the node. Nothing was done.")
+        raise Refused(
+            "data-folder-missing",
+            f"{folder} is no folder: make it, for the user of the node. Nothing was done.",
+        )
     if misfit := _misfit(folder, node_id, seed):
-        raise Refused(f"{misfit} Nothing was done.")
+        raise Refused("controller-folder-mismatch", f"{misfit} Nothing was done.")
     if _is_there(folder, seed):
         return (folder / data_folder.META).exists()
     if has_records(folder):
         raise Refused(
+            "controller-metadata-exists",
             f"{folder / FOLDER} has the metadata of this controller, which are newer than any backup: start "
-            "it. Where it can't be started, move that folder away first. Nothing was done."
+            "it. Where it can't be started, move that folder away first. Nothing was done.",
         )
     return False
 
@@ -48,7 +52,7 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     if owner.cluster_id != seed.cluster:
         return (
             f"{folder} is of the cluster {owner.cluster_id}, and the metadata are of {seed.cluster}: name a "
-            "store of that cluster, or empty the folder if nothing in it is needed."
+            "store of that cluster, or move the folder's content away if nothing in it is needed."
         )
     if owner.node_id != node_id:
         return (
@@ -78,7 +82,8 @@ def put(folder: Path, node_id: int, seed: Metadata) -> bool:
             _put_meta(folder, node_id, seed)
         except OSError as error:
             raise Failed(
-                f"{error.filename or folder} can't be written: {error.strerror}; run it again."
+                "data-folder-unwritable",
+                f"{error.filename or folder} can't be written: {error.strerror}; run it again.",
             ) from None
     return True
 
@@ -147,7 +152,10 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     Refused where the node has a vote, and unless it is said to be a `broker_only` where that can't be told.
     """
     if not folder.is_dir():
-        raise Refused(f"{folder} is no folder: name the one in which the broker keeps its metadata.")
+        raise Refused(
+            "data-folder-missing",
+            f"{folder} is no folder: name the one in which the broker keeps its metadata.",
+        )
     copy = folder / FOLDER
     with locked(folder):
         if not copy.exists():
@@ -155,13 +163,15 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
         voters = metadata.voters(folder)
         if voters and data_folder.read(folder).node_id in voters:
             raise Refused(
+                "controller-metadata-protected",
                 f"{folder} is a controller's, and these are its metadata, which nothing replaces. Nothing "
-                "was done."
+                "was done.",
             )
         if not (voters or broker_only):
             raise Refused(
+                "controller-metadata-protected",
                 f"Nothing in {copy} tells whether the node is a controller, whose metadata nothing "
-                "replaces. If its process.roles are broker alone, say so (--broker-only). Nothing was done."
+                "replaces. If its process.roles are broker alone, say so (--broker-only). Nothing was done.",
             )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:
@@ -169,7 +179,8 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
         except OSError as error:
             reason = "it is on a disk of its own" if error.errno == errno.EXDEV else error.strerror
             raise Failed(
-                f"{copy} can't be moved to {to}: {reason}; move it by hand, out of all folders of log.dirs."
+                "data-folder-unwritable",
+                f"{copy} can't be moved to {to}: {reason}; move it by hand, out of all folders of log.dirs.",
             ) from None
         sync(folder)
         return to

@@ -122,10 +122,11 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
                 before = self.read(number).metadata
                 if before.cluster == mine.cluster and before.far > mine.far:
                     raise Refused(
+                        "quorum-metadata-outdated",
                         f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
                         f"before those of snapshot {number} (offset {before.end:,} of epoch "
                         f"{before.end_epoch}): its log was cut, or it does not follow. Nothing was kept. "
-                        "Take another node, or a folder of its own where the quorum is a new one."
+                        "Take another node, or a folder of its own where the quorum is a new one.",
                     )
                 break
         return super().add(snapshot)

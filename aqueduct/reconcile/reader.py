@@ -48,7 +48,7 @@ def partitions(end: End) -> dict[str, int]:
                 kafka_error.code() in (KafkaError._SSL, KafkaError._AUTHENTICATION) for kafka_error in errors
             ):
                 break  # trying again won't help
-    raise Failed(f"The {end} can't be reached: {_reason(errors, failure)}")
+    raise Failed("cluster-unreachable", f"The {end} can't be reached: {_reason(errors, failure)}")
 
 
 def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:
@@ -79,7 +79,7 @@ def read(end: End, parts: Sequence[Range]) -> Iterator[tuple[Range, list[Message
             messages = consumer.consume(BATCH_RECORDS, POLL_SECONDS)
             if not messages and time.monotonic() > heard + STALL_SECONDS:
                 silence = f"gave nothing of {next(iter(unread))} for {STALL_SECONDS} s"
-                raise Failed(f"The {end} {silence}: {_reason(errors)}")
+                raise Failed("cluster-not-responding", f"The {end} {silence}: {_reason(errors)}")
             # Plain tuples: this is once per record.
             for partition, run in groupby(_checked(messages, end), key=lambda m: (m.topic(), m.partition())):
                 if partition in unread:
@@ -118,7 +118,8 @@ def _client(
         return kind(settings)
     except KafkaException as error:
         raise Failed(
-            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files."
+            "client-config-invalid",
+            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files.",
         ) from None
 
 
@@ -160,7 +161,10 @@ def _offsets(
             except KafkaException as error:
                 if not _passes(error.args[0]) or time.monotonic() > deadline:
                     lacking = f"the offsets of {partition}"
-                    raise Failed(f"The {end} does not tell {lacking}: {_reason(errors, error)}") from None
+                    raise Failed(
+                        "cluster-request-failed",
+                        f"The {end} does not tell {lacking}: {_reason(errors, error)}",
+                    ) from None
         if len(offsets) < len(asked):
             time.sleep(LEADER_SECONDS)
             _renew_metadata(admin)
@@ -190,7 +194,7 @@ def _checked(messages: list[Message], end: End) -> list[Message]:
     errors = [error for message in filter(Message.error, messages) if (error := message.error())]
     for error in errors:
         if error.code() not in (KafkaError._PARTITION_EOF, KafkaError.GROUP_AUTHORIZATION_FAILED):
-            raise Failed(f"The {end} can't be read: {error.str()}.")
+            raise Failed("cluster-request-failed", f"The {end} can't be read: {error.str()}.")
     if any(error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED for error in errors):
         return [message for message in messages if message.topic() is not None]
     return messages

@@ -22,7 +22,7 @@ def text(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = (
     """
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []
-    unequal = [sentence.why for sentence in sentences(flow, verdicts)]
+    unequal = [labelled(skipped.id, skipped.why) for skipped in sentences(flow, verdicts)]
     if len(unequal) > ROWS:
         unequal[ROWS:] = [f"... and {len(unequal) - ROWS} more; --report names them all."]
     idle = [labelled(skipped.id, skipped.why) for skipped in _without_header(flow, verdicts)]
@@ -51,11 +51,17 @@ def sentences(flow: ComparedFlow, verdicts: Iterable[Verdict]) -> Iterator[Skipp
         lanes = list(group)
         if all(verdict.absent for verdict in lanes):
             records = _are(sum(map(_records_in, lanes)), f" of the {flow.sources[0].role}")
-            yield Skipped(topic, f"{topic}: the {flow.target.role} has no such topic; {records} missing.")
+            yield Skipped(
+                topic,
+                f"{topic}: the {flow.target.role} has no such topic; {records} missing.",
+                "compared-topic-missing",
+            )
         else:
             for verdict in lanes:
                 if not verdict.equal:
-                    yield Skipped(str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}.")
+                    yield Skipped(
+                        str(verdict.lane), f"{verdict.lane}: {_difference(flow, verdict)}.", "records-differ"
+                    )
 
 
 def _notes(verdicts: Sequence[Verdict]) -> Iterator[str]:

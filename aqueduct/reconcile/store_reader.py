@@ -70,4 +70,4 @@ def _of_segment(
         while some := list(islice(batches, BATCHES)):
             yield stored.columns(some, whole, header)
     except ZstdError as error:
-        raise Failed(f"{objects.url}/{segment.path} is damaged: {error}.") from None
+        raise Failed("object-damaged", f"{objects.url}/{segment.path} is damaged: {error}.") from None

@@ -35,6 +35,7 @@ REMEDIES = {
     "RequestTimeTooSkewed": "the clocks of this host and of the store differ; set them",
     "SignatureDoesNotMatch": "the secret key is not the one that the store has; check it",
 }
+UNUSABLE_BUCKET = {"BucketAlreadyExists", "InvalidBucketState", "InvalidBucketName"}
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class BucketAdmin:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
                 flaw = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
-                raise Failed(f"{call}: {flaw}.") from error
+                raise Failed("store-access-refused", f"{call}: {flaw}.") from error
             raise _Silent(f"{call}: no answer ({reason}); see that the server runs.") from error
 
 
@@ -140,6 +141,8 @@ def _lock(days: int) -> bytes:
 class _Silent(Failed):
     """No answer, or one that says that the server can't answer now."""
 
+    id = "store-request-failed"
+
 
 def _answered(call: str, user: str, status: int, body: bytes) -> Failed:
     text = body.decode(errors="replace")
@@ -149,7 +152,12 @@ def _answered(call: str, user: str, status: int, body: bytes) -> Failed:
     )
     remedy = REMEDIES.get(code, "see the server's log")
     sentence = f"{call} as {user}: {code or f'HTTP {status}'}{f' ({message})' if message else ''}; {remedy}."
-    return _Silent(sentence) if status >= 500 and status not in FINAL_SERVER_ERRORS else Failed(sentence)
+    if status >= 500 and status not in FINAL_SERVER_ERRORS:
+        return _Silent(sentence)
+    if code in UNUSABLE_BUCKET:
+        return Failed("bucket-unusable", sentence)
+    id_ = "store-access-refused" if code in REMEDIES else "store-request-failed"
+    return Failed(id_, sentence)
 
 
 def signed_headers(

@@ -78,7 +78,8 @@ class Catalog:
         except Exists:
             return cls(objects, identity, trust, keys)
         raise Refused(
-            f"The store {objects.url} overwrites where it is told not to (If-None-Match): take another."
+            "store-write-unsupported",
+            f"The store {objects.url} overwrites where it is told not to (If-None-Match): take another.",
         )
 
     def numbers(self) -> list[int]:
@@ -185,10 +186,11 @@ class Catalog:
             packed = bytes(encryption.encrypt(encrypting, path, packed))
         if len(packed) > judge.MOST_MANIFEST_BYTES:
             raise Failed(
+                "manifest-too-large",
                 f"Snapshot {written.number} of {self._objects.url} would have {len(packed):,} bytes, and at "
                 f"most {judge.MOST_MANIFEST_BYTES:,} can be read again: it names {len(written.segments):,} "
                 "segments. Nothing was committed. Back up into a new store, with larger segments "
-                "(--segment-bytes) or less often."
+                "(--segment-bytes) or less often.",
             )
         self._objects.create(path, key.signed(packed) if key else packed)
         return written

@@ -33,8 +33,9 @@ class LifecycleRules:
         location = parse(url)
         if location.scheme != "s3":
             raise Refused(
+                "lifecycle-unsupported",
                 f"{location} has no lifecycle rules as S3 has them: leave out --lifecycle-days, and remove "
-                "what is old with `aqueduct prune`."
+                "what is old with `aqueduct prune`.",
             )
         self._location = location
         self._client = _client(location)
@@ -58,9 +59,10 @@ class LifecycleRules:
         ours = [self._rule(store, topic, of, filtered=filtered) for topic, of in sorted(days.items())]
         if len(others) + len(ours) > MOST_RULES:
             raise Refused(
+                "lifecycle-rules-exceeded",
                 f"{count(len(ours), 'topic')} would need a rule each, and the bucket {self._location.bucket} "
                 f"has {len(others):,} of others, of {MOST_RULES:,} that S3 allows: choose fewer with "
-                "--lifecycle-topics-pattern, or remove what is old with `aqueduct prune`, without rules."
+                "--lifecycle-topics-pattern, or remove what is old with `aqueduct prune`, without rules.",
             )
         same = [rule for rule in ours if rule in former]
         if len(same) < len(ours) or len(same) < len(former):
@@ -91,6 +93,7 @@ class LifecycleRules:
                 yield Skipped(
                     f"the rule {rule.get('ID', '?')} of the bucket {self._location.bucket}",
                     "it removes objects of this store, too, of which no snapshot knows: that will be damage",
+                    "lifecycle-rule-overlaps",
                 )
 
     def _write(self, rules: Sequence[Rule]) -> None:
@@ -116,15 +119,18 @@ class LifecycleRules:
                 return None
             if code in NO_API or error.response["ResponseMetadata"].get("HTTPStatusCode") == 501:
                 raise Refused(
+                    "lifecycle-unsupported",
                     f"The server of {self._location} has no lifecycle rules ({code}): leave out "
-                    "--lifecycle-days, and remove what is old with `aqueduct prune`."
+                    "--lifecycle-days, and remove what is old with `aqueduct prune`.",
                 ) from None
             if code in ("AccessDenied", "NoSuchBucket"):
                 remedy = f"give this user {right}" if code == "AccessDenied" else "there is no such bucket"
-                raise Refused(f"{problem} ({code}): {remedy}, or leave out --lifecycle-days.") from None
-            raise Failed(f"{problem}: {code} ({message}).") from None
+                raise Refused(
+                    "store-access-refused", f"{problem} ({code}): {remedy}, or leave out --lifecycle-days."
+                ) from None
+            raise Failed("store-request-failed", f"{problem}: {code} ({message}).") from None
         except (BotoCoreError, ValueError) as error:
-            raise Failed(f"{problem}: {str(error).rstrip('.')}.") from None
+            raise Failed("store-request-failed", f"{problem}: {str(error).rstrip('.')}.") from None
 
 
 def _name(store: str, topic: str) -> str:
@@ -147,4 +153,6 @@ def _client(location: Location) -> Any:
             config=Config(connect_timeout=CONNECT_SECONDS, read_timeout=ANSWER_SECONDS),
         )
     except (BotoCoreError, ValueError) as error:
-        raise Refused(f"The settings for {location} can't be used: {error}".rstrip(".") + ".") from None
+        raise Refused(
+            "store-settings-invalid", f"The settings for {location} can't be used: {error}".rstrip(".") + "."
+        ) from None

@@ -288,7 +288,8 @@ def _compressed(content: bytes) -> bytes:
         return compress_frame(content, _most_unpacked, checksum=True)
     except ValueError:
         raise Failed(
-            f"The manifest would have {len(content):,} bytes, and could not be read again."
+            "manifest-too-large",
+            f"The manifest would have {len(content):,} bytes, and could not be read again.",
         ) from None
 
 

@@ -94,7 +94,9 @@ def whole(number: object, most: int = LARGEST) -> int:
 def check_format(head: Any, newest: int) -> None:
     """Check a first line's format; Refused if it is newer."""
     if whole(head["format"]) > newest:
-        raise Refused("The snapshot is of a newer version of Aqueduct: take that one.")
+        raise Refused(
+            "store-format-unsupported", "The snapshot is of a newer version of Aqueduct: take that one."
+        )
 
 
 class NumberedSnapshots(ABC, Generic[S]):
@@ -161,12 +163,16 @@ class NumberedSnapshots(ABC, Generic[S]):
             newer = json.loads(bytes(objects.read(cls.STORE, at_most=4096)))["format"] > cls.FORMAT
         except MissingObject:
             raise Refused(
-                f"There is no backup of {cls.OF} in {objects.url}: {cls.STORE} is missing."
+                "backup-missing", f"There is no backup of {cls.OF} in {objects.url}: {cls.STORE} is missing."
             ) from None
         except (ValueError, KeyError, TypeError):
-            raise Failed(f"{objects.url}/{cls.STORE} is damaged: bring it back from a copy.") from None
+            raise Failed(
+                "store-identity-damaged", f"{objects.url}/{cls.STORE} is damaged: bring it back from a copy."
+            ) from None
         if newer:
-            raise Refused(f"{objects.url} is of a newer version of Aqueduct: take that one.")
+            raise Refused(
+                "store-format-unsupported", f"{objects.url} is of a newer version of Aqueduct: take that one."
+            )
         return cls(objects, trust, key)
 
     @classmethod
@@ -233,10 +239,11 @@ class NumberedSnapshots(ABC, Generic[S]):
         """
         numbers = self.numbers()
         if not numbers:
-            raise Refused(f"There is no snapshot in {self._objects.url} yet.")
+            raise Refused("snapshot-missing", f"There is no snapshot in {self._objects.url} yet.")
         if number is not None and number not in numbers:
             raise Refused(
-                f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}."
+                "snapshot-missing",
+                f"There is no snapshot {number} in {self._objects.url}; the newest is {numbers[-1]}.",
             )
         chosen = number or numbers[-1]
         if at_least is not None and chosen < at_least:
@@ -252,10 +259,14 @@ class NumberedSnapshots(ABC, Generic[S]):
             older = [candidate for candidate in numbers if candidate < chosen]
             other = f", or take an older one: --snapshot {older[-1]}" if older else ""
             raise Failed(
-                f"{self._objects.url}/{path} is damaged ({error}): bring it back from a copy{other}."
+                "snapshot-unusable",
+                f"{self._objects.url}/{path} is damaged ({error}): bring it back from a copy{other}.",
             ) from None
         if snapshot.number != chosen:
-            raise Failed(f"{self._objects.url}/{path} is damaged: it is snapshot {snapshot.number}.")
+            raise Failed(
+                "snapshot-unusable",
+                f"{self._objects.url}/{path} is damaged: it is snapshot {snapshot.number}.",
+            )
         return snapshot
 
     def all(self) -> Iterator[S | Failed]:
@@ -276,8 +287,9 @@ class NumberedSnapshots(ABC, Generic[S]):
                 continue
             if number not in NUMBERS:
                 raise Failed(
+                    "snapshot-forged",
                     f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: see who may "
-                    "write there, and move it out of the store."
+                    "write there, and move it out of the store.",
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
             try:
@@ -287,7 +299,8 @@ class NumberedSnapshots(ABC, Generic[S]):
                     packed = self._key.signed(packed, self.context())
             except (ValueError, KeyError, TypeError) as error:
                 raise Failed(
-                    f"{self.source(snapshot)} can't be kept so that it can be read again: {error}."
+                    "snapshot-not-readable-again",
+                    f"{self.source(snapshot)} can't be kept so that it can be read again: {error}.",
                 ) from None
             with suppress(Exists):  # another run took it
                 self._objects.create(self.path(number), packed)
@@ -304,7 +317,7 @@ class NumberedSnapshots(ABC, Generic[S]):
                 if before == snapshot.cluster:
                     return
                 if before:
-                    raise Refused(self.refusal(snapshot, before))
+                    raise Refused("cluster-mismatch", self.refusal(snapshot, before))
 
     def _tells(self, number: int, cluster: str | None) -> bool:
         """Tell whether a snapshot's first line names this cluster: it alone is read, so nothing is proved."""

@@ -53,7 +53,10 @@ def write(out: Path) -> list[str]:
     here; Failed if a file is not as it was installed, or the archive can't be written.
     """
     if not out.name.endswith(SUFFIXES):
-        raise Refused(f"Spark knows by its name how to unpack an archive: let {out} end with .tar.gz.")
+        raise Refused(
+            "archive-name-invalid",
+            f"Spark knows by its name how to unpack an archive: let {out} end with .tar.gz.",
+        )
     packages = sorted(needed(), key=_name)
     partial = out.with_name(f".{out.name}.{os.getpid()}")
     try:
@@ -64,7 +67,7 @@ def write(out: Path) -> list[str]:
         finally:
             partial.unlink(missing_ok=True)
     except OSError as error:
-        raise Failed(f"{out} can't be written: {error}.") from None
+        raise Failed("archive-unwritable", f"{out} can't be written: {error}.") from None
     return [f"{_name(package)} {package.version}" for package in packages]
 
 

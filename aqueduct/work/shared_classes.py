@@ -28,7 +28,7 @@ def taken(archive: Path) -> bool:
 def make() -> None:
     """Write the archive; Failed with what Java said."""
     if not (jvm.home() / "jars").is_dir():
-        raise Failed(f"There is no Spark in {jvm.home()}.")
+        raise Failed("spark-missing", f"There is no Spark in {jvm.home()}.")
     with tempfile.TemporaryDirectory(dir=jvm.home()) as scratch:
         archive, program = Path(scratch, "classes.jsa"), Path(scratch, "program.py")
         program.write_text(PROGRAM)
@@ -46,7 +46,10 @@ def make() -> None:
         process = _java(*dump, *submit, cwd=scratch, env=environment)
         if process.returncode or not taken(archive):  # one that was cut off would end each JVM
             output = (process.stderr.strip() or process.stdout.strip()).splitlines()
-            raise Failed(f"Spark's classes could not be archived: {' '.join(output[-3:])}")
+            raise Failed(
+                "spark-classes-not-archived",
+                f"Spark's classes could not be archived: {' '.join(output[-3:])}",
+            )
         archive.chmod(0o444)
         archive.replace(jvm.archive())
 

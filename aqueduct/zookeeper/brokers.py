@@ -66,4 +66,6 @@ def kept(session: ZooKeeperSession, path: str) -> dict[str, Any]:
     try:
         return {} if isinstance(answer, NoNodeError) else dict(json.loads(answer[0]))
     except (TypeError, ValueError):
-        raise Failed(f"{session.ensemble} has at {path} what no broker wrote: restore it.") from None
+        raise Failed(
+            "znode-malformed", f"{session.ensemble} has at {path} what no broker wrote: restore it."
+        ) from None

@@ -60,6 +60,8 @@ class Ensemble:
 class EnsembleAway(Failed):
     """An ensemble that answered, and does not any more."""
 
+    id = "zookeeper-unreachable"
+
 
 @contextmanager
 def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
@@ -68,8 +70,9 @@ def connected(ensemble: Ensemble) -> Iterator["ZooKeeperSession"]:
     try:
         if ensemble.chroot and not session.has("/"):
             raise Refused(
+                "zookeeper-chroot-missing",
                 f"{ensemble} has no znode {ensemble.chroot}: see zookeeper.connect of the brokers, or, for a "
-                "restore that makes it, give it as --prefix."
+                "restore that makes it, give it as --prefix.",
             )
         yield session
     finally:
@@ -91,7 +94,7 @@ class ZooKeeperSession:
         try:
             self._connection = self._connect(CONNECT_SECONDS)
         except ServerUnusable as error:
-            raise Refused(f"{ensemble} {error}.") from None
+            raise Refused("zookeeper-unreachable", f"{ensemble} {error}.") from None
 
     def close(self) -> None:
         self._connection.close()
@@ -154,17 +157,22 @@ class ZooKeeperSession:
             return answer
         if isinstance(answer, NoAuthError):
             raise Failed(
-                f"An ACL of {self.ensemble} does not let this client do that: use a broker's certificate."
+                "zookeeper-access-refused",
+                f"An ACL of {self.ensemble} does not let this client do that: use a broker's certificate.",
             )
         if isinstance(answer, KazooException):
-            raise Failed(f"{self.ensemble} refused: {str(answer) or type(answer).__name__}.")
+            raise Failed(
+                "zookeeper-request-failed",
+                f"{self.ensemble} refused: {str(answer) or type(answer).__name__}.",
+            )
         return answer
 
     def has(self, path: str) -> bool:
         [answer] = self.answers([Exists(self.at(path), None)])
         if isinstance(answer, NoAuthError):
             raise Refused(
-                f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's certificate."
+                "zookeeper-access-refused",
+                f"{self.ensemble} lets this client not see {self.at(path)}: use a broker's certificate.",
             )
         return not isinstance(answer, NoNodeError)
 
@@ -180,8 +188,9 @@ class ZooKeeperSession:
             if isinstance(answer, NoChildrenForEphemeralsError):
                 above = self.at(parent(path))
                 raise Refused(
+                    "znode-parent-ephemeral",
                     f"{self.ensemble} can't have {self.at(path)}: {above} belongs to a session (ephemeral), "
-                    "and nothing may be below it."
+                    "and nothing may be below it.",
                 )
 
     def now(self) -> int:

@@ -200,7 +200,10 @@ def _answers(
     """Yield answers, and errors that a znode may have of its own; Failed at any other."""
     for answer in session.answers(requests, sizes=sizes):
         if isinstance(answer, KazooException) and not isinstance(answer, (NoNodeError, NoAuthError)):
-            raise Failed(f"{session.ensemble} refused to be read: {str(answer) or type(answer).__name__}.")
+            raise Failed(
+                "zookeeper-request-failed",
+                f"{session.ensemble} refused to be read: {str(answer) or type(answer).__name__}.",
+            )
         yield answer
 
 

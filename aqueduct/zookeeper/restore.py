@@ -85,9 +85,11 @@ def restore(order: ZnodeOrder) -> Restored:
     """
     unknown = [path for path in order.overwrite if path not in order.snapshot.znodes]
     if unknown:
-        raise Refused(f"--overwrite {unknown[0]}: the snapshot has no znode of that path.")
+        raise Refused("znode-unknown", f"--overwrite {unknown[0]}: the snapshot has no znode of that path.")
     if (order.target.chroot + "/").startswith(f"{SYSTEM}/"):
-        raise Refused(f"{order.target}: {SYSTEM} is the ensemble's own. Take another --prefix.")
+        raise Refused(
+            "znode-prefix-reserved", f"{order.target}: {SYSTEM} is the ensemble's own. Take another --prefix."
+        )
     restored = Restored()
     if order.prefix:
         with connected(order.ensemble) as session:
@@ -153,8 +155,9 @@ def _check_cluster(order: ZnodeOrder, live_tree: Tree) -> None:
     cluster, own = cluster_of(live_tree.znodes().get(CLUSTER)), order.snapshot.cluster
     if cluster and own and cluster != own:
         raise Refused(
+            "cluster-mismatch",
             f"{order.target} is of Kafka's cluster {cluster}, and snapshot {order.snapshot.number} of {own}: "
-            "nothing was written. Take that ensemble, or another --prefix."
+            "nothing was written. Take that ensemble, or another --prefix.",
         )
 
 

@@ -219,6 +219,8 @@ def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:
         "bytes": snapshot.bytes,
         "ephemeral": list(snapshot.ephemeral),
         "counters": list(snapshot.counters),
-        "left_out": left_out_entries(Skipped(path, reason) for path, reason in snapshot.left_out),
+        "left_out": left_out_entries(
+            Skipped(path, reason, "znode-not-kept") for path, reason in snapshot.left_out
+        ),
         "moving": list(snapshot.moving),
     }

@@ -43,7 +43,9 @@ def fitting(
     """
     if not snapshot.cluster:
         raise Refused(
-            f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or no --look."
+            "snapshot-without-cluster",
+            f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or "
+            "no --look.",
         )
     of_there = {
         path: snapshot.znodes[path]._replace(data=node_data) for path, node_data in (live_data or {}).items()
@@ -141,7 +143,9 @@ def _written_by_brokers(znode: Znode) -> Iterator[None]:
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError):
-        raise Failed(f"The snapshot has at {znode.path} what no broker wrote: take another one.") from None
+        raise Failed(
+            "znode-malformed", f"The snapshot has at {znode.path} what no broker wrote: take another one."
+        ) from None
 
 
 def _with(znode: Znode, content: Mapping[str, Any]) -> Znode:

@@ -13,6 +13,7 @@ import pytest
 from clients import End
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation
+from identifiers import printed
 
 from aqueduct import cli
 from aqueduct.reconcile import reader
@@ -326,17 +327,18 @@ def test_least_rights_over_tls(
     monkeypatch.setattr(reader, "REACH_SECONDS", attempts)
     run = reconcile(*tls, "--client-config", str(source_config))
     assert run.code == 1
-    assert run.err.startswith(f"aqueduct: The target {target.tls} can't be reached: SSL handshake failed")
+    assert printed(run.err) == ["cluster-unreachable"]
+    assert f"The target {target.tls}" in run.err
+    assert "SSL handshake failed" in run.err
     assert run.err.count("\n") == 1
     assert attempts.made[-1] < attempts[-1], "what trying again does not help was tried to the end"
 
     describer = source.authority.client_config("describer")
     run = reconcile(*tls, "--source-config", str(describer), "--target-config", str(target_config))
     assert run.code == 1
-    assert run.err.endswith(
-        f"aqueduct: The source {source.tls} can't be read: "
-        "Fetch from broker 1 failed: Broker: Topic authorization failed.\n"
-    )
+    assert printed(run.err) == ["cluster-request-failed"]
+    assert f"The source {source.tls}" in run.err
+    assert "Topic authorization failed" in run.err
 
     stranger = source.authority.client_config("stranger")
     run = reconcile(*tls, "--source-config", str(stranger), "--target-config", str(target_config))
@@ -351,7 +353,7 @@ def test_unreachable_end(
     run = reconcile("--source", "127.0.0.1:1", "--target", brokers[0].plaintext, "--topics", "any")
     assert run.code == 1
     reason = "Connect to ipv4#127.0.0.1:1 failed: Connection refused"
-    assert run.err == f"aqueduct: The source 127.0.0.1:1 can't be reached: {reason}.\n"
+    assert run.err == f"aqueduct: [cluster-unreachable] The source 127.0.0.1:1 can't be reached: {reason}.\n"
     assert run.report["error"]["message"] in run.err
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.store.bucket_admin import BucketAdmin, S3Server
@@ -126,23 +127,24 @@ def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize(
-    ("other", "said"),
+    ("other", "fact"),
     [
         ({"secret_key": "wrong"}, "SignatureDoesNotMatch"),
-        ({"access_key": "nobody"}, "the store does not know this user"),
-        ({"ca_file": None}, "its certificate is not trusted"),
+        ({"access_key": "nobody"}, "InvalidAccessKeyId"),
+        ({"ca_file": None}, "certificate"),
     ],
 )
 def test_what_waiting_does_not_mend_is_told_at_once(
-    gateway: Gateway, other: dict[str, Any], said: str
+    gateway: Gateway, other: dict[str, Any], fact: str
 ) -> None:
-    with pytest.raises(Failed, match=said) as raised:
+    with raises(Failed, "store-access-refused") as raised:
         BucketAdmin(endpoint(gateway, **other)).wait(3600)
+    assert fact in str(raised.value)
     assert SECRET_KEY not in str(raised.value)
 
 
 def test_a_name_that_no_bucket_may_have(gateway: Gateway) -> None:
-    with pytest.raises(Failed, match="a bucket has 3 to 63 small letters"):
+    with raises(Failed, "bucket-unusable"):
         BucketAdmin(endpoint(gateway)).ensure("Not_a_bucket", None)
 
 
@@ -150,5 +152,6 @@ def test_nobody_answers(tmp_path: Path) -> None:
     with closing(create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
     admin = BucketAdmin(S3Server(f"127.0.0.1:{port}", "r", "u", "s"))
-    with pytest.raises(Failed, match=f"GET / at 127.0.0.1:{port}: no answer"):
+    with raises(Failed, "store-request-failed") as failed:
         admin.wait(0.1)
+    assert f"127.0.0.1:{port}" in str(failed.value)

@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import Grown
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from identifiers import raises
 from interruption import EITHER, Interruption, steps
 
 from aqueduct.backup import verify
@@ -340,11 +341,11 @@ def test_nothing_goes_where_a_manifest_is_encrypted_for_others(store: Grown) -> 
 
 
 def test_a_store_without_a_snapshot_and_no_store(store: Grown, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="There is no backup in"):
+    with raises(Refused, "backup-missing"):
         pruned(store)
     assert store.catalog.numbers() == []
     store.objects.create("topics/flights/0/00000000000000000020.dead.log", b"x")
-    with pytest.raises(Refused, match="There is no snapshot in"):
+    with raises(Refused, "snapshot-missing"):
         pruned(store)
     assert len(store.paths()) == 1
 
@@ -364,7 +365,8 @@ def test_what_a_restore_uses_stays_with_what_it_builds_on(store: Grown, hours: f
     assert outcome.plan.leased == ((5, 6) if stays else ())
     assert [each.what for each in outcome.left_out] == (["snapshot 5", "snapshot 6"] if stays else [])
     if stays:
-        assert outcome.left_out[1].why == "it stays for now: restore some-restore read it within 3 hours"
+        assert {skipped.id for skipped in outcome.left_out} == {"snapshot-leased"}
+        assert "some-restore" in outcome.left_out[1].why
         assert store.paths() == store.named()
 
 
@@ -377,7 +379,7 @@ def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, 
     store.objects.create(names.lease(1, "r", "01234567"), b"{}")
     assert main(argv) == 3
     said = capsys.readouterr().out
-    assert "Skipped: snapshot 1: it stays for now: restore r read it within 3 hours." in said
+    assert "Skipped: [snapshot-leased] snapshot 1: " in said
     assert main(["snapshots", "--store", store.url]) == 0
     store.check()
 

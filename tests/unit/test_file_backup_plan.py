@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.file_backup import plan, reasons
@@ -39,7 +40,7 @@ def test_other_names_are_no_dates(name: str) -> None:
 def test_a_backup_builds_on_the_newest_or_is_refused(names: set[str], now: int) -> None:
     new = plan.date_name(now)
     if names and max(names) >= new:
-        with pytest.raises(Refused, match="by this host's clock"):
+        with raises(Refused, "clock-behind-backup"):
             plan.base([*names], new)
     else:
         assert plan.base([*names], new) == (max(names) if names else None)

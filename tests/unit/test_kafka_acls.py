@@ -3,6 +3,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import acls
@@ -79,15 +80,17 @@ def test_an_entry_is_one_acl_for_each_operation() -> None:
 )
 def test_a_wrong_entry_is_refused_in_a_sentence(wrong: dict[str, object], said: str) -> None:
     entry = {"principal": "x", "resource": "topic", "name": "t", "operations": ["read"]}
-    with pytest.raises(Refused) as refused:
+    with raises(Refused, "acl-declaration-invalid") as refused:
         acls.parse([entry | wrong])
     assert said in str(refused.value)
 
 
 def test_all_mistakes_are_named_at_once() -> None:
     entry = {"principal": "x", "resource": "topic", "name": "t", "operations": ["fly"]}
-    with pytest.raises(Refused, match=r"operation fly.*operation swim"):
+    with raises(Refused, "acl-declaration-invalid") as refused:
         acls.parse([entry, {**entry, "operations": ["swim"]}])
+    assert "fly" in str(refused.value)
+    assert "swim" in str(refused.value)
 
 
 def test_only_users_match_the_pattern() -> None:
@@ -97,7 +100,7 @@ def test_only_users_match_the_pattern() -> None:
 
 
 def test_a_pattern_that_does_not_compile_is_refused() -> None:
-    with pytest.raises(Refused, match=r"managed_principals: '\(' does not compile"):
+    with raises(Refused, "pattern-invalid"):
         acls.plan([], [], "(")
 
 

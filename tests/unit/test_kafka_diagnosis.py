@@ -3,6 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder, diagnosis
@@ -276,25 +277,25 @@ def batch(time: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("meta", "sentence"),
+    ("meta", "id_"),
     [
-        (None, "can't be read as a data folder: meta.properties: No such file or directory"),
-        ("cluster.id=abc\n", "names no node.id"),
-        ("node.id=x\ncluster.id=abc\n", "names no node.id"),
-        ("node.id=1\n", "names no node.id"),
+        (None, "data-folder-unreadable"),
+        ("cluster.id=abc\n", "data-folder-unidentified"),
+        ("node.id=x\ncluster.id=abc\n", "data-folder-unidentified"),
+        ("node.id=1\n", "data-folder-unidentified"),
     ],
 )
-def test_what_is_no_data_folder_is_refused(meta: str | None, sentence: str, tmp_path: Path) -> None:
+def test_what_is_no_data_folder_is_refused(meta: str | None, id_: str, tmp_path: Path) -> None:
     if meta is not None:
         (tmp_path / "meta.properties").write_text(meta)
-    with pytest.raises(Refused, match=sentence):
+    with raises(Refused, id_):
         data_folder.read(tmp_path)
 
 
 def test_a_folder_with_logs_was_formatted(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").touch()
-    with pytest.raises(Refused, match="it was never formatted"):
+    with raises(Refused, "data-folder-unidentified"):
         data_folder.read(tmp_path)
     (tmp_path / "t-0").mkdir()
-    with pytest.raises(Refused, match="it is damaged, for there are logs: put it back as it was"):
+    with raises(Refused, "data-folder-unidentified"):
         data_folder.read(tmp_path)

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import listeners
@@ -41,18 +42,19 @@ def test_listeners_are_those_of_the_properties(
 
 
 @pytest.mark.parametrize(
-    ("properties", "sentence"),
+    ("properties", "listener"),
     [
-        ({"listeners": "CLIENT:9092"}, "'CLIENT:9092' is not NAME://host:port"),
+        ({"listeners": "CLIENT:9092"}, "CLIENT:9092"),
         (
             {"listeners": "A://:1", "listener.security.protocol.map": "B:SSL"},
-            "no protocol of the listener A",
+            "listener A",
         ),
     ],
 )
-def test_what_kafka_would_refuse_is_refused(properties: dict[str, str], sentence: str) -> None:
-    with pytest.raises(Refused, match=sentence):
+def test_what_kafka_would_refuse_is_refused(properties: dict[str, str], listener: str) -> None:
+    with raises(Refused, "listener-config-invalid") as refused:
         listeners.configured(properties)
+    assert listener in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import topics
@@ -55,7 +56,7 @@ def test_a_plan_that_was_done_leaves_nothing_to_do_and_takes_nothing_away(
 ) -> None:
     shrinks = {t.name for t in declared if t.name in actual and actual[t.name].partitions > t.partitions}
     if shrinks:
-        with pytest.raises(Refused) as refused:
+        with raises(Refused, "topic-partitions-exceed-declaration") as refused:
             topics.plan(declared, actual)
         assert shrinks == set(re.findall(r"(\w) \(\d+, declared", str(refused.value)))
         return
@@ -109,10 +110,9 @@ def test_values_that_differ_are_altered(declared: str | None, found: str) -> Non
 def test_every_topic_that_would_shrink_is_named_and_how() -> None:
     actual = {name: ActualTopic(6, frozenset({1}), {}) for name in "abc"}
     declared = [DeclaredTopic("a", 3), DeclaredTopic("b", 6), DeclaredTopic("c", 1)]
-    with pytest.raises(
-        Refused, match=r"2 topics .*a \(6, declared 3\), c \(6, declared 1\);.*Nothing was ch"
-    ):
+    with raises(Refused, "topic-partitions-exceed-declaration") as refused:
         topics.plan(declared, actual)
+    assert "a (6, declared 3), c (6, declared 1)" in str(refused.value)
 
 
 def test_another_replication_factor_is_reported_and_changes_nothing() -> None:
@@ -134,7 +134,7 @@ def test_every_mistake_in_the_declaration_is_named_at_once() -> None:
         {"name": "factor", "partitions": 1, "replication_factor": 0},
         {"name": "list", "partitions": 1, "config": {"cleanup.policy": ["compact"]}},
     ]
-    with pytest.raises(Refused) as refused:
+    with raises(Refused, "topic-declaration-invalid") as refused:
         topics.parse(entries)
     said = str(refused.value).split("; ")
     for mistake in (

@@ -96,8 +96,9 @@ def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
     said = sentences(state, mend)
     assert said[0].startswith("2 partitions without a leader, whose logs are on running brokers: a-0, a-1.")
     assert said[1:] == ["Who has most of the log does not run, of 1 partition: b-0. Start their brokers."]
-    with pytest.raises(Refused, match="a-0, b-0: not without a log"):
+    with raises(Refused, "partition-may-have-logs") as refused:
         emptied(state, mend, [TopicPartition("a", 0), TopicPartition("b", 0)])
+    assert "a-0, b-0" in str(refused.value)
 
 
 def test_nobody_is_chosen_while_who_has_more_of_the_log_does_not_run() -> None:
@@ -146,16 +147,17 @@ def test_of_a_broker_s_two_logs_the_further_one_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hosts", "sentence"),
+    ("hosts", "id_", "fact"),
     [
-        ({"y": folder(12, log("a-0", 9), cluster_id="D")}, "/data of y is of the cluster D"),
-        ({"y": folder(12) + folder(13, log("a-0", 9))}, "The data folders of y are of brokers 12, 13"),
-        ({"x": folder(11, log("a-0", 9)), "y": folder(12, log("a-0", 9))}, "The logs of y are those of"),
+        ({"y": folder(12, log("a-0", 9), cluster_id="D")}, "cluster-mismatch", "/data of y"),
+        ({"y": folder(12) + folder(13, log("a-0", 9))}, "data-folders-mixed", "12, 13"),
+        ({"x": folder(11, log("a-0", 9)), "y": folder(12, log("a-0", 9))}, "data-folders-mixed", " y "),
     ],
 )
-def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], sentence: str) -> None:
-    with pytest.raises(Refused, match=sentence):
+def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], id_: str, fact: str) -> None:
+    with raises(Refused, id_) as refused:
         plan(cluster(part("a-0", None, 2), brokers={11, 12}), hosts)
+    assert fact in str(refused.value)
 
 
 def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
@@ -173,12 +175,13 @@ def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
         state, mend
     )
     assert (found, dict(left)) == ([c], {"a-0": why, "b-0": "none of its replicas runs"})
-    with pytest.raises(Refused, match="b-0 is not made empty, for nobody looked at broker 1;"):
+    with raises(Refused, "partition-may-have-logs") as unseen:
         emptied(state, mend, [b])
+    assert "broker 1;" in str(unseen.value)
     mend, (found, _) = plan(state, hosts, lost=[1]), electable(state, hosts, lost=[1])
     assert (mend.lead, mend.empty, found) == ((a, c), (b,), [a, c])
     for refusing in (plan, electable):
-        with pytest.raises(Refused, match="/data of y has the logs of broker 2, which is said to have lost"):
+        with raises(Refused, "lost-broker-has-logs"):
             refusing(state, hosts, lost=[2])
 
 
@@ -244,10 +247,11 @@ def test_old_looks_are_refused() -> None:
     for time in ("2026-01-31T17:00:00Z", "2026-01-31T19:00:00.000Z"):
         refuse_old({"x": [replace(found, time=time)]}, now)
     for time in ("2026-01-31T16:59:59Z", "2026-01-31T19:00:01Z"):
-        with pytest.raises(Refused, match=f"What was seen on x is of {time}, and counts for 60 minutes"):
+        with raises(Refused, "inspection-outdated") as refused:
             refuse_old({"x": [replace(found, time=time)]}, now)
+        assert time in str(refused.value)
     for time in ("", "yesterday"):
-        with pytest.raises(Refused, match="What was seen on x has no time, as that of former versions: look"):
+        with raises(Refused, "inspection-outdated"):
             refuse_old({"x": [replace(found, time=time)]}, now)
 
 

@@ -133,7 +133,7 @@ MERGED = verdict(reading(4, 1), reading(3, 2), reading(2, 3))
 )
 def test_sentences(flow: ComparedFlow, unequal: Verdict, sentence: str) -> None:
     *_, last = report.sentences(flow, [verdict(*unequal.readings, partition=1), unequal])
-    assert last == Skipped("flights-2", sentence)
+    assert last == Skipped("flights-2", sentence, "records-differ")
 
 
 def test_an_absent_topic_is_one_sentence() -> None:
@@ -143,10 +143,10 @@ def test_an_absent_topic_is_one_sentence() -> None:
         verdict(reading(1), reading(1), topic="other", partition=0),
         verdict(None, reading(1), topic="other", partition=1),
     ]
-    assert [each.why for each in report.sentences(ONE_SOURCE, verdicts)] == [
-        "flights: the target has no such topic; 5 records of the source are missing.",
-        "other-1: the target has no such partition; 1 record is missing.",
-    ]
+    absent, partition = report.sentences(ONE_SOURCE, verdicts)
+    assert (absent.what, absent.id) == ("flights", "compared-topic-missing")
+    assert "5 records of the source" in absent.why
+    assert (partition.what, partition.id) == ("other-1", "records-differ")
 
 
 def test_text() -> None:
@@ -156,7 +156,7 @@ def test_text() -> None:
         "pro1-a:9092,...  lake:9092  flights          0      12,345       12,345    yes",
         "pro1-a:9092,...  lake:9092  flights          1           1            0     NO",
         "",
-        "flights-1: the target has no such partition; 1 record is missing.",
+        "[records-differ] flights-1: the target has no such partition; 1 record is missing.",
         "2 partitions, 1 unequal; 12,346 records in, 12,345 records out.",
     ]
 
@@ -225,5 +225,5 @@ def test_report() -> None:
                 "out_of_order": None,
             }
         ],
-        "left_out": [{"id": "", "what": "flights-2", "why": sentence}],
+        "left_out": [{"id": "records-differ", "what": "flights-2", "why": sentence}],
     }

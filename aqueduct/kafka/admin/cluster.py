@@ -62,7 +62,7 @@ def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], 
         except RetriableError as error:
             left = [f"The cluster does not answer: {error}."]
         if time.monotonic() > deadline:
-            raise Failed(f"Waited {seconds:g} s: {' '.join(left)}")
+            raise Failed("cluster-not-ready", f"Waited {seconds:g} s: {' '.join(left)}")
         client.sleep(POLL_SECONDS)
 
 

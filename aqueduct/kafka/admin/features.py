@@ -101,11 +101,12 @@ def raise_to(client: Client, levels: Mapping[str, int]) -> None:
         ),
     )
     if refused:
-        raise Failed(f"The controller refused to raise {some(refused)}.")
+        raise Failed("feature-rejected", f"The controller refused to raise {some(refused)}.")
     deadline = time.monotonic() + SETTLE_SECONDS
     while left := [n for n, feature in features(client).items() if feature.level < levels.get(n, 0)]:
         if time.monotonic() > deadline:
             raise Failed(
-                f"Brokers don't know the new level of {some(left)} {SETTLE_SECONDS} s after it was raised."
+                "feature-not-visible",
+                f"Brokers don't know the new level of {some(left)} {SETTLE_SECONDS} s after it was raised.",
             )
         client.sleep(POLL_SECONDS)

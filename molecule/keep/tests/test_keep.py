@@ -185,7 +185,7 @@ def test_a_restore_keeps_what_it_uses_from_prune(kept: Kept, seed: int) -> None:
         time.sleep(chance.uniform(0, 1))
         code, said = kept.prune(store, "--keep-last", "1", "--orphan-hours", "0.0001")
         assert restore.poll() is None, "the restore ended before"
-        assert (code, "snapshot 1: it stays for now" in said) == (3, True), said
+        assert (code, "[snapshot-leased] snapshot 1: " in said) == (3, True), said
     finally:
         kept.quota("--alter", "--delete-config", "producer_byte_rate", user="admin")
     said, _ = restore.communicate(timeout=900)
