@@ -1,4 +1,4 @@
-"""Messages are declared: every identifier that the code uses, and no other. Each error and skipped item has one."""
+"""Messages are declared: all identifiers that the code uses, and no other. Each error has an identifier."""
 
 import ast
 import re
