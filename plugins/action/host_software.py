@@ -203,7 +203,8 @@ class ActionModule(ActionBase):
             module_name=name, module_args=arguments, task_vars=self._variables
         )
         if result.get("failed"):
-            raise AnsibleActionFail(str(result.get("msg") or result.get("module_stderr")))
+            problem = result.get("msg") or result.get("module_stderr") or result.get("exception")
+            raise AnsibleActionFail(str(problem))
         return result
 
     @contextmanager
