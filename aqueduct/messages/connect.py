@@ -70,7 +70,7 @@ CONNECT = (
         id="connect-url-invalid",
         area=Area.CONNECT,
         meaning="The address of Connect's REST API is not a URL.",
-        fix="Write `https://HOST:PORT`.",
+        fix="Write an address such as `https://connect.example.com:8083`.",
     ),
     DeclaredMessage(
         id="connect-unreachable",
