@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from aqueduct.common.offset_sets import Span, size
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.client_config import ClientConfig, End
@@ -24,7 +25,6 @@ from aqueduct.link.ledger.arrivals import bucket, within
 from aqueduct.link.ledger.entry import records
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.spans import Span, size
 from bench.alone import command
 from bench.data import DATA, PARTITIONS, SEED, Data, fill
 from bench.measured import Usage, measured

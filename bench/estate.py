@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from unittest.mock import patch
 
-from aqueduct.backup import commit
-from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.plan import Generations, PlannedReading, ReadingResult, Source, plan, settle
-from aqueduct.backup.selection import GroupSelection, TopicSelection
-from aqueduct.backup.survey import Surveyed
 from aqueduct.kafka.client_config import ClientConfig, End
+from aqueduct.snapshots.backup import commit
+from aqueduct.snapshots.backup.order import BackupOrder
+from aqueduct.snapshots.backup.plan import Generations, PlannedReading, ReadingResult, Source, plan, settle
+from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection
+from aqueduct.snapshots.backup.survey import Surveyed
 from aqueduct.store import names
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.manifest import GroupOffset, Manifest, Segment, StoredGroup

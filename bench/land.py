@@ -17,7 +17,7 @@ from statistics import median
 
 import yaml
 
-from aqueduct.controller.artifacts import maven_jars
+from aqueduct.control_node.artifacts import maven_jars
 from bench.alone import command
 from bench.data import EMPTY, create
 from bench.flights import AVRO, FIELDS, as_avro, as_json, fill

@@ -19,12 +19,12 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from aqueduct.backup import verify
-from aqueduct.prune import run as prune
-from aqueduct.prune.policy import KeepPolicy
-from aqueduct.restore.plan import plan as plan_restore
-from aqueduct.restore.plan import shares
-from aqueduct.restore.request import Request
+from aqueduct.snapshots.backup import verify
+from aqueduct.snapshots.prune import run as prune
+from aqueduct.snapshots.prune.policy import KeepPolicy
+from aqueduct.snapshots.restore.plan import plan as plan_restore
+from aqueduct.snapshots.restore.plan import shares
+from aqueduct.snapshots.restore.request import Request
 from aqueduct.store import names
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog

@@ -20,9 +20,9 @@ from statistics import median
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
+from aqueduct.work.spark_usage import SparkFigures
 from bench import dedup
 from bench.alone import command
 from bench.data import DATA, EMPTY, PARTITIONS, create, delete, fill

@@ -12,7 +12,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from aqueduct.wording import count
+from aqueduct.common.wording import count
 from demo import hive
 from demo.flights import flights
 from demo.lab import Lab

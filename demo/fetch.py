@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from aqueduct.controller import artifacts
-from aqueduct.controller.artifacts import Artifact
+from aqueduct.control_node import artifacts
+from aqueduct.control_node.artifacts import Artifact
 from aqueduct.errors import AqueductError
 
 ROOT = Path(__file__).resolve().parents[1]

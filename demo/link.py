@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from aqueduct.common.offset_sets import size
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.estate.links import Link
 from aqueduct.link.ledger.entry import LedgerPartition, partitions
-from aqueduct.names import TopicPartition
-from aqueduct.spans import size
 from demo.lab import Lab, to_the_end
 from demo.offsets import watermarks
 

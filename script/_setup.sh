@@ -238,7 +238,7 @@ from pathlib import Path
 
 import yaml
 
-from aqueduct.controller.artifacts import kafka_jars, versitygw, wheelhouse
+from aqueduct.control_node.artifacts import kafka_jars, versitygw, wheelhouse
 from aqueduct.errors import AqueductError
 
 cache = Path(sys.argv[1])
@@ -390,7 +390,7 @@ import shutil, sys, tarfile, tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.controller.artifacts import single_file
+from aqueduct.control_node.artifacts import single_file
 from aqueduct.errors import AqueductError
 from servers.hive_metastore import COORDINATES, DRIVER
 
@@ -423,7 +423,7 @@ import sys, tarfile, tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.controller.artifacts import single_file
+from aqueduct.control_node.artifacts import single_file
 from aqueduct.errors import AqueductError
 from servers.schema_registry import COORDINATES
 
@@ -444,7 +444,7 @@ maven_file() {
     .venv/bin/python - "$AQUEDUCT_CACHE" "$1" <<'PY'
 import sys
 
-from aqueduct.controller.artifacts import single_file
+from aqueduct.control_node.artifacts import single_file
 from aqueduct.errors import AqueductError
 
 cache, coordinates = sys.argv[1:]

@@ -9,7 +9,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from aqueduct.controller.artifacts import Artifact, hadoop_jars, kafka_jars, maven_jars
+from aqueduct.control_node.artifacts import Artifact, hadoop_jars, kafka_jars, maven_jars
 from aqueduct.errors import AqueductError
 from servers import hadoop, oldest_kafka
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from aqueduct.estate.schema_registry import properties_file
 from aqueduct.estate.zookeeper import Server, settings
-from aqueduct.zookeeper.quorum_keys import QuorumKeys
+from aqueduct.recovery.zookeeper.quorum_keys import QuorumKeys
 from servers.broker import answers
 from servers.pki import Authority
 from servers.process import QUICK, START_SECONDS, Process, binary, free_ports

@@ -11,11 +11,11 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.facts import HostFacts
-from aqueduct.status.judging import EstateFacts
-from aqueduct.status.model import EstateStatus, StatusLimits
-from aqueduct.status.objects import declared_objects
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.facts import HostFacts
+from aqueduct.control_node.status.model import EstateStatus, StatusLimits
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.shared_checks import EstateFacts
 
 NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 SECONDS = NOW.timestamp()

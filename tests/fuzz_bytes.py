@@ -37,32 +37,32 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyarrow import orc
 
+from aqueduct.common.keys import ReceiverKey
 from aqueduct.errors import AqueductError
 from aqueduct.estate import schema_registry
-from aqueduct.foreign import kafka_backup
-from aqueduct.foreign.layout import ForeignFile
 from aqueduct.kafka import client_config
-from aqueduct.kafka.batches import bodies, one_by_one
+from aqueduct.kafka.batches import bodies, plain_records
 from aqueduct.kafka.batches.batch import CRC_FROM, HEADER, LENGTH_FROM, Damaged, seal, walk
 from aqueduct.kafka.batches.codecs import CODECS, compress
-from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.keys import ReceiverKey
 from aqueduct.land import orc_format, orc_times
 from aqueduct.link.ledger import bundle, entry
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire import frame, position
 from aqueduct.link.wire.frame import Announcement, Frame, Malformed
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.store import judge, manifest, names, numbered, segments
+from aqueduct.recovery.zookeeper import snapshots as znode_snapshots
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
+from aqueduct.snapshots.importer import kafka_backup
+from aqueduct.snapshots.importer.layout import ForeignFile
+from aqueduct.store import manifest, names, numbered_snapshots, segments, validation
 from aqueduct.store.backends import open_store
 from aqueduct.store.encryption import DataKind
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Instance, InstanceState, Manifest, Segment, StoredTopic
-from aqueduct.zookeeper import snapshots as znode_snapshots
-from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.zookeeper.znodes import Right, Znode
 
 MOST_SECONDS = 1.0  # of a processor, for an input: a busy machine makes no difference
 MOST_MEMORY = 300 << 20  # bytes that the process may grow by
@@ -139,7 +139,7 @@ def read_batches(data: bytes) -> None:
 def read_records(data: bytes) -> None:
     """Read them one by one, as hosts without numpy do."""
     for batch in walk(data):
-        read_bodies([content for _, content in one_by_one.bodies(batch)])
+        read_bodies([content for _, content in plain_records.bodies(batch)])
 
 
 def read_bodies(found: Sequence[bytes]) -> None:
@@ -190,7 +190,7 @@ def plain_manifest() -> bytes:
 
 
 def read_manifest(data: bytes) -> None:
-    judge.fault(manifest.unpack(data, "snapshot 2"))
+    validation.fault(manifest.unpack(data, "snapshot 2"))
 
 
 def frame_of(size: int, states: int | None = None) -> bytes:
@@ -229,7 +229,7 @@ def archives() -> Iterator[bytes]:
 
 def read_archive(data: bytes) -> None:
     """Read a segment of which the manifest says whatever lets most through."""
-    told = stored().segments[0]._replace(compressed=True, unpacked_bytes=judge.MOST_OBJECT_BYTES)
+    told = stored().segments[0]._replace(compressed=True, unpacked_bytes=validation.MOST_OBJECT_BYTES)
     for _ in segments.batches(told, memoryview(data)):
         pass
 
@@ -329,7 +329,7 @@ def indexes() -> Iterator[bytes]:
 
 
 def read_index(data: bytes) -> None:
-    found = Index.from_bytes(data, judge.MOST_OBJECT_BYTES)
+    found = Index.from_bytes(data, validation.MOST_OBJECT_BYTES)
     _ = found.records, found.position
     found.rank(7)
     with suppress(IndexError):
@@ -438,7 +438,7 @@ PARSERS: Mapping[str, Parser] = {
         (AqueductError, ValueError, KeyError, TypeError),
         [*znodes(), *HOSTILE],
         hostile_frames,
-        lambda data: numbered.seal(bytearray(data)),
+        lambda data: numbered_snapshots.seal(bytearray(data)),
     ),
     "foreign": Parser(
         read_foreign_segment,

@@ -28,7 +28,7 @@ from uuid import UUID
 import clients
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aqueduct.keys import ReceiverKey, ReceiverPublicKey, SenderKey, load
+from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey, SenderKey, load
 from aqueduct.link import keygen, udp
 from aqueduct.link.wire import frame, key_frame
 from aqueduct.link.wire.blocks import CHUNK

@@ -5,13 +5,13 @@ from typing import Any
 
 import clients
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.produce import Ready, ready
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 # A broker that does not ask the coordinator whether a partition is part of the transaction (KIP-890, part 1):
 # as brokers before 3.6, and one whose coordinator forgot the partition.

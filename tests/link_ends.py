@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterable
 from uuid import UUID
 
-from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
+from aqueduct.common.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.datagram import FIELDS, HEADER, NONCE, Send, Type, split
 from aqueduct.link.wire.frame import Frame

@@ -19,8 +19,8 @@ from typing import Any, NoReturn
 
 import aqueduct
 from aqueduct.cli import config_file, report_file
+from aqueduct.common.wording import PrintableStream
 from aqueduct.errors import AqueductError, Refused
-from aqueduct.wording import PrintableStream
 
 VERBS = {
     "backup": "back up topics and consumer groups to an object store",

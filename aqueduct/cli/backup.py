@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from aqueduct.cli import common, duration, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import Failed, NoMatch, Refused
 from aqueduct.kafka import client_config
 
@@ -130,11 +130,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup import report
-        from aqueduct.backup.metrics import BackupFigures
-        from aqueduct.backup.order import BackupOrder, LifecycleWish
-        from aqueduct.backup.run import back_up
-        from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
+        from aqueduct.snapshots.backup import report
+        from aqueduct.snapshots.backup.metrics import BackupFigures
+        from aqueduct.snapshots.backup.order import BackupOrder, LifecycleWish
+        from aqueduct.snapshots.backup.run import back_up
+        from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection, compiled
         from aqueduct.store.segments import SegmentLimits
         from aqueduct.work.workers import Workers
 

@@ -5,7 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct.cli import duration, moment, report_file, selection
+from aqueduct.cli import duration, report_file, selection, timestamp_argument
 from aqueduct.errors import Refused
 from aqueduct.work.options import EXECUTOR_SECONDS, SparkOptions, setting
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from aqueduct.kafka.batches.cut import Window
-    from aqueduct.keys import ReceiverKey, ReceiverPublicKey
-    from aqueduct.prune.policy import KeepPolicy
+    from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey
+    from aqueduct.kafka.batches.cutting import Window
+    from aqueduct.snapshots.prune.policy import KeepPolicy
     from aqueduct.store.signing import SigningKey, Trust
     from aqueduct.work.workers import Workers
 
@@ -68,7 +68,7 @@ def add_keep(parser: argparse.ArgumentParser, of: str) -> None:
 
 def kept(args: argparse.Namespace) -> "KeepPolicy | None":
     """Return what was given of add_keep's options; None if nothing was."""
-    from aqueduct.prune.policy import KeepPolicy
+    from aqueduct.snapshots.prune.policy import KeepPolicy
 
     policy = KeepPolicy(
         **{field.name: getattr(args, f"keep_{field.name}") or 0 for field in fields(KeepPolicy)}
@@ -139,14 +139,14 @@ def private_keys(args: argparse.Namespace) -> "tuple[ReceiverKey, ...]":
     """Return the private keys; Refused if one can't be used, or others may read its file."""
     if not args.private_key:
         return ()
-    from aqueduct import keys
+    from aqueduct.common import keys
 
     return tuple(keys.load(keys.ReceiverKey, path) for path in args.private_key)
 
 
 def public_keys(paths: "Iterable[Path]") -> "tuple[ReceiverPublicKey, ...]":
     """Return the public keys of recipients, of which a file may have several, a line each."""
-    from aqueduct import keys
+    from aqueduct.common import keys
 
     return tuple(key for path in paths for key in keys.load_public(path))
 
@@ -157,14 +157,14 @@ def add_window(parser: argparse.ArgumentParser) -> None:
     add(
         "--from-time",
         metavar="TIME",
-        type=moment.parse,
+        type=timestamp_argument.parse,
         help="only records with this timestamp or a later one, such as 2026-01-31T18:00:00Z (RFC 3339) or "
         "1769882400000 (milliseconds since 1970)",
     )
     add(
         "--to-time",
         metavar="TIME",
-        type=moment.parse,
+        type=timestamp_argument.parse,
         help="only records with this timestamp or an earlier one",
     )
     add(
@@ -178,7 +178,7 @@ def add_window(parser: argparse.ArgumentParser) -> None:
 
 def window(args: argparse.Namespace) -> "Window":
     """Return the window of times; Refused if nothing can be in it."""
-    from aqueduct.kafka.batches.cut import Window
+    from aqueduct.kafka.batches.cutting import Window
 
     asked = {"first_time": args.from_time, "last_time": args.to_time}
     given = {name: time for name, time in asked.items() if time is not None}
@@ -255,7 +255,7 @@ def serve_metrics(
 ) -> None:
     """Serve a verb's own metrics and Spark's, if they are wanted; Failed if the port is taken."""
     if args.metrics_port:
-        from aqueduct import prometheus
+        from aqueduct.common import prometheus
         from aqueduct.work import metrics
 
         prometheus.serve(args.metrics_port, lambda: [*own(), *metrics.spark(workers.figures)])

@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aqueduct.common.wording import shown
 from aqueduct.errors import Refused
-from aqueduct.wording import shown
 
 if TYPE_CHECKING:
     from yaml import Node

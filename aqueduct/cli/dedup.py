@@ -22,12 +22,12 @@ import time
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, duration, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common.topic_names import parse_renames
+from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import client_config
 from aqueduct.link.options import SILENCE_SECONDS
-from aqueduct.names import parse_renames
-from aqueduct.wording import count
 
 if TYPE_CHECKING:
     from aqueduct.link.dedup.run import DedupOrder

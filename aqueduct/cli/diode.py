@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aqueduct
-from aqueduct import moments
-from aqueduct.cli.extra import diode_packages
+from aqueduct.cli.optional_packages import diode_packages
 from aqueduct.cli.termination import until_signal
+from aqueduct.common import timestamps
+from aqueduct.common.offset_sets import size
+from aqueduct.common.wording import count, some, write_controls
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
 from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
-from aqueduct.spans import size
-from aqueduct.wording import count, some, write_controls
 
 if TYPE_CHECKING:
     from aqueduct.link.ledger.losses import LostRange
@@ -191,7 +191,7 @@ def _lost(settings: ListLosses, _: argparse.Namespace) -> ExitCode:
         for lost in found.ranges:
             offsets = count(lost.last - lost.first + 1, "offset")
             place = f"{lost.partition.topic}-{lost.partition.partition}"
-            when = f"{moments.text(lost.noticed)}{' or earlier' if lost.is_latest else ''}"
+            when = f"{timestamps.text(lost.noticed)}{' or earlier' if lost.is_latest else ''}"
             print(f"{when}  {lost.kind:<7}  {place}  {lost.first} to {lost.last} ({offsets})")
         if found.has_entries and not found.ranges:
             print("Nothing is missing or lost.")
@@ -209,7 +209,7 @@ def _lost_entry(lost: "LostRange") -> dict[str, Any]:
         "kind": lost.kind,
         "first": lost.first,
         "last": lost.last,
-        "noticed": moments.text(lost.noticed),
+        "noticed": timestamps.text(lost.noticed),
         "or_earlier": lost.is_latest,
     }
 

@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from aqueduct.cli import common, letter_report, moment, report_file, selection
-from aqueduct.cli.extra import connect_packages
+from aqueduct.cli import common, letter_report, report_file, selection, timestamp_argument
+from aqueduct.cli.optional_packages import connect_packages
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.estate.patterns import PatternError, matcher
 from aqueduct.kafka import client, client_config
-from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
     from aqueduct.connect.letter_reading import LetterCensus
@@ -111,8 +111,14 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         help="only what failed by such an exception, named whole or by its last part",
     )
     add("--connector", metavar="NAME", help="only what this connector could not take")
-    add("--from", metavar="TIME", dest="from_time", type=moment.parse, help="only records from this time on")
-    add("--to-time", metavar="TIME", type=moment.parse, help="only records up to this time")
+    add(
+        "--from",
+        metavar="TIME",
+        dest="from_time",
+        type=timestamp_argument.parse,
+        help="only records from this time on",
+    )
+    add("--to-time", metavar="TIME", type=timestamp_argument.parse, help="only records up to this time")
 
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
@@ -149,13 +155,13 @@ def _show(args: argparse.Namespace) -> ExitCode:
 
 def _census(args: argparse.Namespace, topics: tuple[str, ...], most_shown: int) -> "LetterCensus":
     with connect_packages():
-        from aqueduct.connect import letter_reading, replayed
+        from aqueduct.connect import letter_reading, replay_ledger
         from aqueduct.connect.dead_letters import Choice
 
     _check_times(args)
     query = letter_reading.LetterQuery(
         topics=topics,
-        ledger=args.ledger or replayed.TOPIC,
+        ledger=args.ledger or replay_ledger.TOPIC,
         choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
         origin_topic=args.topic,
         newest=args.newest,
@@ -190,10 +196,10 @@ def _check_times(args: argparse.Namespace) -> None:
 def _replay(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
-        from aqueduct.connect import replay, replayed
+        from aqueduct.connect import replay, replay_ledger
         from aqueduct.connect.dead_letters import Choice
 
-    ledger = args.ledger or replayed.TOPIC
+    ledger = args.ledger or replay_ledger.TOPIC
     if args.dlq in (args.to, ledger) or args.to == ledger:
         raise Refused("option-conflict", "--dlq, --to and --ledger must be different topics.")
     _check_times(args)

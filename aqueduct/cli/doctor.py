@@ -44,16 +44,16 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.errors import KafkaError
 
-from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
-from aqueduct.cli.extra import connect_packages
+from aqueduct.cli.optional_packages import connect_packages
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, Skipped, labelled, left_out_entries
 from aqueduct.kafka import client_config, data_folder, diagnosis, listeners, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.cluster import Cluster, absent_brokers, unexpected_brokers
-from aqueduct.wording import count
 
 if TYPE_CHECKING:
     from aqueduct.connect.connectors import RunningConnector
@@ -162,7 +162,7 @@ def _hanging(client: Client, state: Cluster, silent: Collection[int]) -> list[st
         if partition.leader is not None and partition.leader not in silent
     ]
     try:
-        return transactions.findings(asking.find(client, served, silent=silent), moments.now())
+        return transactions.findings(asking.find(client, served, silent=silent), timestamps.now())
     except (Failed, KafkaError) as error:
         return transactions.unknown_sentences([Skipped.because_of("this cluster", error)])
 
@@ -203,8 +203,8 @@ def _add_broker(parser: argparse.ArgumentParser) -> None:
 
 
 def _broker(args: argparse.Namespace) -> ExitCode:
-    from aqueduct.zookeeper.brokers import misfits
-    from aqueduct.zookeeper.client import Ensemble
+    from aqueduct.recovery.zookeeper.brokers import misfits
+    from aqueduct.recovery.zookeeper.client import Ensemble
 
     given = _properties(args.properties)
     try:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from aqueduct.cli import common, duration, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import AqueductError, ExitCode, Refused
 from aqueduct.kafka import client_config
 
@@ -78,10 +78,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup.selection import TopicSelection, compiled
-        from aqueduct.drill import report
-        from aqueduct.drill.order import DrillOrder
-        from aqueduct.drill.run import drill
+        from aqueduct.snapshots.backup.selection import TopicSelection, compiled
+        from aqueduct.snapshots.drill import report
+        from aqueduct.snapshots.drill.order import DrillOrder
+        from aqueduct.snapshots.drill.run import drill
         from aqueduct.work.phases import Phases
         from aqueduct.work.workers import Workers
 
@@ -149,7 +149,7 @@ def _fail(
 
 def _measure(path: Path | None, code: int, seconds: dict[str, float], outcome: Any) -> None:
     if path:
-        from aqueduct.drill import metrics
+        from aqueduct.snapshots.drill import metrics
 
         metrics.write(path, code, seconds, outcome)
 

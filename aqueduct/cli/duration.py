@@ -3,7 +3,7 @@
 import argparse
 import math
 
-from aqueduct import durations
+from aqueduct.common import durations
 
 LONGEST_HOURS = durations.LONGEST_DAYS * 24
 

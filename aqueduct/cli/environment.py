@@ -13,8 +13,8 @@ Exit codes:
 import argparse
 from pathlib import Path
 
+from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode
-from aqueduct.wording import count
 from aqueduct.work import environment
 
 

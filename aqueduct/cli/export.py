@@ -16,8 +16,8 @@ import argparse
 from datetime import UTC, datetime
 from pathlib import Path
 
-from aqueduct.cli import common, declared, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli import common, declared_tables, report_file, selection
+from aqueduct.cli.optional_packages import spark_packages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,10 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.export import report
-        from aqueduct.export import run as export
-        from aqueduct.export.order import ExportOrder, FileFormat
-        from aqueduct.restore.request import Request, parse_instance
+        from aqueduct.snapshots.export import report
+        from aqueduct.snapshots.export import run as export
+        from aqueduct.snapshots.export.order import ExportOrder, FileFormat
+        from aqueduct.snapshots.restore.request import Request, parse_instance
         from aqueduct.work.workers import Workers
 
     for location in (args.store, args.to):
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
             instance=parse_instance(args.instance),
             window=common.window(args),
         ),
-        tables=declared.tables(args.declarations) if args.declarations else (),
+        tables=declared_tables.tables(args.declarations) if args.declarations else (),
         snapshot=args.snapshot,
         at_least=args.at_least,
         trust=common.trust(args),

@@ -42,17 +42,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, shown, some
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
-from aqueduct.file_backup import plan
-from aqueduct.wording import count, shown, some
+from aqueduct.recovery.file_backup import plan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from aqueduct.file_backup.folder import BackupsOf, FileSnapshot
-    from aqueduct.file_backup.verify import FilesVerified
+    from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
+    from aqueduct.recovery.file_backup.verify import FilesVerified
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -199,9 +199,9 @@ def _until(text: str) -> int:
 
 
 def _backup(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.backup import FileBackupOrder, backup
-    from aqueduct.file_backup.folder import head
-    from aqueduct.file_backup.rsync import SshOptions
+    from aqueduct.recovery.file_backup.backup import FileBackupOrder, backup
+    from aqueduct.recovery.file_backup.folder import head
+    from aqueduct.recovery.file_backup.rsync import SshOptions
 
     _outside(args)
     started = datetime.now(UTC)
@@ -251,8 +251,8 @@ def _backup(args: argparse.Namespace) -> int:
 
 def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ...], str]:
     """Remove what no rule keeps; return the dates, and why nothing was removed where something should be."""
-    from aqueduct.file_backup.folder import BackupsOf
-    from aqueduct.file_backup.prune import prune
+    from aqueduct.recovery.file_backup.folder import BackupsOf
+    from aqueduct.recovery.file_backup.prune import prune
 
     keep = common.kept(args)
     if keep is None:
@@ -274,7 +274,7 @@ def _list(args: argparse.Namespace) -> int:
     faults: list[str] = []
     rows = list(_listed(args, faults))
     if args.json:
-        from aqueduct.file_backup.folder import head
+        from aqueduct.recovery.file_backup.folder import head
 
         print(json.dumps([{"name": name, "date": made.date} | head(made) for name, made in rows], indent=2))
         return _told(faults)
@@ -314,7 +314,7 @@ def _is(things: list[Any]) -> str:
 
 
 def _du(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.rsync import sizes
+    from aqueduct.recovery.file_backup.rsync import sizes
 
     row = "{:<24}  {:<18}  {:>19}  {:>19}"
     print(row.format("name", "date", "new bytes on disk", "bytes of the tree"))
@@ -328,7 +328,7 @@ def _du(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.verify import FilesVerified, verify
+    from aqueduct.recovery.file_backup.verify import FilesVerified, verify
 
     _outside(args)
     started = datetime.now(UTC)
@@ -383,7 +383,7 @@ def _verified(outcome: "FilesVerified") -> str:
 
 
 def _restore(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.restore import FileRestoreOrder, restore
+    from aqueduct.recovery.file_backup.restore import FileRestoreOrder, restore
 
     _outside(args)
     started = datetime.now(UTC)
@@ -434,7 +434,7 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _prune(args: argparse.Namespace) -> int:
-    from aqueduct.file_backup.prune import prune
+    from aqueduct.recovery.file_backup.prune import prune
 
     _outside(args)
     started = datetime.now(UTC)
@@ -464,7 +464,7 @@ def _prune(args: argparse.Namespace) -> int:
 
 
 def _opened(args: argparse.Namespace) -> "list[BackupsOf]":
-    from aqueduct.file_backup.folder import opened
+    from aqueduct.recovery.file_backup.folder import opened
 
     return opened(args.backups, args.name)
 
@@ -474,7 +474,7 @@ def _at(own: "BackupsOf", time_: int | None) -> str:
     date = plan.at(dates, time_)
     if date is None:
         of = f"the first is of {dates[0]}" if dates else "there is none"
-        when = "" if time_ is None else f" of {moments.text(time_)} or before"
+        when = "" if time_ is None else f" of {timestamps.text(time_)} or before"
         raise Refused("file-backup-missing", f"{own.path} has no complete backup{when}; {of}.")
     return date
 

@@ -26,12 +26,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from aqueduct.cli import common, duration, selection
+from aqueduct.common.wording import count, shortened
 from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.group_lag import RANKS, GroupLag, LagState
 from aqueduct.kafka.group_reading import GroupLags, LagSelection, group_lags
-from aqueduct.wording import count, shortened
 
 CLIENT = "aqueduct-groups"
 WINDOW_SECONDS = 30

@@ -16,7 +16,7 @@ import argparse
 from datetime import UTC, datetime
 
 from aqueduct.cli import common, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 
 FORMATS = ("kafka-backup", "s3-binary")
 MOST_REPLICAS = 32_767
@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.foreign import report
-        from aqueduct.foreign.run import ImportOrder, bring_in
+        from aqueduct.snapshots.importer import report
+        from aqueduct.snapshots.importer.run import ImportOrder, bring_in
         from aqueduct.work.workers import Workers
 
     for folder in (args.store, args.source):

@@ -9,9 +9,9 @@ Nothing is overwritten. Exit code: 0 done, 1 it cannot be written, 2 a name is i
 import argparse
 from pathlib import Path
 
+from aqueduct.control_node.starter.repository import Plan, create
+from aqueduct.control_node.starter.sites import is_name, parse_sites
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.starter.repository import Plan, create
-from aqueduct.starter.sites import is_name, parse_sites
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -46,12 +46,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, declared, duration, moment, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli import common, declared_tables, duration, report_file, selection, timestamp_argument
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.cli.selection import PORTS
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode, Failed, LeftOut, Refused
 from aqueduct.kafka import client_config
-from aqueduct.names import TopicPartition
 
 if TYPE_CHECKING:
     from aqueduct.land.declaration import LandTable
@@ -121,7 +121,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     to.add_argument(
         "--to-time",
         metavar="TIME",
-        type=moment.parse,
+        type=timestamp_argument.parse,
         help="reset: continue at the first record of this time, such as 2026-01-31T18:00:00Z",
     )
     add("--bad", action="store_true", help="replay: convert the records of the bad tables again (required)")
@@ -151,7 +151,9 @@ def run(args: argparse.Namespace) -> int:
 
     report_file.outside(args.report, args.location)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True)
-    order = LandOrder(end, args.location, declared.tables(args.declarations, args.tables), args.metastore)
+    order = LandOrder(
+        end, args.location, declared_tables.tables(args.declarations, args.tables), args.metastore
+    )
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("option-required", "aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison or args.metrics_port):
@@ -226,10 +228,10 @@ def _told(
 
 def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:
     from aqueduct.land import report
+    from aqueduct.land.absent_columns import Unseen
     from aqueduct.land.metrics import LandFigures
     from aqueduct.land.run import Lander
     from aqueduct.land.table_log import Lost
-    from aqueduct.land.unseen import Unseen
 
     done_so_far = LandFigures((table.full_name for table in order.tables), time.time())
     common.serve_metrics(args, done_so_far.all, workers)

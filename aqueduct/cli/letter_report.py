@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, shortened
 from aqueduct.errors import left_out_entries
-from aqueduct.wording import count, shortened
 
 if TYPE_CHECKING:
     from aqueduct.connect.letter_reading import CutBytes, LetterCensus, ShownLetter
@@ -130,6 +130,6 @@ def _text(content: bytes) -> str:
 
 def _time(milliseconds: int) -> str | None:
     try:
-        return moments.text(milliseconds) if milliseconds >= 0 else None
+        return timestamps.text(milliseconds) if milliseconds >= 0 else None
     except (OverflowError, ValueError, OSError):  # beyond what a calendar has
         return None

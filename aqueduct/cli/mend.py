@@ -37,8 +37,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
-from aqueduct import read_plan, strict_json
 from aqueduct.cli import common, report_file, selection
+from aqueduct.common import strict_json
+from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config, data_folder
 from aqueduct.kafka.admin.cluster import describe_by_controller
@@ -46,15 +48,14 @@ from aqueduct.kafka.admin.reassign import under_way
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.diagnosis import GROUPS
-from aqueduct.mend import agreement, logs, plan, run, take_back
-from aqueduct.mend.fit import Fit, nowhere
-from aqueduct.names import LEGAL_NAME, TopicPartition
-from aqueduct.quorum import metadata
-from aqueduct.wording import count, some
+from aqueduct.recovery import read_plan
+from aqueduct.recovery.broker_ids import agreement, disk_logs, plan, run, stray_logs
+from aqueduct.recovery.broker_ids.log_comparison import Fit, nowhere
+from aqueduct.recovery.quorum import metadata
 
 NO_LOG = "no folder that was named has a log of it"
 STOPPED = "the broker that has most of its log does not run"
-Looked = TypeVar("Looked", logs.DiskLog, logs.Folder)
+Looked = TypeVar("Looked", disk_logs.DiskLog, disk_logs.Folder)
 NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 
@@ -191,8 +192,8 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
 
 
 def _look(args: argparse.Namespace) -> int:
-    folders = [logs.look(path, running=logs.in_use(path)) for path in args.data_folder]
-    folders += [logs.without(path, folders) for path in args.lost_folder]
+    folders = [disk_logs.look(path, running=disk_logs.in_use(path)) for path in args.data_folder]
+    folders += [disk_logs.without(path, folders) for path in args.lost_folder]
     print(json.dumps([asdict(folder) for folder in folders]))
     return ExitCode.DONE
 
@@ -225,7 +226,7 @@ def _plan(args: argparse.Namespace) -> int:
 def _take_back(args: argparse.Namespace) -> int:
     if args.node_id is not None:
         _refuse_voters(args.data_folder, args.node_id)
-    taken = take_back.take_back(args.data_folder, args.node_id)
+    taken = stray_logs.take_back(args.data_folder, args.node_id)
     for disk in taken:
         print(
             f"{disk.path} belongs to broker {disk.now}"
@@ -370,16 +371,16 @@ def _end(args: argparse.Namespace) -> client_config.End:
     return client_config.end("cluster", args.bootstrap_servers, args.client_config)
 
 
-def _seen(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
+def _seen(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
     """Read what look said on each host; Refused if that is long ago."""
     folders_by_host = hosts(paths)
     plan.refuse_old(folders_by_host, time.time_ns() // 1_000_000)
     return folders_by_host
 
 
-def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
+def hosts(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
     """Read what look said on each host; Refused if a file is not that, or two are of one host or broker."""
-    folders_by_host: dict[str, list[logs.Folder]] = {}
+    folders_by_host: dict[str, list[disk_logs.Folder]] = {}
     brokers: dict[int, Path] = {}
     for path in paths:
         host = path.name.removesuffix(".json")
@@ -407,15 +408,15 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[logs.Folder]]:
     return folders_by_host
 
 
-def _folder(document: dict[str, Any]) -> logs.Folder:
-    return _typed(logs.Folder, document, logs=tuple(_log(log) for log in document["logs"]))
+def _folder(document: dict[str, Any]) -> disk_logs.Folder:
+    return _typed(disk_logs.Folder, document, logs=tuple(_log(log) for log in document["logs"]))
 
 
-def _log(document: dict[str, Any]) -> logs.DiskLog:
+def _log(document: dict[str, Any]) -> disk_logs.DiskLog:
     topic, number = document["partition"]
     if not isinstance(topic, str) or type(number) is not int:
         raise TypeError(f"{document['partition']} is no partition")
-    return _typed(logs.DiskLog, document, partition=TopicPartition(topic, number))
+    return _typed(disk_logs.DiskLog, document, partition=TopicPartition(topic, number))
 
 
 def _typed(kind: type[Looked], document: dict[str, Any], **made: object) -> Looked:

@@ -22,6 +22,8 @@ from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
 
 from aqueduct.cli import duration, report_file, selection
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, shortened
 from aqueduct.errors import ExitCode, Failed, Refused, labelled
 from aqueduct.estate import patterns
 from aqueduct.estate.patterns import PatternError
@@ -29,11 +31,9 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
+from aqueduct.mirror.engine.reading import BatchesReader
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import AffectedRange, MirrorProgress
-from aqueduct.mirror_engine.reading import BatchesReader
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, shortened
 
 POLL_SECONDS = 1
 CLIENT = "aqueduct-mirror"

@@ -24,7 +24,7 @@ import argparse
 from datetime import UTC, datetime
 
 from aqueduct.cli import common, duration, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +65,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.prune import report
-        from aqueduct.prune.run import PruneOrder, prune
+        from aqueduct.snapshots.prune import report
+        from aqueduct.snapshots.prune.run import PruneOrder, prune
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)

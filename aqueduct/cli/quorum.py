@@ -39,18 +39,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aqueduct import moments, read_plan, strict_json
 from aqueduct.cli import common, mend, report_file
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common import strict_json, timestamps
+from aqueduct.common.wording import count, some
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
-from aqueduct.quorum import agreement, check, metadata, plan, seed, snapshots
-from aqueduct.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
-from aqueduct.wording import count, some
+from aqueduct.recovery import read_plan
+from aqueduct.recovery.quorum import agreement, check, metadata, plan, seed, snapshots
+from aqueduct.recovery.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
 
 if TYPE_CHECKING:
-    from aqueduct.store.numbered import Kept
+    from aqueduct.store.numbered_snapshots import Kept
 
 SEED = "seed that `aqueduct quorum plan` wrote"
 
@@ -144,7 +145,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 def _backup(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_editable
-        from aqueduct.store.numbered import keep
+        from aqueduct.store.numbered_snapshots import keep
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
@@ -172,8 +173,8 @@ def _told(kept: "Kept[QuorumSnapshot]") -> str:
     of = kept.snapshot.metadata
     lines = [
         f"Snapshot {kept.snapshot.number} of cluster {of.cluster}, by node {of.node}: "
-        f"{count(len(of.image.topics), 'topic')}, as they were at {moments.text(of.time)} (offset {of.end:,} "
-        f"of epoch {of.end_epoch})."
+        f"{count(len(of.image.topics), 'topic')}, as they were at {timestamps.text(of.time)} (offset "
+        f"{of.end:,} of epoch {of.end_epoch})."
     ]
     if kept.removed:
         lines.append(f"Removed: {count(len(kept.removed), 'older snapshot')}, {some(kept.removed)}.")
@@ -196,7 +197,7 @@ def _snapshots(args: argparse.Namespace) -> int:
             code = ExitCode.FAILED
             continue
         of = snapshot.metadata
-        times = moments.text(snapshot.created), moments.text(of.time)
+        times = timestamps.text(snapshot.created), timestamps.text(of.time)
         figures = of.node, f"{of.end:,}", of.end_epoch, f"{len(of.image.topics):,}"
         print(row.format(snapshot.number, *times, *figures, of.cluster))
     return code

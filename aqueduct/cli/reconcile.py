@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 
 from aqueduct.cli import common, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import End
@@ -70,10 +70,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     with spark_packages():
-        from aqueduct.reconcile import report, store_reader
-        from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
-        from aqueduct.reconcile.run import reconcile
-        from aqueduct.reconcile.stored import ComparedEnd
+        from aqueduct.mirror.reconcile import report, store_reader
+        from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedTopics
+        from aqueduct.mirror.reconcile.run import reconcile
+        from aqueduct.mirror.reconcile.stored import ComparedEnd
         from aqueduct.work.workers import Workers
 
     stores = [source for source in args.source if source.startswith(SCHEMES)]

@@ -26,13 +26,13 @@ import sys
 from datetime import UTC, datetime
 
 from aqueduct.cli import duration, report_file, selection
-from aqueduct.cli.extra import mirror_packages
+from aqueduct.cli.optional_packages import mirror_packages
 from aqueduct.cli.termination import until_signal
+from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, Refused, left_out_entries
 from aqueduct.kafka import client_config
 from aqueduct.mirror import status
 from aqueduct.mirror.status import AffectedRange
-from aqueduct.wording import count
 
 # A name of a flow is part of the names of topics and of transactional ids.
 _FLOW = re.compile(r"[a-zA-Z0-9._-]{1,100}")
@@ -108,11 +108,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> ExitCode:
     with mirror_packages():
-        from aqueduct import prometheus
-        from aqueduct.mirror_engine import metrics
-        from aqueduct.mirror_engine import run as engine
-        from aqueduct.mirror_engine.groups import MirroredGroups
-        from aqueduct.mirror_engine.topics import MirroredTopics
+        from aqueduct.common import prometheus
+        from aqueduct.mirror.engine import metrics
+        from aqueduct.mirror.engine import run as engine
+        from aqueduct.mirror.engine.groups import MirroredGroups
+        from aqueduct.mirror.engine.topics import MirroredTopics
     started = datetime.now(UTC)
     order = engine.MirrorOrder(
         flow=args.flow,

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common.topic_names import parse_renames
 from aqueduct.errors import Refused, labelled
 from aqueduct.kafka import acls, client_config
-from aqueduct.names import parse_renames
 
 if TYPE_CHECKING:
-    from aqueduct.restore.order import RestoreOrder
+    from aqueduct.snapshots.restore.order import RestoreOrder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,11 +131,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.backup.selection import GroupSelection, compiled
-        from aqueduct.restore import report, task_rights
-        from aqueduct.restore import run as restore
-        from aqueduct.restore.order import FollowingMirror, RestoreOrder, TaskClient
-        from aqueduct.restore.request import Request, parse_id, parse_instance
+        from aqueduct.snapshots.backup.selection import GroupSelection, compiled
+        from aqueduct.snapshots.restore import report, task_rights
+        from aqueduct.snapshots.restore import run as restore
+        from aqueduct.snapshots.restore.order import FollowingMirror, RestoreOrder, TaskClient
+        from aqueduct.snapshots.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.store)
@@ -248,7 +248,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
 
 
 def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datetime) -> int:
-    from aqueduct.restore import groups_only
+    from aqueduct.snapshots.restore import groups_only
 
     outcome = groups_only.main(order)
     print("\n".join(groups_only.text(outcome)))

@@ -18,9 +18,9 @@ import argparse
 from pathlib import Path
 
 from aqueduct.cli import common
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Refused, Skipped
-from aqueduct.wording import count, some
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

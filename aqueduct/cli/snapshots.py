@@ -19,11 +19,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from aqueduct import moments
 from aqueduct.cli import common
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Failed
-from aqueduct.wording import count, some
 
 if TYPE_CHECKING:
     from aqueduct.store.snapshots import Broken, Summary
@@ -78,12 +78,12 @@ def _print_json(summaries: Listed) -> list[int]:
 def _json(summary: "Summary") -> dict[str, Any]:
     return {
         "id": summary.number,
-        "created": moments.text(summary.created),
+        "created": timestamps.text(summary.created),
         "topics": summary.topics,
         "records": summary.records,
         "bytes": summary.unpacked_bytes,
         "gaps": summary.gaps,
-        "newest_record": None if summary.newest_time is None else moments.text(summary.newest_time),
+        "newest_record": None if summary.newest_time is None else timestamps.text(summary.newest_time),
         "generations": [
             {"topic": topic, "instance": f"g{number}", "state": state}
             for topic, number, state in summary.generations
@@ -106,7 +106,7 @@ def _print_page(summaries: Listed) -> list[int]:
         print(
             row.format(
                 summary.number,
-                moments.text(summary.created),
+                timestamps.text(summary.created),
                 summary.topics,
                 f"{summary.records:,}",
                 f"{summary.unpacked_bytes:,}",

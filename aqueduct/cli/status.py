@@ -13,9 +13,9 @@ import argparse
 import json
 from pathlib import Path
 
-from aqueduct import moments
 from aqueduct.cli import report_file
-from aqueduct.cli.extra import connect_packages
+from aqueduct.cli.optional_packages import connect_packages
+from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode, Failed, Refused
 
 
@@ -47,9 +47,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with connect_packages():
-        from aqueduct.status import metrics, report
-        from aqueduct.status.evaluation import evaluate
-        from aqueduct.status.page import page
+        from aqueduct.control_node.status import metrics, report
+        from aqueduct.control_node.status.evaluation import evaluate
+        from aqueduct.control_node.status.page import page
 
     try:
         source = json.loads(args.facts.read_text(encoding="utf-8"))
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(json.dumps(report.document(estate), indent=2))
     else:
-        print(f"As of {moments.text(estate.asked)}. {report.text(estate, verbose=args.verbose)}")
+        print(f"As of {timestamps.text(estate.asked)}. {report.text(estate, verbose=args.verbose)}")
     if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
     return estate.exit_code

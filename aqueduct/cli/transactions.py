@@ -39,8 +39,10 @@ from typing import Any
 
 from kafka.errors import KafkaError
 
-from aqueduct import moments
 from aqueduct.cli import common, report_file, selection
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, Failed, Refused, left_out_entries
 from aqueduct.kafka import client_config, transactions
 from aqueduct.kafka.admin import transactions as asking
@@ -49,8 +51,6 @@ from aqueduct.kafka.admin.features import features
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.cluster import Cluster
 from aqueduct.kafka.transactions import HangingTransaction, Outcome, Search
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count
 
 CLIENT = "aqueduct-transactions"
 FEATURE = "transaction.version"
@@ -116,7 +116,7 @@ def _find_hanging(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect(_cluster(args), CLIENT) as client:
         search = _search(client, args.topic, args.partition)
-    lines = transactions.findings(search, moments.now())
+    lines = transactions.findings(search, timestamps.now())
     for sentence in lines or ["No transaction hangs."]:
         print(sentence)
     code = ExitCode.INCOMPLETE if lines else ExitCode.DONE
@@ -138,7 +138,7 @@ def _finish(args: argparse.Namespace) -> ExitCode:
         decided = [transaction for transaction in search.hanging if transaction.can_be_finished]
         finished = set(_finished(client, decided)) if args.execute else set()
     left = tuple(transaction for transaction in search.hanging if transaction not in finished)
-    lines = transactions.findings(replace(search, hanging=left), moments.now())
+    lines = transactions.findings(replace(search, hanging=left), timestamps.now())
     for sentence in lines or ([] if finished else ["No transaction hangs."]):
         print(sentence)
     if decided and not args.execute:
@@ -204,7 +204,7 @@ def _entry(hung: HangingTransaction) -> dict[str, Any]:
         "partition": hung.found.partition.partition,
         "start_offset": hung.found.start_offset,
         "end_offset": hung.end,
-        "since": moments.text(hung.start_time),
+        "since": timestamps.text(hung.start_time),
         "producer_id": hung.found.producer_id,
         "producer_epoch": hung.found.producer_epoch,
         "coordinator_epoch": hung.found.coordinator_epoch,
@@ -243,7 +243,7 @@ def _chosen(search: Search, partition: TopicPartition, start: int) -> HangingTra
             raise Refused(
                 "transaction-not-hanging",
                 f"The transaction on {partition} does not hang: {owner.name} is in state {owner.state}, and "
-                f"its coordinator, broker {owner.coordinator}, ends it by {moments.text(owner.end_time)}. "
+                f"its coordinator, broker {owner.coordinator}, ends it by {timestamps.text(owner.end_time)}. "
                 "Wait for that, or stop its producer. Nothing was written.",
             )
     if search.unknown:

@@ -14,7 +14,7 @@ import argparse
 from datetime import UTC, datetime
 
 from aqueduct.cli import common, report_file
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import ExitCode, Skipped, left_out_entries
 
 
@@ -37,8 +37,8 @@ def run(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
     with spark_packages():
-        from aqueduct.backup import faults
-        from aqueduct.backup.verify import verify
+        from aqueduct.snapshots.backup import faults
+        from aqueduct.snapshots.backup.verify import verify
         from aqueduct.work.workers import Workers
 
     trust, keys = common.trust(args), common.private_keys(args)

@@ -40,13 +40,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from aqueduct import moments
 from aqueduct.cli import common, mend, report_file, selection
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
-from aqueduct.mend.fit import sentences
-from aqueduct.wording import count, some
+from aqueduct.recovery.broker_ids.log_comparison import sentences
 
 PORT = 2181  # where brokers ask a server that is named without one
 UNSEEN = (
@@ -55,10 +55,10 @@ UNSEEN = (
 )
 
 if TYPE_CHECKING:
-    from aqueduct.zookeeper.client import Ensemble
-    from aqueduct.zookeeper.restore import Restored
-    from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-    from aqueduct.zookeeper.znodes import TreeDifference
+    from aqueduct.recovery.zookeeper.client import Ensemble
+    from aqueduct.recovery.zookeeper.restore import Restored
+    from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
+    from aqueduct.recovery.zookeeper.znodes import TreeDifference
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,7 +141,7 @@ def _connect(text: str) -> str:
 
 def _znode(text: str) -> str:
     """Check a znode's path, for argparse's `type`."""
-    from aqueduct.zookeeper.znodes import is_path
+    from aqueduct.recovery.zookeeper.znodes import is_path
 
     if not is_path(text):
         raise argparse.ArgumentTypeError(f"{text!r} isn't a znode's path; write /a/b")
@@ -150,8 +150,8 @@ def _znode(text: str) -> str:
 
 def _backup(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.zookeeper import snapshots
-        from aqueduct.zookeeper.backup import backup
+        from aqueduct.recovery.zookeeper import snapshots
+        from aqueduct.recovery.zookeeper.backup import backup
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
@@ -192,10 +192,10 @@ def _told(snapshot: "ZnodeSnapshot") -> list[str]:
 
 def _restore(args: argparse.Namespace) -> int:
     with spark_packages():
+        from aqueduct.recovery.zookeeper import topics
+        from aqueduct.recovery.zookeeper.restore import ZnodeOrder, data, restore
+        from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshots
         from aqueduct.store.backends import open_store
-        from aqueduct.zookeeper import topics
-        from aqueduct.zookeeper.restore import ZnodeOrder, data, restore
-        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
@@ -266,9 +266,9 @@ def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", znodes: "Rest
 
 def _diff(args: argparse.Namespace) -> int:
     with spark_packages():
+        from aqueduct.recovery.zookeeper.restore import difference
+        from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshots
         from aqueduct.store.backends import open_store
-        from aqueduct.zookeeper.restore import difference
-        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
@@ -304,8 +304,8 @@ def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", paths: "TreeDi
 
 def _snapshots(args: argparse.Namespace) -> int:
     with spark_packages():
+        from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshots
         from aqueduct.store.backends import open_store
-        from aqueduct.zookeeper.snapshots import ZnodeSnapshots
 
     kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
     code = ExitCode.DONE
@@ -322,12 +322,14 @@ def _snapshots(args: argparse.Namespace) -> int:
             f"{len(snapshot.ephemeral):,}",
             len(snapshot.left_out),
         )
-        print(row.format(snapshot.number, moments.text(snapshot.created), *figures, snapshot.cluster or "-"))
+        print(
+            row.format(snapshot.number, timestamps.text(snapshot.created), *figures, snapshot.cluster or "-")
+        )
     return code
 
 
 def _ensemble(args: argparse.Namespace) -> "Ensemble":
-    from aqueduct.zookeeper.client import Ensemble
+    from aqueduct.recovery.zookeeper.client import Ensemble
 
     config = client_config.load(args.client_config)
     if config.login:

@@ -3,8 +3,8 @@
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
+from aqueduct.common.wording import some
 from aqueduct.connect.worker import REFERENCE
-from aqueduct.wording import some
 
 _PACKAGE = "org.apache.kafka.connect.file."
 # As connector.class may name them.

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from aqueduct.common.wording import some
 from aqueduct.connect.worker import CLIENTS, REFERENCE
 from aqueduct.errors import Refused
-from aqueduct.wording import some
 
 MASK = "********"
 STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}

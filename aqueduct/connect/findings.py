@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from aqueduct.connect.stores import Contents
+from aqueduct.connect.key_stores import Contents
 from aqueduct.connect.worker import Store
 
 

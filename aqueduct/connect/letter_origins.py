@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from aqueduct.common.offset_sets import Spans
 from aqueduct.connect.dead_letters import CONTEXT
 from aqueduct.kafka.batches.batch import Batch, Damaged, damaged, unpack
-from aqueduct.kafka.batches.header_places import HeaderPlaces
+from aqueduct.kafka.batches.header_positions import HeaderPlaces
 from aqueduct.kafka.batches.records import RecordPlaces
 from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
-from aqueduct.spans import Spans
 
 TOGETHER_BYTES = 32 << 20  # of unpacked batches that are read at once
 LONGEST = 250  # bytes of a header that tells records apart: whoever wrote it may have put anything there

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from kafka.errors import TopicAuthorizationFailedError
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.connect.dead_letters import Choice, Origin
 from aqueduct.connect.letter_origins import (
     LONGEST,
@@ -19,7 +20,7 @@ from aqueduct.connect.letter_origins import (
     read_letters,
 )
 from aqueduct.connect.replay import read_ledger
-from aqueduct.connect.replayed import ReplayLedger
+from aqueduct.connect.replay_ledger import ReplayLedger
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.batch import Batch
@@ -27,7 +28,6 @@ from aqueduct.kafka.batches.bodies import headers, key_and_value
 from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.fetch import read
-from aqueduct.ranges import Range
 
 SUFFIX = "-dlq"  # of topics of dead letters, as the role connect calls them
 UNREADABLE = "dead-letters-unreadable"

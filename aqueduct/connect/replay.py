@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 
 from kafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
 from aqueduct.connect import dead_letters
 from aqueduct.connect.dead_letters import Choice, Origin
-from aqueduct.connect.replayed import CONFIG, ReplayLedger, transactional_id
+from aqueduct.connect.replay_ledger import CONFIG, ReplayLedger, transactional_id
 from aqueduct.errors import Failed, Refused
-from aqueduct.kafka import offsets, table
+from aqueduct.kafka import compacted_topics, offsets
 from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
@@ -23,8 +25,6 @@ from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
-from aqueduct.names import LEGAL_NAME, TopicPartition
-from aqueduct.ranges import Range
 
 TRANSACTION_LETTERS = 1_000  # of LETTER_BYTES or less; of larger ones, as many as make the same bytes
 LETTER_BYTES = 10_000
@@ -278,4 +278,6 @@ def read_ledger(client: Client, ledger: str, dead: Topic) -> ReplayLedger:
     end = offsets.ends(client, [partition], "read_uncommitted")[partition]
     while offsets.ends(client, [partition])[partition] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return ReplayLedger.parse(dead.name, str(dead.id), table.texts(table.newest(client, [partition])))
+    return ReplayLedger.parse(
+        dead.name, str(dead.id), compacted_topics.texts(compacted_topics.newest(client, [partition]))
+    )

@@ -7,10 +7,10 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
+from aqueduct.common.topic_names import unmatched_parts
 from aqueduct.connect.findings import WorkerFinding
 from aqueduct.connect.worker import BOOTSTRAP, ConnectorConfig
 from aqueduct.errors import Skipped, labelled
-from aqueduct.names import unmatched_parts
 
 OTHER_CLUSTER = f"consumer.override.{BOOTSTRAP}"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from aqueduct.connect.findings import Listener
-from aqueduct.connect.stores import Contents, Unusable, certificates, pem_contents
+from aqueduct.connect.key_stores import Contents, Unusable, certificates, pem_contents
 from aqueduct.connect.worker import Store
 
 SECONDS = 5  # for one broker to answer

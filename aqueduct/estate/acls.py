@@ -15,16 +15,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from aqueduct.backup.selection import POSITION_GROUP
-from aqueduct.connect.replayed import TOPIC as REPLAYED
-from aqueduct.connect.replayed import transactional_id
+from aqueduct.common.topic_names import LEGAL_NAME
+from aqueduct.connect.replay_ledger import TOPIC as REPLAYED
+from aqueduct.connect.replay_ledger import transactional_id
 from aqueduct.estate.connectors import DeclaredConnector, internal_topics, worker_group
 from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.schema_registry import own_prefix
 from aqueduct.link.ledger import entry
-from aqueduct.mirror_engine.names import CLIENT, state_topics
-from aqueduct.names import LEGAL_NAME
+from aqueduct.mirror.engine.names import CLIENT, state_topics
+from aqueduct.snapshots.backup.selection import POSITION_GROUP
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aqueduct.connect import replayed
+from aqueduct.connect import replay_ledger
 from aqueduct.connect.connectors import text
 from aqueduct.estate.model import Groups, HostVars, members, texts
 
@@ -124,8 +124,8 @@ def topics(
     }
     own += [{"name": name, "partitions": 1, "config": config} for name in sorted(letters)]
     # What was sent back: who sends it back may create no topic.
-    if any(connector.dead_letters for connector in connectors) and replayed.TOPIC not in declared:
-        own.append({"name": replayed.TOPIC, "partitions": 1, "config": dict(replayed.CONFIG)})
+    if any(connector.dead_letters for connector in connectors) and replay_ledger.TOPIC not in declared:
+        own.append({"name": replay_ledger.TOPIC, "partitions": 1, "config": dict(replay_ledger.CONFIG)})
     return own
 
 

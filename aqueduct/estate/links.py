@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from aqueduct.common.topic_names import INTERNAL, LEGAL_NAME
 from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names, texts
-from aqueduct.names import INTERNAL, LEGAL_NAME
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
 FRAME_BYTES = 1 << 20

@@ -10,6 +10,7 @@ import string
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import cache
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.estate.languages import (
     ALPHABET,
     EMPTY_NAME,
@@ -20,7 +21,6 @@ from aqueduct.estate.languages import (
     repeat,
     words,
 )
-from aqueduct.names import LEGAL_NAME
 
 LONGEST_NAME = 249
 

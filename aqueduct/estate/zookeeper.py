@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members, principal
-from aqueduct.zookeeper.quorum_keys import KEY, TRUSTED
+from aqueduct.recovery.zookeeper.quorum_keys import KEY, TRUSTED
 
 MAX_ID = 255  # of a server: 256 and more make sessions' ids of two servers the same
 
@@ -78,8 +78,8 @@ def settings(
     """Return what a server of an ensemble runs with. Clients come with a certificate of the authority.
 
     `key`: a PEM file with key and certificate; `super_user`: the distinguished name of a certificate whose
-    owner no ACL stops; `quorum`: the folder of `aqueduct.zookeeper.quorum_keys`, whose certificates alone the
-    other servers come with.
+    owner no ACL stops; `quorum`: the folder of `aqueduct.recovery.zookeeper.quorum_keys`, whose certificates
+    alone the other servers come with.
     """
     [own] = (server for server in ensemble if server.server_id == server_id)
     return {

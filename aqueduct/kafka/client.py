@@ -23,13 +23,13 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka.answers import RECONNECT, answering, reaching
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.client_errors import RECONNECT, answering, reaching
 from aqueduct.kafka.cluster import Partition
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.transport import Manager
-from aqueduct.names import TopicPartition
 
 CONNECT_SECONDS = 30
 REQUEST_SECONDS = 30

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from aqueduct import job_files
+from aqueduct.common import job_files
 from aqueduct.errors import Refused, labelled
 
 # Of librdkafka, with TLS and login. An address that does not answer is reported after this time. The default

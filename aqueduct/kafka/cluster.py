@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, some
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 
 # A controller is caught up if it had all of the leader's log this recently. It is Kafka's default of
 # controller.quorum.fetch.timeout.ms, after which a follower itself gives its leader up.

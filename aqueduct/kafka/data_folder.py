@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.client_config import parse_properties
-from aqueduct.names import TopicPartition
 
 META = "meta.properties"
 OF_CONTROLLERS = "__cluster_metadata"

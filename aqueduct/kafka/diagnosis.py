@@ -9,11 +9,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.kafka.cluster import Cluster, Partition, node_problems
 from aqueduct.kafka.data_folder import DataFolder
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, some
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
@@ -151,11 +151,11 @@ def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> It
     for path, times in written.items():
         if times:
             named = [
-                f"{moments.text(times[partition])} ({group})"
+                f"{timestamps.text(times[partition])} ({group})"
                 for group, partition in waiting.items()
                 if partition in times
             ]
-            newest = some(named) or moments.text(max(times.values()))
+            newest = some(named) or timestamps.text(max(times.values()))
             yield (
                 f"{path} has records in {len(times)} of these partitions of {GROUPS}, and no position was "
                 f"written there after {newest}."

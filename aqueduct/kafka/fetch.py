@@ -19,12 +19,12 @@ from kafka.errors import (
 from kafka.future import Future
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.committed import committed
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.offsets import local_starts, log_starts
-from aqueduct.ranges import Range
 
 WAIT_MILLISECONDS = 500  # of a broker that has nothing at the offset yet
 TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
@@ -258,6 +258,6 @@ class _RangeSource:
 
 
 def _cut(batch: Batch, start: int, stop: int) -> Batch | None:
-    from aqueduct.kafka.batches.cut import Window, cut  # with numpy, which not every host has
+    from aqueduct.kafka.batches.cutting import Window, cut  # with numpy, which not every host has
 
     return cut(batch, Window(start, stop))

@@ -23,14 +23,14 @@ from kafka.errors import (
 from kafka.future import Future
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.committed import committed
-from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.client import Client, Patience, passing
 from aqueduct.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
 from aqueduct.kafka.offsets import log_starts
-from aqueduct.names import TopicPartition
 
 MAX_BYTES = 16 << 20  # of one answer
 PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same

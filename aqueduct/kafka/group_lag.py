@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from aqueduct.names import TopicPartition
+from aqueduct.common.topic_names import TopicPartition
 
 
 class LagState(Enum):

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 
 from kafka.errors import KafkaError, TopicAuthorizationFailedError
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.group_lag import GroupLag, LagLook, LagState, PartitionLag, judge, undecided
 from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
-from aqueduct.kafka.unread import unread_ages
-from aqueduct.names import TopicPartition
+from aqueduct.kafka.lag_seconds import unread_ages
 
 LOOKS = 6  # in a window
 KINDS = frozenset({"", "consumer"})  # of groups whose positions are committed offsets

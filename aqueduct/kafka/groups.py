@@ -22,12 +22,12 @@ from kafka.protocol.admin import DeleteGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer import OffsetCommitRequest, OffsetFetchRequest
 from kafka.protocol.metadata import CoordinatorType
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.kafka.requests import in_lists
-from aqueduct.names import TopicPartition
 
 COMMITTING_TYPES = frozenset({"", "classic", "consumer"})  # of groups that have committed offsets alone
 GROUPS_PER_REQUEST = 200

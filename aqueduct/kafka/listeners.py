@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
 
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import PROTOCOLS
-from aqueduct.wording import count, some
 
 ESTABLISHED = "01"
 # A client that was told no comes again within 10 s (librdkafka), or 1 s (Java): a probe or a scan does not.

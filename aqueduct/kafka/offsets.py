@@ -14,9 +14,9 @@ from kafka.protocol.consumer import (
     OffsetSpec,
 )
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import STALL_SECONDS, Client
 from aqueduct.kafka.fan_out import ask_all
-from aqueduct.names import TopicPartition
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 T = TypeVar("T")

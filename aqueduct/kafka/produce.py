@@ -32,11 +32,11 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.produce import Ready, stamp
 from aqueduct.kafka.client import Client, Patience, passing
 from aqueduct.kafka.groups import CommittedOffsets, offset_topics
-from aqueduct.names import TopicPartition
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
 IN_FLIGHT_BYTES = 16 << 20  # of all partitions

@@ -17,8 +17,8 @@ of all voters. Of one or two voters that can never be true: by design, as above.
 
 from collections.abc import Mapping
 
+from aqueduct.common.wording import count, some
 from aqueduct.kafka.cluster import Cluster, Partition
-from aqueduct.wording import count, some
 
 
 def unavailable_by_design(cluster: Cluster, min_in_sync: Mapping[str, int], node_id: int) -> list[str]:

@@ -21,9 +21,12 @@ from kafka.errors import (
 )
 from kafka.protocol.metadata import CoordinatorType
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.compacted_topics import keys_and_values
 from aqueduct.kafka.fan_out import ask_all
 from aqueduct.kafka.groups import GROUPS_PER_REQUEST, LiveGroup
 from aqueduct.kafka.requests import in_lists
@@ -33,9 +36,6 @@ from aqueduct.kafka.share_messages import (
     ShareSnapshotValue,
     ShareUpdateValue,
 )
-from aqueduct.kafka.table import keys_and_values
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 TYPE = "share"  # as ListGroups has it
 STATE_TOPIC = "__share_group_state"

@@ -2,7 +2,7 @@
 
 import ssl
 
-from aqueduct import job_files
+from aqueduct.common import job_files
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import ClientConfig
 

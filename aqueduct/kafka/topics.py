@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from aqueduct.common.topic_names import LEGAL_NAME
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Refused
-from aqueduct.names import LEGAL_NAME
-from aqueduct.wording import count, some
 
 Overrides = Mapping[str, str | None]  # None: no override
 

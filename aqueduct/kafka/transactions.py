@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.errors import LeftOut, Skipped
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, some
 
 STATE_TOPIC, GROUPS_TOPIC = "__transaction_state", "__consumer_offsets"
 HIGHEST_EPOCH = (1 << 15) - 1
@@ -285,8 +285,8 @@ def hanging_sentence(hanging: HangingTransaction) -> str:
         waiting = f" Waiting for it: {some(hanging.readers)}."
     return (
         f"{txn.partition} has a hanging transaction of {_producer(hanging)}: it is open since offset "
-        f"{txn.start_offset} (first record {moments.text(hanging.start_time)}), and its coordinator will not "
-        f"end it. Read-committed consumers do not get {count(hanging.end - txn.start_offset, 'offset')} "
+        f"{txn.start_offset} (first record {timestamps.text(hanging.start_time)}), and its coordinator will "
+        f"not end it. Read-committed consumers do not get {count(hanging.end - txn.start_offset, 'offset')} "
         f"from there on.{waiting} {_decided(hanging)} Run `{hanging.command}`."
     )
 
@@ -312,7 +312,7 @@ def _decided(hanging: HangingTransaction) -> str:
         return f"Whether it was committed is not known: the client may not read {STATE_TOPIC}."
     if hanging.decision is None:
         return "No record of a decision to commit it was found."
-    return f"The coordinator {hanging.outcome.done} it at {moments.text(hanging.decision.time)}."
+    return f"The coordinator {hanging.outcome.done} it at {timestamps.text(hanging.decision.time)}."
 
 
 def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, TransactionalId]], now: int) -> list[str]:
@@ -323,7 +323,7 @@ def overdue_sentences(tracked: Iterable[tuple[PartitionTransaction, Transactiona
             by_id.setdefault(owner, []).append(txn.partition)
     return [
         f"The transaction of {owner.name} on {some(partitions)} is in state {owner.state} and was to end "
-        f"by {moments.text(owner.end_time)}. Its coordinator, broker {owner.coordinator}, has not written "
+        f"by {timestamps.text(owner.end_time)}. Its coordinator, broker {owner.coordinator}, has not written "
         f"its markers. See the journal of broker {owner.coordinator} and restart it."
         for owner, partitions in by_id.items()
     ]

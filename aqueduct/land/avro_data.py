@@ -19,7 +19,7 @@ from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
 from aqueduct.land import columns, times, types
 from aqueduct.land.avro_schema import NULL, Items, RecordType, Scalar, Schema, Union
 from aqueduct.land.declaration import Column
-from aqueduct.land.texts import are_text
+from aqueduct.land.text_conversion import are_text
 
 WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 PADDING = 16  # bytes behind the last record, so that a number that ends too late is read, and refused

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
+from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import hive_table
@@ -13,7 +14,6 @@ from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.hive_table import FoundTable, HiveColumn, HiveTable
 from aqueduct.land.log import State
 from aqueduct.land.metastore import PARTITIONS, Away, Metastore
-from aqueduct.wording import count
 
 if TYPE_CHECKING:
     from aqueduct.land.iceberg import IcebergTables

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from aqueduct.kafka.batches.varints import Mask
 from aqueduct.land import times, types
 from aqueduct.land.declaration import Column
-from aqueduct.land.texts import EMPTY_IS_NULL, are_text
+from aqueduct.land.text_conversion import EMPTY_IS_NULL, are_text
 
 NANOSECONDS = "has nanoseconds, which a column has not; declare nanoseconds: cut to leave them out"
 KAFKA_UNIT = "ms"  # of its own timestamps

@@ -19,7 +19,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.files import OrcFile, orc_writer
 from aqueduct.land.log import COMPACT, COMPACTED, AddedFile, Commit, Staging, State, next_commit
-from aqueduct.land.opened import opened
+from aqueduct.land.open_tables import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import CompactedTable
 from aqueduct.land.table_log import Overtaken, TableLog

@@ -12,12 +12,12 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from aqueduct import durations
+from aqueduct.common import durations
+from aqueduct.common.topic_names import LEGAL_NAME, matches
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import ClientConfig
-from aqueduct.land import avro_schema, texts, times, types
-from aqueduct.names import LEGAL_NAME, matches
+from aqueduct.land import avro_schema, text_conversion, times, types
 
 INVALID = "landing-declaration-invalid"
 MISPLACED = "landing-option-misplaced"
@@ -285,7 +285,8 @@ def _strips(given: Mapping[str, Any], format_: Format, where: str) -> tuple[str,
             f"{where}.strip: only the formats json and delimited have this option. Remove it.",
         )
     return tuple(
-        _choice(texts.STRIPPED, stripped, f"{where}.strip") for stripped in _list(given, "strip", where)
+        _choice(text_conversion.STRIPPED, stripped, f"{where}.strip")
+        for stripped in _list(given, "strip", where)
     )
 
 

@@ -16,7 +16,7 @@ from pyarrow import csv
 
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.land.json_blocks import ReadRecords, WrongRecord
-from aqueduct.land.texts import are_text, mask, typed
+from aqueduct.land.text_conversion import are_text, mask, typed
 
 BLOCK = 10_000  # records
 NUMBER = "~number"

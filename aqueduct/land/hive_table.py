@@ -5,13 +5,13 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from aqueduct.common.wording import some
 from aqueduct.errors import Refused
 from aqueduct.land import log, rows, types
 from aqueduct.land.declaration import Column, LandTable
 from aqueduct.land.log import State
 from aqueduct.land.table_log import folder
 from aqueduct.store import url
-from aqueduct.wording import some
 
 EXTERNAL = "EXTERNAL_TABLE"
 TABLE_TYPE, ICEBERG = "table_type", "ICEBERG"  # a property by which Iceberg's readers know a table

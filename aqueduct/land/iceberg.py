@@ -59,6 +59,7 @@ from pyiceberg.types import (
     TimestampType,
 )
 
+from aqueduct.common.wording import count, some
 from aqueduct.errors import AqueductError, Failed
 from aqueduct.land import hive_table, iceberg_codecs, iceberg_table
 from aqueduct.land.declaration import LandTable
@@ -68,7 +69,6 @@ from aqueduct.land.log import BAD, LATE, AddedFile, State, ending
 from aqueduct.land.metastore import METADATA, Metastore, Moved, Unanswered
 from aqueduct.store.backends import open_editable
 from aqueduct.store.objects import EditableObjects, MissingObject
-from aqueduct.wording import count, some
 
 ATTEMPTS = 3  # beside others who bring the table up
 FIRST_FIELD = 1000  # of a partition, by Iceberg's specification

@@ -5,12 +5,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 
+from aqueduct.common.wording import some
 from aqueduct.land import hive_table, log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import NO_DAY
 from aqueduct.land.hive_table import HiveColumn, HiveTable, Reading
 from aqueduct.land.log import AddedFile, State
-from aqueduct.wording import some
 
 # As Iceberg's own writers say it: Hive reads such a table by a storage handler, or not at all.
 READING = Reading(

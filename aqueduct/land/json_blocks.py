@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from aqueduct.kafka.batches.varints import Numbers
-from aqueduct.land.texts import are_text
+from aqueduct.land.text_conversion import are_text
 
 BYTE_ORDER_MARK = "it begins with a byte order mark; declare strip: [bom] to pass over it"
 ZERO_BYTE = "it ends with a byte of zero; declare strip: [nul] to pass over it"

@@ -9,11 +9,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from aqueduct import spans, strict_json
+from aqueduct.common import offset_sets, strict_json
+from aqueduct.common.strict_json import ADDED
 from aqueduct.errors import Failed
 from aqueduct.land import types
 from aqueduct.land.declaration import Column, LandTable, TableKind
-from aqueduct.strict_json import ADDED
 
 FOLDER = "_land"  # in a table's; readers pass over what begins with _
 COMMITS = f"{FOLDER}/commits"
@@ -351,9 +351,9 @@ def _epochs_after(epochs: Positions, commit: Commit) -> Positions:
 
 def _never(never_landed: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:
     """Return the same offsets in as few spans as can be."""
-    by_place: dict[tuple[str, int], spans.Spans] = {}
+    by_place: dict[tuple[str, int], offset_sets.Spans] = {}
     for span in never_landed:
-        spans.add(by_place.setdefault((span.topic, span.partition), []), span.first, span.last)
+        offset_sets.add(by_place.setdefault((span.topic, span.partition), []), span.first, span.last)
     return tuple(
         NeverLanded(*topic_partition, first, last)
         for topic_partition, own in by_place.items()

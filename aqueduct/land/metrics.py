@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from prometheus_client.core import Metric
 
-from aqueduct import prometheus
+from aqueduct.common import prometheus
 from aqueduct.land.outcome import LandedTable
 
 OWN = prometheus.Named("aqueduct_land")

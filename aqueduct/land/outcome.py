@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.offset_sets import Span, Spans
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, LeftOut
+from aqueduct.land.absent_columns import UnseenColumn
 from aqueduct.land.log import NeverLanded
-from aqueduct.land.unseen import UnseenColumn
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.spans import Span, Spans
 
 Placed = Mapping[TopicPartition, Spans]
 

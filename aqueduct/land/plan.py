@@ -3,13 +3,13 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
-from aqueduct import ranges
+from aqueduct.common import offset_ranges
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
 from aqueduct.errors import LeftOut, Refused, Skipped
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import Definition, Positions, State
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.wording import some
 
 NO_LEADER = -1  # instead of an end, and of an epoch
 ROUND_OFFSETS = 20_000_000  # of a table in a commit, at most: what a lander that dies has done in vain
@@ -210,10 +210,10 @@ def shares(planned_ranges: Sequence[Range], at_most: int) -> list[tuple[Range, .
     """
     firsts, others = [], []
     for whole in planned_ranges:
-        first, *rest = ranges.split(whole, at_most)
+        first, *rest = offset_ranges.split(whole, at_most)
         firsts.append(first)
         others += [(part,) for part in rest]
-    return [*ranges.shares(firsts, at_most), *others]
+    return [*offset_ranges.shares(firsts, at_most), *others]
 
 
 def next_schema(state: State, declared: Definition, table: LandTable) -> int:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.requests import in_lists
 from aqueduct.land import log, registry, table_log
@@ -25,7 +26,7 @@ from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import HEADER, LandTable
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.log import REPLAY, AddedFile, Staging, State, next_commit
-from aqueduct.land.opened import opened
+from aqueduct.land.open_tables import opened
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import ReplayedTable
 from aqueduct.land.plan import next_schema
@@ -34,7 +35,6 @@ from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import RowReader, TableRows
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import RECORDS
-from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.crossover import Verb, Work

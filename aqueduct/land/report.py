@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from aqueduct.common.offset_sets import Spans, size
+from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.land.outcome import (
     LEADERLESS,
@@ -14,8 +16,6 @@ from aqueduct.land.outcome import (
     TableStatus,
     VerifiedTable,
 )
-from aqueduct.spans import Spans, size
-from aqueduct.wording import count
 
 ERRORS = 10  # that are told to people
 NOTHING_CHANGED = "Nothing was changed; --execute does it."

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import orc
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.admin.settings import setting
@@ -28,7 +29,6 @@ from aqueduct.land.outcome import ResetMove, ResetTable
 from aqueduct.land.plan import absent, next_schema
 from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.land.task import CLIENT
-from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.progress import MEGABYTE, Size

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.land import avro_schema, columns, orc_times, times, types
 from aqueduct.land.avro_values import AvroReader, Find, landed, no_registry
@@ -14,8 +15,7 @@ from aqueduct.land.declaration import HEADER, KEY, TIMESTAMP, VALUE, Column, For
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.json_blocks import JsonReader, ReadRecords
 from aqueduct.land.records import RecordArrays
-from aqueduct.land.texts import mask, stripped
-from aqueduct.names import TopicPartition
+from aqueduct.land.text_conversion import mask, stripped
 
 # What every table begins with: where in Kafka a row comes from.
 OWN = (

@@ -10,10 +10,13 @@ from datetime import UTC, datetime
 
 from kafka.errors import KafkaError
 
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
 from aqueduct.errors import AqueductError, Failed, Refused, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import iceberg_table, log, registry
+from aqueduct.land.absent_columns import Unseen
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
 from aqueduct.land.log import LAND, Commit, NeverLanded, Staging, State, Step
@@ -33,10 +36,7 @@ from aqueduct.land.plan import (
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, LandedShare, LandShare, land_share
-from aqueduct.land.unseen import Unseen
-from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable
-from aqueduct.wording import some
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size

@@ -25,17 +25,17 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
+from aqueduct.common.job_files import JobFiles
 from aqueduct.errors import AqueductError, Failed, Refused
-from aqueduct.job_files import JobFiles
 from aqueduct.kafka.batches.varints import Mask
 from aqueduct.land import orc_times, rows, times, types
 from aqueduct.land.declaration import Column, LandTable
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import TableRows
 from aqueduct.land.task import LandedShare, LandShare, ShareWriter, read_share
-from aqueduct.land.texts import mask
-from aqueduct.work import environment, reasons, results
+from aqueduct.land.text_conversion import mask
+from aqueduct.work import environment, results, spark_errors
 from aqueduct.work.progress import Size
 from aqueduct.work.spark import Application, Tick
 
@@ -200,7 +200,7 @@ def _read(
             yield from _noted(schema, number)
             try:
                 if code != environment.OWN_CODE:
-                    raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
+                    raise Failed("spark-environment-mismatch", spark_errors.OTHER_VERSION)
                 files.unpack()
                 yield from _rows_of(replace(share, table=base))
             except AqueductError as error:

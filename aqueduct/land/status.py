@@ -3,6 +3,7 @@
 import time
 from collections.abc import Mapping
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land.catalogue import Catalogue
@@ -13,7 +14,6 @@ from aqueduct.land.outcome import LEADERLESS, LandedPartition, TableStatus, plac
 from aqueduct.land.plan import absent
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT
-from aqueduct.names import TopicPartition
 from aqueduct.store.backends import open_editable
 
 

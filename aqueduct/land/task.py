@@ -7,6 +7,7 @@ from uuid import UUID
 import pyarrow as pa
 from kafka.errors import KafkaError
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka import fetch
 from aqueduct.kafka.client import Client, connect
@@ -21,7 +22,6 @@ from aqueduct.land.plan import ReadRange
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import RowReader, TableRows
-from aqueduct.ranges import Range
 from aqueduct.store.backends import open_store
 
 CLIENT = "aqueduct-land"

@@ -17,7 +17,11 @@ import pyarrow.compute as pc
 from kafka.errors import KafkaError
 from pyarrow import orc
 
-from aqueduct import ranges, spans
+from aqueduct.common import offset_ranges, offset_sets
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.offset_sets import Span, Spans
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count
 from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.admin.settings import setting
@@ -35,12 +39,8 @@ from aqueduct.land.plan import absent
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, RECORDS
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.spans import Span, Spans
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
-from aqueduct.wording import count
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import MEGABYTE, Size
@@ -162,30 +162,32 @@ def _verify(
         in_table.left_out += tuple(
             Skipped(placed_file.paths[-1], reason, "table-file-missing") for placed_file in found_later.gone
         )
-    parts = [part for landed_range in in_cluster.ranges for part in ranges.split(landed_range, TASK_OFFSETS)]
+    parts = [
+        part for landed_range in in_cluster.ranges for part in offset_ranges.split(landed_range, TASK_OFFSETS)
+    ]
     shares = [
         TopicShare(
             order.end, some, tuple(state.topic_ids[part.topic] for part in some), table.keeps_tombstones
         )
-        for some in ranges.shares(parts, TASK_OFFSETS)
+        for some in offset_ranges.shares(parts, TASK_OFFSETS)
     ]
     for in_share in runner(read_topic, shares, OFFSETS):
         in_topic.join(in_share)
-    have = {partition: spans.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
+    have = {partition: offset_sets.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
     passed_over = placed(state.passed)
     missing, unknown, passed = {}, {}, {}
     for landed_range in in_cluster.ranges:
         partition = landed_range.topic_partition
-        should = spans.spans_of(in_topic.pieces.get(partition, ()))
-        absent = spans.without(should, have.get(partition, ()))
-        missing[partition] = spans.without(absent, passed_over.get(partition, ()))
-        passed[partition] = spans.without(absent, missing[partition])
+        should = offset_sets.spans_of(in_topic.pieces.get(partition, ()))
+        absent = offset_sets.without(should, have.get(partition, ()))
+        missing[partition] = offset_sets.without(absent, passed_over.get(partition, ()))
+        passed[partition] = offset_sets.without(absent, missing[partition])
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
         if landed_range.topic not in in_cluster.compacted:
             read = [(0, landed_range.start - 1), *should, *in_topic.unread.get(partition, ())]
-            unknown[partition] = spans.without(have.get(partition, []), spans.spans_of(read))
+            unknown[partition] = offset_sets.without(have.get(partition, []), offset_sets.spans_of(read))
     doubled = {
-        partition: spans.spans_of([*spans.overlaps(pieces), *in_table.doubled.get(partition, ())])
+        partition: offset_sets.spans_of([*offset_sets.overlaps(pieces), *in_table.doubled.get(partition, ())])
         for partition, pieces in in_table.pieces.items()
     }
     return VerifiedTable(

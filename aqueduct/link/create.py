@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from aqueduct.common.offset_sets import size
+from aqueduct.common.wording import count
 from aqueduct.kafka.client import connect
 from aqueduct.link import silence
 from aqueduct.link.ledger import bundle, entry, gap_topic
 from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.options import Create
-from aqueduct.spans import size
-from aqueduct.wording import count
 
 AS_OF = "As of"  # the first words of a sentence that reports a time, not a problem
 

@@ -20,6 +20,10 @@ from typing import Any, NamedTuple
 from confluent_kafka import KafkaError, Message, Producer
 from kafka.errors import TopicAuthorizationFailedError
 
+from aqueduct.common.keys import ReceiverKey, SenderPublicKey, load
+from aqueduct.common.lock import held
+from aqueduct.common.topic_names import matches
+from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import addresses
 from aqueduct.kafka.admin.settings import setting_if_there
@@ -27,20 +31,16 @@ from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.bodies import Header, headers, key_and_value
 from aqueduct.kafka.batches.records import records
 from aqueduct.kafka.client import Client, Stopped, connect
-from aqueduct.keys import ReceiverKey, SenderPublicKey, load
 from aqueduct.link import fd_store, files
+from aqueduct.link.dropped_datagrams import Strangers
 from aqueduct.link.framing import FRAME_BYTES
 from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.log_throttle import Seldom
 from aqueduct.link.options import Downstream
-from aqueduct.link.seldom import Seldom
-from aqueduct.link.strangers import Strangers
 from aqueduct.link.udp import ReceivingSocket, check_card, listens, resolve
 from aqueduct.link.wire import frame, state
 from aqueduct.link.wire.frame import Frame, FrameKey
 from aqueduct.link.wire.receiver import RawRecord, Receiver, ReceiverLimits
-from aqueduct.lock import held
-from aqueduct.names import matches
-from aqueduct.wording import count
 
 FRAME_OVERHEAD = 1000  # bytes, of a header and a topic's name, and of the raw topic's record around them
 BATCH_BYTES = 1_000_000  # that the raw topic takes at once

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from aqueduct.common.topic_names import TopicPartition, pattern_parts
+from aqueduct.common.wording import some
 from aqueduct.errors import labelled
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting_if_there
@@ -15,8 +17,6 @@ from aqueduct.link.framing import FrameSpan, TooLarge, frame_spans
 from aqueduct.link.wire import position
 from aqueduct.link.wire.frame import Announcement, Frame
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.names import TopicPartition, pattern_parts
-from aqueduct.wording import some
 
 REFRESH_SECONDS = 10.0  # between looks for new topics and partitions
 # What a log holds is told when it changed, again so much later, then after twice as long, and so on up to

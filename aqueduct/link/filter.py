@@ -16,8 +16,8 @@ from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.records import Records, build
+from aqueduct.link.log_throttle import Seldom
 from aqueduct.link.options import Sending
-from aqueduct.link.seldom import Seldom
 from aqueduct.link.wire.frame import Frame
 
 ALLOW, DENY = "allow", "deny"

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from aqueduct.kafka.batches.batch import Batch, Unopened
-from aqueduct.kafka.batches.cut import split
+from aqueduct.kafka.batches.cutting import split
 
 FRAME_BYTES = 512 << 10  # of batches: what is lost with one datagram too many is about a block's
 

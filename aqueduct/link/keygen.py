@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Literal
 
+from aqueduct.common.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.errors import Refused
-from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link import files
 
 

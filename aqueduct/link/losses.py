@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import connect
-from aqueduct.kafka.table import keys_and_values
+from aqueduct.kafka.compacted_topics import keys_and_values
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.losses import LossHistory, LostRange
 from aqueduct.link.options import ListLosses
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 
 @dataclass(frozen=True)

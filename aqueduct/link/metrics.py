@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from prometheus_client.core import Metric
 
-from aqueduct import prometheus
+from aqueduct.common import prometheus
 from aqueduct.link.downstream import DownstreamFigures as Downstream
 from aqueduct.link.upstream import UpstreamFigures as Upstream
 from aqueduct.link.wire.receiver import Sight

@@ -14,11 +14,11 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import OWN_TOPICS, matches
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client_config import ClientConfig, End
-from aqueduct.names import OWN_TOPICS, matches
 
 ENVIRONMENT = "AQUEDUCT_DIODE_"
 
@@ -130,7 +130,7 @@ def _pattern(value: str) -> re.Pattern[str]:
 
 def _moment(value: str) -> int:
     try:
-        return moments.parse(value)
+        return timestamps.parse(value)
     except ValueError as error:
         raise Unfit(f"isn't a time: write {error}") from None
 

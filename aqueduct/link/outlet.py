@@ -4,8 +4,8 @@ import logging
 import time
 from collections.abc import Iterable
 
+from aqueduct.common.keys import ReceiverPublicKey, SenderKey, load
 from aqueduct.errors import Refused
-from aqueduct.keys import ReceiverPublicKey, SenderKey, load
 from aqueduct.link import udp
 from aqueduct.link.options import Sending, Target
 from aqueduct.link.wire.datagram import LARGEST_SEND, Send, payload_of

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
@@ -21,8 +23,6 @@ from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Frame
 from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.position import SenderPosition
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ Only what was announced can be missing. So where nothing comes at all, nothing i
 import time
 from collections.abc import Iterable, Iterator
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.wording import count
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.fetch import read
-from aqueduct.ranges import Range
-from aqueduct.wording import count
 
 TAIL = 10  # offsets before a position, among which one is a record's
 COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to be seen

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
 
+from aqueduct.common.topic_names import matches
 from aqueduct.kafka.client import Stopped, connect
 from aqueduct.kafka.groups import CommittedOffsets
 from aqueduct.link.feed import Feed, last_session
@@ -17,7 +18,6 @@ from aqueduct.link.options import Upstream
 from aqueduct.link.outlet import Outlet, begin_after
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.key_frame import Kind
-from aqueduct.names import matches
 
 POLL_SECONDS = 0.5
 # What was sent is committed so much later: after a kill, what may still have been in this host's buffers is

@@ -12,7 +12,7 @@ from dataclasses import asdict, astuple, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from aqueduct.names import TopicPartition
+from aqueduct.common.topic_names import TopicPartition
 
 CONNECTOR = "AqueductBinding"
 NO_EPOCH = -1

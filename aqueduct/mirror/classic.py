@@ -6,10 +6,10 @@ begins at its start. It makes no topics: where the target lacks one, or a partit
 
 from collections.abc import Collection, Mapping
 
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.errors import labelled
 from aqueduct.mirror.status import Log, MirrorProgress
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, some
 
 
 def progress(

@@ -15,15 +15,15 @@ import kafka
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.structs import OffsetAndMetadata
 
+from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.errors import Refused
 from aqueduct.kafka import addresses
-from aqueduct.kafka.answers import RECONNECT, answering, reaching
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.client_errors import RECONNECT, answering, reaching
 from aqueduct.mirror import classic, status
 from aqueduct.mirror.reading import CONNECT_SECONDS, TAIL_OFFSETS, TAIL_SECONDS
 from aqueduct.mirror.status import Log, MirrorProgress
-from aqueduct.names import TopicPartition, unmatched_parts
 
 TRANSACTIONS_SINCE = (0, 11)  # KIP-98
 READING: dict[str, Any] = {

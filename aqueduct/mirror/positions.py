@@ -13,16 +13,16 @@ from typing import Any
 
 from kafka import KafkaProducer
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import addresses, offsets
-from aqueduct.kafka.answers import RECONNECT, answering
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.table import Table, keys_and_values
+from aqueduct.kafka.client_errors import RECONNECT, answering
+from aqueduct.kafka.compacted_topics import Table, keys_and_values
 from aqueduct.mirror import binding
 from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog, UnreadableBinding
 from aqueduct.mirror.status import SOURCE_CONNECTOR
-from aqueduct.names import LEGAL_NAME, TopicPartition
-from aqueduct.ranges import Range
 
 TRANSACTION_SECONDS = 10
 SEND_SECONDS = 30

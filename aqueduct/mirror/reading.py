@@ -12,14 +12,16 @@ from kafka.errors import GroupIdNotFoundError, for_code
 from kafka.protocol.admin import DescribeGroupsRequest
 from kafka.protocol.metadata import CoordinatorType
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import offsets
 from aqueduct.kafka.admin import transactions
-from aqueduct.kafka.answers import answering
 from aqueduct.kafka.client import Client, Patience
-from aqueduct.kafka.table import Table, keys_and_values
+from aqueduct.kafka.client_errors import answering
+from aqueduct.kafka.compacted_topics import Table, keys_and_values
+from aqueduct.kafka.lag_seconds import unread_ages
 from aqueduct.kafka.transactions import Search
-from aqueduct.kafka.unread import unread_ages
 from aqueduct.mirror import binding, status
 from aqueduct.mirror.binding import Binding, Evidence, PositionVerdict, SourceLog
 from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
@@ -31,8 +33,6 @@ from aqueduct.mirror.status import (
     Tasks,
     WorkersGroup,
 )
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 # The markers of a few transactions: as far as this behind the log's end it is worth to look for records.
 TAIL_OFFSETS = 1_000

@@ -17,13 +17,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed, labelled
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import Search
 from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count, some
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 MOST_TASKS = 100_000  # of a connector; a record with more was not written by a worker
@@ -279,7 +279,7 @@ def waiting_findings(source: str, findings: Sequence[str], search: Search) -> li
         ]
     waiting = [
         f"A worker of the mirror from {source} waits for the transaction of {owner.name} on "
-        f"{txn.partition}, which broker {owner.coordinator} ends by {moments.text(owner.end_time)}."
+        f"{txn.partition}, which broker {owner.coordinator} ends by {timestamps.text(owner.end_time)}."
         for txn, owner in search.tracked
     ]
     return [*waiting, *findings, *unknown]

@@ -27,10 +27,10 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
-from aqueduct import job_files
+from aqueduct.common import job_files
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
-from aqueduct.store.attempts import Attempts
+from aqueduct.store.error_messages import Trouble, explain, no_store
 from aqueduct.store.hdfs import Hdfs
 from aqueduct.store.objects import (
     STALE_SECONDS,
@@ -44,7 +44,7 @@ from aqueduct.store.objects import (
     ObjectTooLarge,
     remove_each,
 )
-from aqueduct.store.trouble import Trouble, explain, no_store
+from aqueduct.store.retries import Attempts
 from aqueduct.store.url import Location, parse
 
 if TYPE_CHECKING:

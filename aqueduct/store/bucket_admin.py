@@ -20,7 +20,7 @@ from types import MappingProxyType
 from typing import Any
 
 from aqueduct.errors import Failed
-from aqueduct.store.trouble import FINAL_SERVER_ERRORS
+from aqueduct.store.error_messages import FINAL_SERVER_ERRORS
 
 REQUEST_SECONDS = 10
 POLL_SECONDS = 0.5

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import encryption, expiry, judge, manifest, names, signing
+from aqueduct.store import encryption, expiry, manifest, names, signing, validation
 from aqueduct.store.encryption import DataKey
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Former, Manifest
@@ -184,13 +184,13 @@ class Catalog:
         packed, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
             packed = bytes(encryption.encrypt(encrypting, path, packed))
-        if len(packed) > judge.MOST_MANIFEST_BYTES:
+        if len(packed) > validation.MOST_MANIFEST_BYTES:
             raise Failed(
                 "manifest-too-large",
                 f"Snapshot {written.number} of {self._objects.url} would have {len(packed):,} bytes, and at "
-                f"most {judge.MOST_MANIFEST_BYTES:,} can be read again: it names {len(written.segments):,} "
-                "segments. Nothing was committed. Back up into a new store, with larger segments "
-                "(--segment-bytes) or less often.",
+                f"most {validation.MOST_MANIFEST_BYTES:,} can be read again: it names "
+                f"{len(written.segments):,} segments. Nothing was committed. Back up into a new store, with "
+                "larger segments (--segment-bytes) or less often.",
             )
         self._objects.create(path, key.signed(packed) if key else packed)
         return written
@@ -233,7 +233,7 @@ class Catalog:
                 continue
             manifest_read = stored.manifest
             chain = manifest_read.chain
-            for lost in range(max(chain.base, before + 1, number - judge.MOST_MISSING), number):
+            for lost in range(max(chain.base, before + 1, number - validation.MOST_MISSING), number):
                 broken[lost] = Broken(lost, "is lost")
                 yield broken[lost]
             before = number
@@ -266,7 +266,7 @@ class Catalog:
             except (Failed, Refused):
                 return None
 
-        return judge.odd_snapshots(listed, created)
+        return validation.odd_snapshots(listed, created)
 
     def _all_believed(self, listed: Mapping[int, Entry]) -> None:
         """Failed where a snapshot is there that no backup wrote: none may go on behind it, or restore it."""
@@ -328,7 +328,7 @@ class Catalog:
     def _data(self, number: int) -> memoryview | None:
         """Read a manifest's object; None: it is lost."""
         try:
-            return self._objects.read(names.snapshot(number), at_most=judge.MOST_MANIFEST_BYTES)
+            return self._objects.read(names.snapshot(number), at_most=validation.MOST_MANIFEST_BYTES)
         except MissingObject:
             return None
         except ObjectTooLarge as error:
@@ -356,7 +356,7 @@ class Catalog:
             raise Broken(number, reason)
         if parsed.number != number:
             raise Broken(number, f"can't be read: {where} says that it is snapshot {parsed.number}")
-        if reason := judge.fault(parsed):
+        if reason := validation.fault(parsed):
             raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {reason}")
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
@@ -430,7 +430,7 @@ def _remedy(objects: Objects, numbers: Collection[int]) -> str:
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)
-            content = objects.read(path, at_most=judge.MOST_MANIFEST_BYTES)
+            content = objects.read(path, at_most=validation.MOST_MANIFEST_BYTES)
             expected = _store_json(manifest.unpack(content, path).store).decode()
             return f"By snapshot {number} it should hold {expected}: write that."
     if numbers:

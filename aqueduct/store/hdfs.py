@@ -20,7 +20,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
 from aqueduct.errors import AqueductError, Failed, Refused
-from aqueduct.store.attempts import Attempts
+from aqueduct.store.error_messages import NO_ANSWER, DataAway, Trouble, explain_hdfs
 from aqueduct.store.objects import (
     STALE_SECONDS,
     WRITING,
@@ -31,7 +31,7 @@ from aqueduct.store.objects import (
     ObjectTooLarge,
     remove_each,
 )
-from aqueduct.store.trouble import NO_ANSWER, DataAway, Trouble, explain_hdfs
+from aqueduct.store.retries import Attempts
 from aqueduct.store.url import Location
 
 if TYPE_CHECKING:

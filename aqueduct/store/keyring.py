@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from itertools import chain, count
 from typing import TYPE_CHECKING, NamedTuple
 
-from aqueduct import job_files, strict_json
+from aqueduct.common import job_files, strict_json
+from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import encryption, names
 from aqueduct.store.encryption import DataKey, DataKind
 from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
-from aqueduct.wording import some
 
 # What needs it imports cryptography: a store without encryption need not wait for it.
 if TYPE_CHECKING:
-    from aqueduct.keys import ReceiverKey, ReceiverPublicKey
+    from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey
 
 MOST_BYTES = 1 << 20  # of a key's object
 READERS = 16  # objects that are read, or written, at once

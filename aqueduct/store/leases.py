@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
 from aqueduct.errors import AqueductError, Failed, labelled
 from aqueduct.store import names
 from aqueduct.store.objects import Objects

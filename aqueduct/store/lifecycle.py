@@ -10,11 +10,11 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.store import names
 from aqueduct.store.expiry import RulesPut
 from aqueduct.store.url import Location, parse
-from aqueduct.wording import count
 
 MOST_RULES = 1_000  # of a bucket, by S3's limits
 CONNECT_SECONDS = 5

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aqueduct import job_files
+from aqueduct.common import job_files
+from aqueduct.common.key_files import is_exposed
 from aqueduct.errors import Refused
-from aqueduct.key_files import is_exposed
 
 # What needs it imports cryptography: a store without signatures need not wait for it.
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import Metric
 
-from aqueduct import prometheus
-from aqueduct.work.figures import SparkFigures
+from aqueduct.common import prometheus
+from aqueduct.work.spark_usage import SparkFigures
 
 OWN = prometheus.Named("aqueduct_spark")
 

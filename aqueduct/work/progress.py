@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from aqueduct.wording import count, write_controls
+from aqueduct.common.wording import count, write_controls
 
 D = TypeVar("D")
 

@@ -18,9 +18,9 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 from uuid import UUID
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
+from aqueduct.common.strict_json import Unreadable
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
-from aqueduct.strict_json import Unreadable
 
 BITS = 127  # of a number: more than any offset, count or digest has
 HOST = re.compile(r"[A-Za-z0-9._-]{1,255}")

@@ -6,11 +6,11 @@ and not every cluster answers it (docs/decisions/0043-spark-or-one-process.md).
 
 from collections.abc import Sequence
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka import fetch
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.ranges import Range
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.workers import Workers
 

@@ -23,9 +23,9 @@ from py4j.protocol import (  # type: ignore[import-untyped]
 from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkException
 
-from aqueduct import job_files
+from aqueduct.common import job_files
 from aqueduct.errors import Failed, Refused, labelled
-from aqueduct.work import daemon, options, progress, reasons, sandbox, updates
+from aqueduct.work import daemon, options, progress, sandbox, spark_errors, updates
 from aqueduct.work.options import SparkOptions
 
 SETTLED_SECONDS = 1.0
@@ -235,9 +235,9 @@ def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) ->
     while maker.is_alive():
         maker.join(0.1)
         now = time.monotonic()
-        reason = reasons.start(spark_log(), master, "its address")
+        reason = spark_errors.start(spark_log(), master, "its address")
         if reason is None and now - began > seconds:
-            reason = reasons.late(spark_log(), master, seconds)
+            reason = spark_errors.late(spark_log(), master, seconds)
         if reason:
             given_up.set()
             raise Failed("spark-executors-missing", reason)
@@ -248,7 +248,9 @@ def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) ->
     (context,) = made
     if isinstance(context, Py4JJavaError):
         causes = [*_causes(context)]
-        reason = reasons.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
+        reason = (
+            spark_errors.reason("\n".join(causes)) or f"Spark does not start: {causes[-1].splitlines()[0]}"
+        )
         raise Failed("spark-start-failed", reason) from None
     if isinstance(context, Py4JError | PySparkException | ValueError):
         raise Failed("spark-start-failed", f"Spark does not start: {context}") from None
@@ -273,12 +275,12 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
     began = reported_at = time.monotonic()
     while not (registered := executors(context)):
         now = time.monotonic()
-        if reason := reasons.start(spark_log(), str(master), driver):
+        if reason := spark_errors.start(spark_log(), str(master), driver):
             raise Failed("spark-executors-missing", reason)
         if context._jsc.sc().isStopped():
             raise Failed("spark-executors-missing", f"{master} gave this application up: its log says why.")
         if now - began > seconds:
-            raise Failed("spark-executors-missing", reasons.NO_EXECUTOR.format(master, seconds))
+            raise Failed("spark-executors-missing", spark_errors.NO_EXECUTOR.format(master, seconds))
         if now - reported_at > progress.SECONDS:
             print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
             reported_at = now
@@ -288,7 +290,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
     first = changed = reported_at = time.monotonic()
     limit_seconds = waiting_seconds(context)
     while (now := time.monotonic()) - first < limit_seconds:
-        launched = reasons.launched(spark_log())
+        launched = spark_errors.launched(spark_log())
         if len(registered) >= launched and (launched or now - changed > SETTLED_SECONDS):
             return
         if now - reported_at > progress.SECONDS:

@@ -14,16 +14,16 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.serializers import NoOpSerializer
 from pyspark.sql import SparkSession
 
-from aqueduct import job_files
+from aqueduct.common import job_files
+from aqueduct.common.job_files import JobFiles
+from aqueduct.common.strict_json import Unreadable
+from aqueduct.common.wording import count
 from aqueduct.errors import AqueductError, Failed
-from aqueduct.job_files import JobFiles
-from aqueduct.strict_json import Unreadable
-from aqueduct.wording import count
-from aqueduct.work import environment, options, progress, reasons, results, session, updates
-from aqueduct.work.figures import SparkFigures
+from aqueduct.work import environment, options, progress, results, session, spark_errors, updates
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.progress import TASKS, Progress, Size
 from aqueduct.work.runner import D, R
+from aqueduct.work.spark_usage import SparkFigures
 
 T = TypeVar("T")
 Tick = Callable[[int], None]
@@ -125,7 +125,7 @@ class Application:
             if not idle:
                 return
             time.sleep(0.2)
-        raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
+        raise Failed("spark-environment-mismatch", spark_errors.OTHER_VERSION)
 
     def query(
         self,
@@ -202,7 +202,7 @@ class Application:
                 message = f"{type(error).__name__}: {error}"
                 if not isinstance(error, CapturedException):
                     message = str(error.java_exception.getMessage())
-                if not self._here and (reason := reasons.reason(message)):
+                if not self._here and (reason := spark_errors.reason(message)):
                     raise Failed("spark-environment-mismatch", reason) from None
                 if "PythonException" in message or "[PYTHON_EXCEPTION]" in message:
                     raise  # a mistake of ours: the traceback is what helps
@@ -271,7 +271,7 @@ def _attempt(
     hint = results.result_type(function)
     try:
         if code != environment.OWN_CODE:
-            raise Failed("spark-environment-mismatch", reasons.OTHER_VERSION)
+            raise Failed("spark-environment-mismatch", spark_errors.OTHER_VERSION)
         files.unpack()
         description, size = sized
         result = function(description)

@@ -5,12 +5,12 @@ from contextlib import ExitStack
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from aqueduct import job_files
+from aqueduct.common import job_files
 from aqueduct.work.crossover import Work, crossover
-from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.packages import packages
 from aqueduct.work.runner import THREADS, Runner, here, threads
+from aqueduct.work.spark_usage import SparkFigures
 
 if TYPE_CHECKING:
     from aqueduct.work.spark import Application  # takes a while, and is not installed everywhere

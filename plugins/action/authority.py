@@ -6,7 +6,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from aqueduct.controller import certificates, replacement
+from aqueduct.control_node import certificates, replacement
 from aqueduct.errors import AqueductError
 
 

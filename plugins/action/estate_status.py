@@ -10,14 +10,14 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from aqueduct import moments
+from aqueduct.common import timestamps
+from aqueduct.control_node.status import metrics, report
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.model import StatusLimits
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.page import page
 from aqueduct.errors import AqueductError, ExitCode
 from aqueduct.estate.model import site_names
-from aqueduct.status import metrics, report
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.model import StatusLimits
-from aqueduct.status.objects import declared_objects
-from aqueduct.status.page import page
 
 NUMBERS = tuple(limit.name for limit in fields(StatusLimits))
 
@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
             answers = {host: _facts(hostvars[host].get(given["answers"])) for host in given["hosts"]}
             limits = {name: given[name] for name in NUMBERS}
             source = report.facts_document(
-                declared, answers, moments.now(), limits, given["unreachable_sites"]
+                declared, answers, timestamps.now(), limits, given["unreachable_sites"]
             )
             source = json.loads(json.dumps(source, default=str))  # without what Ansible keeps with its texts
             objects, facts, beyond = report.read_facts(source)

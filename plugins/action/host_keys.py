@@ -11,10 +11,10 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
-from aqueduct.controller import certificates
-from aqueduct.controller.provided import ServiceOfHost, unsuitable
+from aqueduct.control_node import certificates
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.estate.check.secrets import holders
+from aqueduct.estate.provided_certificates import ServiceOfHost, unsuitable
 
 MODULE = "aqueduct.estate.host_keys"
 

@@ -16,9 +16,9 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-from aqueduct.controller import artifacts, names
+from aqueduct.common.wording import printable
+from aqueduct.control_node import artifacts, names
 from aqueduct.errors import AqueductError
-from aqueduct.wording import printable
 
 MODULE, APT = "aqueduct.estate.host_software", "ansible.builtin.apt"
 OWN = "own"

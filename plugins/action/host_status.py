@@ -1,6 +1,6 @@
 """Asks a host for the state of its services: each role says in `_<role>_status` (vars/main.yml) what to ask.
 
-Nothing is judged here: `aqueduct.status` does.
+Nothing is judged here: `aqueduct.control_node.status` does.
 """
 
 import time
@@ -11,8 +11,8 @@ from ansible.errors import AnsibleActionFail, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
+from aqueduct.control_node.status.certificate_paths import CERTIFICATES
 from aqueduct.estate.role_variables import RoleVariables
-from aqueduct.status.asking import CERTIFICATES
 
 MODULE = "aqueduct.estate.host_facts"
 TEXTS = {"type": "list", "elements": "str", "default": []}

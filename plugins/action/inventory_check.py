@@ -16,14 +16,14 @@ from ansible.parsing.vault import AnsibleVaultError, EncryptedString, is_encrypt
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 
-from aqueduct.controller import certificates
-from aqueduct.controller.artifacts import BROKERS_ONLY
-from aqueduct.controller.provided import unsuitable
+from aqueduct.common.wording import place
+from aqueduct.control_node import certificates
+from aqueduct.control_node.artifacts import BROKERS_ONLY
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import SHORT, Encrypted, Inventory, Unknown
 from aqueduct.estate.check.settings import Definitions
 from aqueduct.estate.check.variables import Roles
-from aqueduct.wording import place
+from aqueduct.estate.provided_certificates import unsuitable
 
 
 class ActionModule(ActionBase):

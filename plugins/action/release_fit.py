@@ -7,7 +7,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import COLLECTION, PackageMissing
 
 try:
-    from aqueduct.controller import release
+    from aqueduct.control_node import release
     from aqueduct.errors import AqueductError
 except ImportError as error:
     raise PackageMissing(error) from None

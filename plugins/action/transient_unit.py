@@ -16,8 +16,8 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from aqueduct.common.wording import printable
 from aqueduct.errors import ExitCode
-from aqueduct.wording import printable
 
 LAST_LINES = 10
 

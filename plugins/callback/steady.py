@@ -17,8 +17,8 @@ from ansible.plugins.loader import filter_loader
 from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
 
 try:
+    from aqueduct.common.wording import printable
     from aqueduct.errors import ExitCode
-    from aqueduct.wording import printable
 except ImportError as error:
     raise PackageMissing(error) from None
 

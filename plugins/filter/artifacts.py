@@ -6,7 +6,7 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from aqueduct.controller import names
+from aqueduct.control_node import names
 from aqueduct.errors import AqueductError
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from aqueduct.file_backup.plan import restriction
+from aqueduct.recovery.file_backup.plan import restriction
 
 MEMORY = "75%"  # of its host: what inflates, or a client that asks for much, ends a service and not the host
 HARDENED = {

@@ -16,7 +16,7 @@ from ansible.plugins.inventory import BaseFileInventoryPlugin
 from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
 
 try:
-    from aqueduct.wording import place
+    from aqueduct.common.wording import place
 except ImportError as error:
     raise PackageMissing(error) from None
 

@@ -37,12 +37,12 @@ def main() -> None:
         },
         supports_check_mode=True,
     )
-    from aqueduct import read_plan
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
     from aqueduct.kafka.admin import features as of_features
     from aqueduct.kafka.admin.features import features, higher, raise_to
     from aqueduct.kafka.client import connect
+    from aqueduct.recovery import read_plan
 
     given = module.params
     try:

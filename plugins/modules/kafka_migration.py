@@ -93,8 +93,8 @@ def main() -> None:
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
     from aqueduct.kafka.admin.controllers import look, without_zookeeper
-    from aqueduct.zookeeper import migration as zookeeper
-    from aqueduct.zookeeper.client import Ensemble, ZooKeeperSession
+    from aqueduct.recovery.zookeeper import migration as zookeeper
+    from aqueduct.recovery.zookeeper.client import Ensemble, ZooKeeperSession
 
     given, gone = module.params, []
     state, deadline = given["state"], time.monotonic() + given["timeout_seconds"]

@@ -46,8 +46,8 @@ def main() -> None:
 
     from aqueduct.errors import AqueductError
     from aqueduct.kafka import client_config
-    from aqueduct.zookeeper.client import Ensemble, GetRights, acl_of, connected
-    from aqueduct.zookeeper.znodes import Right
+    from aqueduct.recovery.zookeeper.client import Ensemble, GetRights, acl_of, connected
+    from aqueduct.recovery.zookeeper.znodes import Right
 
     given = module.params
     rights = tuple(Right(Permissions.ALL, "x509", owner) for owner in given["owners"])

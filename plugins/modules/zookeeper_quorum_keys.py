@@ -117,7 +117,7 @@ def main() -> None:
     )
     try:
         from aqueduct.errors import AqueductError
-        from aqueduct.zookeeper.quorum_keys import QuorumKeys, split
+        from aqueduct.recovery.zookeeper.quorum_keys import QuorumKeys, split
     except ImportError as error:
         module.fail_json(
             msg=f"Aqueduct on this host is too old ({error}). Run playbooks/hosts.yml for it first."

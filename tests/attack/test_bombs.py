@@ -9,6 +9,7 @@ import pytest
 from identifiers import printed
 from links import Link, linked
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka import groups
@@ -17,8 +18,7 @@ from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer
-from aqueduct.names import TopicPartition
-from aqueduct.restore import progress, records
+from aqueduct.snapshots.restore import progress, records
 from servers.broker import Broker
 
 Run = Callable[..., None]

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import NameOID
 
-from aqueduct.controller import certificates
-from aqueduct.controller.certificates import PEM, Wanted
+from aqueduct.control_node import certificates
+from aqueduct.control_node.certificates import PEM, Wanted
 
 ROOT = Path(__file__).parents[2]
 HOST, PRINCIPAL = "connect-dev1", "connect-dev"

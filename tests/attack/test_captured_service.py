@@ -16,7 +16,7 @@ import ansible_process
 import plugin_modules
 import pytest
 
-from aqueduct.controller import certificates
+from aqueduct.control_node import certificates
 
 SERVICE = "daemon"
 USER = pwd.getpwnam(SERVICE).pw_uid

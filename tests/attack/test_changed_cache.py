@@ -17,7 +17,7 @@ import plugin_modules
 import pytest
 from identifiers import raises
 
-from aqueduct.controller import artifacts, names
+from aqueduct.control_node import artifacts, names
 from aqueduct.errors import Failed
 
 ROOT = Path(__file__).parents[2]
@@ -313,7 +313,7 @@ def test_a_wheel_that_is_not_the_required_one_is_not_installed(
 
 
 def test_maven_runs_no_plugin_that_is_not_named_whole() -> None:
-    text = (ROOT / "aqueduct/controller/artifacts.py").read_text()
+    text = (ROOT / "aqueduct/control_node/artifacts.py").read_text()
     assert '"dependency:' not in text
     assert len(artifacts.MAVEN_PLUGIN.split(":")) == 3
 

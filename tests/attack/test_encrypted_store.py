@@ -12,8 +12,8 @@ import stores
 from identifiers import printed
 
 from aqueduct.cli import main
+from aqueduct.common.keys import ReceiverKey, load
 from aqueduct.errors import ExitCode
-from aqueduct.keys import ReceiverKey, load
 from aqueduct.store import manifest, signing
 from aqueduct.store.backends import open_store
 from aqueduct.store.encryption import DataKind, key_id

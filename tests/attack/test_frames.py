@@ -7,12 +7,12 @@ import clients
 import pytest
 from crossed import Crossed, frames
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as kafka
 from aqueduct.kafka.batches.batch import HEADER, LOG_APPEND_TIME, seal
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.wire.frame import Frame
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
 Spoil = Callable[[Frame], Frame]

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
-from aqueduct.store import judge, names
+from aqueduct.store import names, validation
 from servers.broker import Broker
 
 Said = pytest.CaptureFixture[str]
@@ -250,7 +250,7 @@ def test_an_object_that_inflates_is_named(store: Path, capsys: Said, kind: str, 
             if changed.name.startswith(f"{start:020d}.{run}."):
                 segment[stores.column(told, size)] = len(content)
                 segment[stores.column(told, digest)] = hashlib.sha256(content).hexdigest()
-                segment[stores.column(told, "unpacked_bytes")] = judge.MOST_OBJECT_BYTES
+                segment[stores.column(told, "unpacked_bytes")] = validation.MOST_OBJECT_BYTES
 
     stores.forge(store, change)
     with bounded():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aqueduct.kafka.batches import one_by_one
+from aqueduct.kafka.batches import plain_records
 from aqueduct.kafka.batches.batch import HEADER, Batch, Damaged, seal, walk
 from aqueduct.kafka.batches.bodies import body, headers, key_and_value, put_one
 from aqueduct.kafka.batches.records import Record, Records, build, records
@@ -43,7 +43,7 @@ def with_delta(size: int) -> bytes:
 
 
 @pytest.mark.parametrize("make", [with_length, with_delta])
-@pytest.mark.parametrize("read", [records, one_by_one.bodies])
+@pytest.mark.parametrize("read", [records, plain_records.bodies])
 def test_a_record_s_numbers_have_an_end(
     make: Callable[[int], bytes], read: Callable[[Batch], list[object]]
 ) -> None:

@@ -9,12 +9,12 @@ from test_forged_snapshots import Key
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode, Failed, Refused
-from aqueduct.store import numbered
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots, encode
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
+from aqueduct.store import numbered_snapshots
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered import Kept
+from aqueduct.store.numbered_snapshots import Kept
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
-from aqueduct.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots, encode
-from aqueduct.zookeeper.znodes import Right, Znode
 
 Said = pytest.CaptureFixture[str]
 DAY = 86_400_000
@@ -44,7 +44,7 @@ def snapshot(created: int = 0, cluster: str = "ours") -> ZnodeSnapshot:
 
 def keep(store: Path, key: SigningKey | None = None) -> Kept[ZnodeSnapshot]:
     objects = open_editable(store.as_uri(), private=True)
-    return numbered.keep(ZnodeSnapshots, objects, snapshot(), KEEP, EVERYBODY, key)
+    return numbered_snapshots.keep(ZnodeSnapshots, objects, snapshot(), KEEP, EVERYBODY, key)
 
 
 def plant(store: Path, number: int, created: int = 0, cluster: str = "ours", data: bytes = b"") -> None:
@@ -135,7 +135,9 @@ def test_a_backup_that_trusts_signed_ones_alone_adds_no_other(store: Path, key: 
     keep(store, key.signing)
     objects = open_editable(store.as_uri(), private=True)
     with pytest.raises(Refused) as error:
-        numbered.keep(ZnodeSnapshots, objects, snapshot(), KEEP, Trust(frozenset({key.signing.public})))
+        numbered_snapshots.keep(
+            ZnodeSnapshots, objects, snapshot(), KEEP, Trust(frozenset({key.signing.public}))
+        )
     assert error.value.id == "option-required"
     assert numbers(store) == [1]
 

@@ -8,7 +8,7 @@ import pytest
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.produce import Retry, TransactionalProducer
-from aqueduct.restore import groups, records
+from aqueduct.snapshots.restore import groups, records
 from servers.broker import Broker
 
 Attack = Callable[[Broker, str], object]

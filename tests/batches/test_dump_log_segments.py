@@ -8,7 +8,7 @@ from second_decoder import Whole, built
 
 from aqueduct.kafka.batches.batch import LOG_APPEND_TIME, TRANSACTIONAL, Batch, walk
 from aqueduct.kafka.batches.codecs import CODECS
-from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.batches.produce import ready, stamp
 from aqueduct.kafka.batches.records import Records, build
 from servers.process import java

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from second_decoder import Whole, built, codecs, decoded, producers, runs, times, wholes
 
 from aqueduct.kafka.batches.batch import CODEC, TRANSACTIONAL, walk
-from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.batches.produce import ready, stamp
 from aqueduct.kafka.batches.records import Records, build, records
 

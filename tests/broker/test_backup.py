@@ -21,11 +21,11 @@ from clients import create
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from aqueduct.backup import commit, reading
 from aqueduct.cli import main
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
+from aqueduct.snapshots.backup import commit, reading
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog

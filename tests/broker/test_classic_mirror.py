@@ -19,7 +19,7 @@ from estate_facts import judged
 from identifiers import printed
 
 from aqueduct.cli import main
-from aqueduct.status.model import ObjectKind, ObjectState
+from aqueduct.control_node.status.model import ObjectKind, ObjectState
 from servers.broker import Broker
 from servers.process import Process, binary
 

@@ -16,12 +16,12 @@ from connect_worker import Worker
 from estate_facts import judged
 
 from aqueduct.cli import main
+from aqueduct.control_node.status.model import ObjectKind, ObjectState
 from aqueduct.kafka import acls
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client_config import End
-from aqueduct.status.model import ObjectKind, ObjectState
 from servers.broker import Broker
 
 MODULE = Path(__file__).parents[2] / "plugins/modules/connect_connectors.py"

@@ -18,7 +18,7 @@ from kafka.errors import KafkaError
 
 from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters
-from aqueduct.connect import replayed
+from aqueduct.connect import replay_ledger
 from aqueduct.estate.acls import connect_acls
 from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.kafka import acls
@@ -317,8 +317,8 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
     other = f"{topic}-of-others"
     make(broker, other)
     admin = clients.admin(broker)
-    if replayed.TOPIC not in admin.list_topics(timeout=30).topics:
-        clients.create(broker, replayed.TOPIC, cleanup_policy="compact")
+    if replay_ledger.TOPIC not in admin.list_topics(timeout=30).topics:
+        clients.create(broker, replay_ledger.TOPIC, cleanup_policy="compact")
     config = {"topics": topic, "errors.deadletterqueue.topic.name": dead(topic)}
     sink = DeclaredConnector.of({"name": "sink", "config": config})
     granted = tuple(
@@ -386,7 +386,7 @@ def test_another_replay_that_is_not_over_hides_nothing(
         def write_after_the_other(*given: Any) -> None:
             monkeypatch.setattr(dead_letters, "_write", write)
             other.begin()
-            write(other, (replayed.TOPIC, 0), [Record(0, 0, body(b"another/0/0", b"{}"))])
+            write(other, (replay_ledger.TOPIC, 0), [Record(0, 0, body(b"another/0/0", b"{}"))])
             write(*given)
 
         class AbortsTheOther(raw.Patience):
@@ -447,7 +447,7 @@ def test_the_ledger_is_compacted(broker: Broker, topic: str) -> None:
     fill(broker, topic, 1)
     assert main(command(broker, topic)) == 0
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        assert setting(client, [replayed.TOPIC], "cleanup.policy") == {replayed.TOPIC: "compact"}
+        assert setting(client, [replay_ledger.TOPIC], "cleanup.policy") == {replay_ledger.TOPIC: "compact"}
 
 
 def read_json(

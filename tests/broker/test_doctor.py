@@ -14,7 +14,8 @@ import clients
 import pytest
 from confluent_kafka.admin import NewTopic
 
-from aqueduct import cli, moments
+from aqueduct import cli
+from aqueduct.common import timestamps
 from aqueduct.kafka.listeners import TIMES
 from servers import broker
 from servers.broker import Broker
@@ -79,7 +80,7 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert without_moments(plain) == without_moments(example)
             assert said[1].endswith(f" named: {', '.join(waiting)}.")
             assert json.loads(report.read_text())["findings"] == said
-            newest = [moments.parse(each) for each in re.findall(MOMENT, said[2])]
+            newest = [timestamps.parse(each) for each in re.findall(MOMENT, said[2])]
             assert len(newest) == len(waiting)
             assert all(began <= each <= committed for each in newest), (began, newest, committed)
             shutil.copytree(folder, tmp_path / "copy", copy_function=shutil.copyfile)

@@ -328,7 +328,7 @@ def test_a_killed_export_goes_on(
     program = f"""
 import os, sys, time
 from aqueduct import cli
-from aqueduct.export import plan
+from aqueduct.snapshots.export import plan
 from aqueduct.store import backends
 plan.PART_BYTES = 3000
 create = backends._Directory.create

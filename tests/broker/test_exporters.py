@@ -12,7 +12,7 @@ import yaml
 from exporter_names import KAFKA, MIRROR
 from mirrors import mirror_maker
 
-from aqueduct.controller.artifacts import single_file
+from aqueduct.control_node.artifacts import single_file
 from servers import broker as running_broker
 from servers.broker import Broker
 from servers.process import QUICK, free_ports

@@ -5,8 +5,8 @@ from pathlib import Path
 import clients
 import pytest
 
-from aqueduct.backup import commit
 from aqueduct.cli import main
+from aqueduct.snapshots.backup import commit
 from servers.broker import Broker
 
 PERIODS = 10

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from identifiers import printed
 
 from aqueduct.cli import main
-from aqueduct.foreign import kafka_backup
-from aqueduct.foreign.fields import batches
-from aqueduct.foreign.layout import ForeignFile
+from aqueduct.snapshots.importer import kafka_backup
+from aqueduct.snapshots.importer.fields import batches
+from aqueduct.snapshots.importer.layout import ForeignFile
 from servers.broker import Broker
 
 Said = pytest.CaptureFixture[str]

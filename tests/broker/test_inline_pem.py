@@ -7,7 +7,7 @@ from confluent_kafka.admin import AclOperation
 
 from aqueduct.kafka import client, client_config
 from aqueduct.kafka.client_config import End
-from aqueduct.reconcile import reader
+from aqueduct.mirror.reconcile import reader
 from servers.broker import Broker
 
 

@@ -18,6 +18,7 @@ from identifiers import raises
 
 import servers.broker
 from aqueduct.cli import main
+from aqueduct.control_node.status.model import ObjectState
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import acls, topics
 from aqueduct.kafka.acls import Acl
@@ -31,7 +32,6 @@ from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.topics import DeclaredTopic
-from aqueduct.status.model import ObjectState
 from servers.broker import Broker
 
 MODULES = Path(__file__).parents[2] / "plugins" / "modules"

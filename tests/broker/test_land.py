@@ -29,6 +29,7 @@ from pyarrow import orc
 from staging import overdue
 
 from aqueduct.cli import main
+from aqueduct.control_node.status.model import ObjectKind, ObjectState
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.client_config import ClientConfig, End
@@ -40,7 +41,6 @@ from aqueduct.land.plan import plan
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.run import Lander, SourceTopics
 from aqueduct.land.table_log import TableLog
-from aqueduct.status.model import ObjectKind, ObjectState
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
 from aqueduct.work.workers import Workers

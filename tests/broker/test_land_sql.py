@@ -16,9 +16,9 @@ from aqueduct.errors import Refused
 from aqueduct.land import declaration
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.sql import check as check_sql
-from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
+from aqueduct.work.spark_usage import SparkFigures
 from servers.broker import Broker
 
 SPARK = ("--master", "local[2]")

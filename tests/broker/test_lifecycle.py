@@ -18,13 +18,13 @@ import exports
 import pytest
 from identifiers import printed
 
-from aqueduct.backup import commit
 from aqueduct.cli import main
 from aqueduct.errors import Failed
-from aqueduct.export import plan
-from aqueduct.export import run as export_run
-from aqueduct.export.task import export_share
-from aqueduct.restore import records
+from aqueduct.snapshots.backup import commit
+from aqueduct.snapshots.export import plan
+from aqueduct.snapshots.export import run as export_run
+from aqueduct.snapshots.export.task import export_share
+from aqueduct.snapshots.restore import records
 from aqueduct.store import catalog
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog

@@ -13,7 +13,7 @@ from clients import unique
 from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
-from aqueduct.mirror_engine.names import positions_topic
+from aqueduct.mirror.engine.names import positions_topic
 from servers.broker import Broker
 
 

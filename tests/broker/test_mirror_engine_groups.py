@@ -7,10 +7,10 @@ import pytest
 from clients import Record
 from mirror_engine_flows import Flow
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
 OTHERS = b"of another source"

@@ -20,7 +20,7 @@ from aqueduct.kafka import acls as kafka_acls
 from aqueduct.kafka.admin.acls import grant_known
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.mirror_engine import reading
+from aqueduct.mirror.engine import reading
 from plugins.filter.units import option_file
 from servers.broker import Broker
 

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.reconcile import reader
+from aqueduct.mirror.reconcile import reader
 from servers import broker as brokers_
 from servers.broker import Broker
 

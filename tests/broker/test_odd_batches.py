@@ -14,6 +14,7 @@ from clients import create, unique
 from pyarrow import orc
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.batches import codecs
 from aqueduct.kafka.batches.bodies import body
@@ -21,7 +22,6 @@ from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 from servers.process import binary
 

@@ -28,11 +28,11 @@ from kafka.protocol.admin import ElectionType
 
 from aqueduct import cli
 from aqueduct.kafka.batches.batch import walk
-from aqueduct.quorum import metadata, snapshots
-from aqueduct.quorum.records import producer_ids_record
-from aqueduct.quorum.snapshots import QuorumSnapshots
+from aqueduct.recovery.quorum import metadata, snapshots
+from aqueduct.recovery.quorum.records import producer_ids_record
+from aqueduct.recovery.quorum.snapshots import QuorumSnapshots
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered import keep
+from aqueduct.store.numbered_snapshots import keep
 from servers import broker, quorum
 from servers.broker import Broker
 from servers.quorum import Node, Quorum

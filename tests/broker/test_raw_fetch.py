@@ -12,6 +12,8 @@ from clients import create, delete_records, transaction, unique
 from confluent_kafka import Producer
 from kafka.protocol.admin import AlterClientQuotasRequest
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, offsets
 from aqueduct.kafka import client as raw
@@ -20,8 +22,6 @@ from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import Fetched, Recreated, estimated_bytes, read
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 from servers.broker import Broker
 
 Record = tuple[int, bytes | None, bytes | None]  # offset, key, value

@@ -8,9 +8,9 @@ import clients
 import pytest
 from clients import create, decoded, produce, unique
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.follow import Follower, News
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
 SECONDS = 180

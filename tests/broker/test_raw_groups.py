@@ -10,10 +10,10 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaAdminClient
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
 

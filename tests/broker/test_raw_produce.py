@@ -10,6 +10,8 @@ import pytest
 from clients import Record, unique
 from confluent_kafka import Producer
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import acls, client_config, groups, offsets
 from aqueduct.kafka import client as raw
@@ -21,8 +23,6 @@ from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 from servers.broker import Broker
 
 MAX_BYTES = 1 << 20

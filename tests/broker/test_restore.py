@@ -21,6 +21,7 @@ from clients import Record, committed, consumer, create
 from identifiers import printed
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
@@ -39,9 +40,8 @@ from aqueduct.link.feed import Feed
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import SenderPosition
 from aqueduct.mirror.status import SOURCE_CONNECTOR
-from aqueduct.names import TopicPartition
-from aqueduct.restore import records
-from aqueduct.restore import settings as topic_settings
+from aqueduct.snapshots.restore import records
+from aqueduct.snapshots.restore import settings as topic_settings
 from servers.broker import Broker
 
 Backup = Callable[..., None]
@@ -637,7 +637,7 @@ SIGNALLED = """
 import os, sys
 from importlib import import_module
 from aqueduct.kafka.batches import produce
-from aqueduct.restore import records
+from aqueduct.snapshots.restore import records
 produce.SMALL_BYTES, records.TRANSACTION_BYTES = 0, 500
 number, module, owner, function, calls, when = sys.argv[1:7]
 holder = import_module(module)
@@ -661,8 +661,8 @@ POINTS = [
     (*PRODUCER, "commit_offsets"),
     (*PRODUCER, "commit"),
     (*PRODUCER, "_end"),
-    ("aqueduct.restore.topics", "", "apply_topics"),
-    ("aqueduct.restore.topics", "", "remember"),
+    ("aqueduct.snapshots.restore.topics", "", "apply_topics"),
+    ("aqueduct.snapshots.restore.topics", "", "remember"),
     ("aqueduct.kafka.groups", "", "commit"),
 ]
 
@@ -747,7 +747,7 @@ def test_a_run_that_is_still_alive_is_fenced_by_the_next(
         assert read(target, name, partition) == read(source, name, partition)
 
 
-APPLY_TOPICS = "aqueduct.restore.topics", "", "apply_topics"
+APPLY_TOPICS = "aqueduct.snapshots.restore.topics", "", "apply_topics"
 CREATE = 2  # the first call only asks whether the controller would
 
 
@@ -794,8 +794,8 @@ def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
     assert (error["id"], "--snapshot 1" in error["message"]) == ("target-not-empty", True)
 
 
-CHECK_OBJECTS = "aqueduct.restore.planning", "", "check_objects"
-REMEMBER = "aqueduct.restore.topics", "", "remember"
+CHECK_OBJECTS = "aqueduct.snapshots.restore.planning", "", "check_objects"
+REMEMBER = "aqueduct.snapshots.restore.topics", "", "remember"
 
 
 @pytest.mark.parametrize("there", [True, False])
@@ -941,7 +941,7 @@ def test_fewer_brokers_are_told_of(
 ) -> None:
     create(source, name)
     backup(name)
-    monkeypatch.setattr("aqueduct.restore.topics.default_replication_factor", lambda _: 3)
+    monkeypatch.setattr("aqueduct.snapshots.restore.topics.default_replication_factor", lambda _: 3)
     [warning] = restore("--topics", name, "--no-settings")["warnings"]
     assert (warning["id"], name in warning["message"]) == ("replication-factor-reduced", True)
 

@@ -10,13 +10,13 @@ import pytest
 from clients import committed, create, unique
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.batches import produce as produce_batches
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
-from aqueduct.restore import progress, records
+from aqueduct.snapshots.restore import progress, records
 from servers.broker import Broker
 
 Backup = Callable[..., None]

@@ -13,10 +13,10 @@ from confluent_kafka.admin import NewTopic
 from identifiers import printed
 
 from aqueduct import cli
-from aqueduct.backup.selection import POSITION_GROUP
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.diagnosis import group_partition
-from aqueduct.restore import progress
+from aqueduct.snapshots.backup.selection import POSITION_GROUP
+from aqueduct.snapshots.restore import progress
 from servers import broker as brokers_
 from servers.broker import Broker
 

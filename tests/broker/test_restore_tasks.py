@@ -24,16 +24,16 @@ from confluent_kafka.admin import (
 from identifiers import printed
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode, Failed
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import USER as TYPE
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import list_acls
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
-from aqueduct.restore import records, task_rights
-from aqueduct.restore.outcome import Written
-from aqueduct.restore.records import RestoreShare
+from aqueduct.snapshots.restore import records, task_rights
+from aqueduct.snapshots.restore.outcome import Written
+from aqueduct.snapshots.restore.records import RestoreShare
 from servers.broker import PASSWORD, USER, Broker
 
 Run = Callable[..., dict[str, Any]]

@@ -11,10 +11,10 @@ import share_groups as members
 from clients import create, unique
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups, share_groups
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
 from servers.broker import Broker
 
 Run = Callable[..., dict[str, Any]]

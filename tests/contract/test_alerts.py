@@ -21,7 +21,9 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-from aqueduct.drill import metrics as drill_metrics
+from aqueduct.control_node.status import metrics as status_metrics
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.objects import declared_objects
 from aqueduct.land.metrics import LandFigures
 from aqueduct.land.outcome import LandedTable
 from aqueduct.link import downstream, keygen, metrics, options, udp, upstream
@@ -31,9 +33,7 @@ from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet
 from aqueduct.link.wire.key_frame import Kind
-from aqueduct.status import metrics as status_metrics
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.objects import declared_objects
+from aqueduct.snapshots.drill import metrics as drill_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "docs/alerts").iterdir())

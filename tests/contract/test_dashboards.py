@@ -12,9 +12,9 @@ import pytest
 import yaml
 from test_alerts import promtool
 
-from aqueduct.status import metrics
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.objects import declared_objects
+from aqueduct.control_node.status import metrics
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.objects import declared_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted((ROOT / "docs/dashboards").iterdir())

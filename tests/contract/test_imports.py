@@ -20,82 +20,63 @@ ROOT = Path(__file__).resolve().parents[2]
 # The rooms, from the ground up, a floor a line. A module may import its own room and those of lower floors.
 ROOMS = (
     ("errors", "messages"),
-    ("names", "job_files", "key_files"),
-    (
-        "wording",
-        "keys",
-        "moments",
-        "durations",
-        "lock",
-        "ranges",
-        "spans",
-        "strict_json",
-        "prometheus",
-    ),
-    ("read_plan",),
+    ("common",),
     ("kafka.batches",),
     ("kafka",),
     ("store", "work"),
     ("mirror", "connect", "link.wire"),
-    ("link.ledger",),
+    ("mirror.engine", "mirror.reconcile", "link.ledger"),
     ("link",),
-    ("link.dedup", "mirror_engine"),
-    ("backup", "reconcile", "land", "controller", "prune", "foreign", "mend", "starter"),
-    ("restore", "file_backup", "quorum", "zookeeper"),
-    ("estate", "export", "drill"),
-    ("status",),
+    ("link.dedup", "land", "snapshots", "recovery"),
+    ("snapshots.backup", "snapshots.prune", "snapshots.importer", "recovery.broker_ids"),
+    ("snapshots.restore", "recovery.file_backup", "recovery.quorum", "recovery.zookeeper"),
+    ("estate", "snapshots.export", "snapshots.drill"),
+    ("control_node",),
     ("cli",),
 )
 # The modules that reach out of the process: clients, sockets, object stores, Spark, and whoever calls them.
 RUNNING = {
+    "cli",
+    "common.prometheus",
+    *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
+    "control_node.artifacts",
+    "control_node.release",
+    "control_node.starter.repository",
+    *(f"kafka.{name}" for name in ("addresses", "client", "client_errors", "compacted_topics")),
+    *(f"kafka.{name}" for name in ("fan_out", "fetch", "follow", "group_reading", "groups")),
+    *(f"kafka.{name}" for name in ("lag_seconds", "offsets", "produce", "share_groups")),
+    *(f"kafka.{name}" for name in ("share_messages", "tls", "transport")),
     *(f"kafka.admin.{name}" for name in ("acls", "asking", "cluster", "controllers", "features")),
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
-    *(f"kafka.{name}" for name in ("addresses", "answers", "client", "fan_out", "fetch", "follow", "groups")),
-    "kafka.unread",
-    *(f"kafka.{name}" for name in ("group_reading", "offsets", "produce", "share_groups", "share_messages")),
-    *(f"kafka.{name}" for name in ("table", "tls", "transport")),
-    *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
-    *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics")),
-    *(f"work.{name}" for name in ("sampling", "session", "shared_classes", "spark", "updates", "workers")),
-    *(f"mirror.{name}" for name in ("reading", "classic_reading", "positions")),
-    *(f"mirror_engine.{name}" for name in ("groups", "metrics", "reader", "reading", "run", "state", "task")),
-    *(f"connect.{name}" for name in ("apply", "inspection", "letter_reading", "replay", "rest", "tls")),
-    *(f"link.{name}" for name in ("create", "downstream", "feed", "filter", "losses", "metrics", "options")),
-    *(
-        f"link.{name}"
-        for name in ("fd_store", "outlet", "resend", "silence", "udp", "upstream", "ledger.gap_topic")
-    ),
+    *(f"land.{name}" for name in ("catalogue", "compact", "iceberg", "iceberg_codecs", "metastore")),
+    *(f"land.{name}" for name in ("metrics", "open_tables", "registry", "replay", "reset", "run", "sql")),
+    *(f"land.{name}" for name in ("status", "task", "verify")),
+    *(f"link.{name}" for name in ("create", "downstream", "fd_store", "feed", "filter", "losses")),
+    *(f"link.{name}" for name in ("metrics", "options", "outlet", "resend", "silence", "udp")),
+    "link.upstream",
     *(f"link.dedup.{name}" for name in ("metrics", "retire", "run", "task")),
-    *(f"backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
-    *(
-        f"restore.{name}"
-        for name in ("continuation", "groups", "groups_only", "job", "links", "mirrors", "planning")
-    ),
-    *(f"restore.{name}" for name in ("positions", "records", "recount", "rights", "run", "task_rights")),
-    "restore.topics",
-    *(f"reconcile.{name}" for name in ("reader", "run", "store_reader")),
-    *(f"drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
-    *(
-        f"land.{name}"
-        for name in ("catalogue", "compact", "iceberg", "iceberg_codecs", "metastore", "metrics")
-    ),
-    *(
-        f"land.{name}"
-        for name in ("registry", "replay", "opened", "reset", "run", "sql", "status", "task", "verify")
-    ),
-    *(f"file_backup.{name}" for name in ("backup", "restore", "rsync")),
-    *(
-        f"zookeeper.{name}"
-        for name in ("backup", "brokers", "client", "connection", "migration", "reading", "restore")
-    ),
-    *("controller.artifacts", "controller.release", "starter.repository"),
-    *(f"export.{name}" for name in ("run", "task")),
-    "mend.run",
-    "prune.run",
-    "quorum.check",
-    "foreign.run",
-    "prometheus",
-    "cli",
+    "link.ledger.gap_topic",
+    *(f"mirror.{name}" for name in ("classic_reading", "positions", "reading")),
+    *(f"mirror.engine.{name}" for name in ("groups", "metrics", "reader", "reading", "run", "state")),
+    "mirror.engine.task",
+    *(f"mirror.reconcile.{name}" for name in ("reader", "run", "store_reader")),
+    "recovery.broker_ids.run",
+    *(f"recovery.file_backup.{name}" for name in ("backup", "restore", "rsync")),
+    "recovery.quorum.check",
+    *(f"recovery.zookeeper.{name}" for name in ("backup", "brokers", "client", "connection")),
+    *(f"recovery.zookeeper.{name}" for name in ("migration", "reading", "restore")),
+    *(f"snapshots.backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
+    *(f"snapshots.drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
+    "snapshots.export.run",
+    "snapshots.export.task",
+    "snapshots.importer.run",
+    "snapshots.prune.run",
+    *(f"snapshots.restore.{name}" for name in ("continuation", "groups", "groups_only", "job", "links")),
+    *(f"snapshots.restore.{name}" for name in ("mirrors", "planning", "positions", "records", "recount")),
+    *(f"snapshots.restore.{name}" for name in ("rights", "run", "task_rights", "topics")),
+    *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
+    *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics", "sampling", "session")),
+    *(f"work.{name}" for name in ("shared_classes", "spark", "updates", "workers")),
 }
 
 # Also by the names under which pytest finds their modules: tests/clients.py is `clients`.
@@ -197,7 +178,7 @@ def faults(path: Path, source: str) -> list[str]:
             inner = name.removeprefix("aqueduct.")
             # An action is the controller's own, and may fetch what it brings.
             here = path.parts[:2]
-            fetches = here == ("plugins", "action") and within(inner, "controller")
+            fetches = here == ("plugins", "action") and within(inner, "control_node")
             if here in (("plugins", "action"), ("plugins", "filter")) and is_running(inner) and not fetches:
                 found.add(f"{path} may not import {name}, which runs")
         elif top == "aqueduct":
@@ -265,23 +246,36 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
     assert sorted(arrows) == []
 
 
+def test_no_rooms_import_each_other_in_a_circle() -> None:
+    """The packages right below aqueduct/ have an order, whatever their parts are."""
+    arrows: dict[str, set[str]] = {}
+    for importer in filter(None, modules()):
+        targets = arrows.setdefault(importer.split(".")[0], set())
+        names = (name.split(".")[1] for name in imported(_source(importer)) if name.startswith("aqueduct."))
+        targets.update(names)
+    arrows = {top: targets - {top} for top, targets in arrows.items()}
+    while ends := {top for top, targets in arrows.items() if not targets & arrows.keys()}:
+        arrows = {top: targets for top, targets in arrows.items() if top not in ends}
+    assert sorted(arrows) == []
+
+
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("aqueduct/ranges.py", "import socket"),
-        ("aqueduct/ranges.py", "import kafka"),
+        ("aqueduct/common/offset_ranges.py", "import socket"),
+        ("aqueduct/common/offset_ranges.py", "import kafka"),
         ("aqueduct/store/names.py", "import confluent_kafka.admin"),
         ("aqueduct/link/wire/part.py", "from pyspark import SparkContext"),
-        ("aqueduct/backup/plan.py", "from importlib import import_module"),
-        ("aqueduct/backup/plan.py", "from aqueduct.kafka import client"),
-        ("aqueduct/backup/plan.py", "from aqueduct.backup.run import back_up"),
-        ("aqueduct/backup/plan.py", "def late():\n    import requests"),
+        ("aqueduct/snapshots/backup/plan.py", "from importlib import import_module"),
+        ("aqueduct/snapshots/backup/plan.py", "from aqueduct.kafka import client"),
+        ("aqueduct/snapshots/backup/plan.py", "from aqueduct.snapshots.backup.run import back_up"),
+        ("aqueduct/snapshots/backup/plan.py", "def late():\n    import requests"),
         ("aqueduct/kafka/client.py", "from aqueduct.store import names"),
         ("aqueduct/link/upstream.py", "from aqueduct.link.dedup import task"),
-        ("aqueduct/backup/run.py", "from aqueduct.restore import plan"),
-        ("aqueduct/reconcile/run.py", "from aqueduct.backup import plan"),
-        ("aqueduct/restore/run.py", "from aqueduct.cli import main"),
-        ("aqueduct/restore/run.py", "from spark_apps import restore"),
+        ("aqueduct/snapshots/backup/run.py", "from aqueduct.snapshots.restore import plan"),
+        ("aqueduct/mirror/reconcile/run.py", "from aqueduct.snapshots.backup import plan"),
+        ("aqueduct/snapshots/restore/run.py", "from aqueduct.cli import main"),
+        ("aqueduct/snapshots/restore/run.py", "from spark_apps import restore"),
         ("aqueduct/cli/new.py", "import demo"),
         ("aqueduct/cli/new.py", "from tests import clients"),
         ("aqueduct/cli/new.py", "from . import report_file"),
@@ -298,11 +292,11 @@ def test_an_import_the_wrong_way_is_found(path: str, source: str) -> None:
 @pytest.mark.parametrize(
     ("path", "source"),
     [
-        ("aqueduct/backup/plan.py", "import json, numpy as np\nfrom aqueduct.errors import Failed"),
+        ("aqueduct/snapshots/backup/plan.py", "import json, numpy as np\nfrom aqueduct.errors import Failed"),
         ("aqueduct/kafka/admin/acls.py", "import socket, kafka\nfrom aqueduct.kafka import topics"),
         (
-            "aqueduct/restore/run.py",
-            "from aqueduct.backup import verify\nfrom aqueduct.link.wire import position",
+            "aqueduct/snapshots/restore/run.py",
+            "from aqueduct.snapshots.backup import verify\nfrom aqueduct.link.wire import position",
         ),
         ("aqueduct/cli/new.py", "from aqueduct.mirror import reading"),
         ("spark_apps/backup.py", "from aqueduct.cli import main"),

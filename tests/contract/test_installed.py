@@ -92,7 +92,7 @@ def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
 
 
 def test_a_collection_of_another_release_is_refused(node: ControlNode) -> None:
-    module = node.collection / "aqueduct/durations.py"
+    module = node.collection / "aqueduct/common/durations.py"
     before = module.read_text()
     module.write_text(f"{before}\n# of another release\n")
     try:

@@ -124,7 +124,6 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         if re.search(r"^    topic_ids?: ", path.read_text(), re.MULTILINE)
     }
     assert storing == {
-        "backup/plan",
         "kafka/fetch",
         "kafka/follow",
         "kafka/share_groups",
@@ -141,10 +140,11 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "link/resend",
         "link/wire/frame",
         "link/wire/position",
-        "mend/fit",
-        "mend/logs",
         "mirror/binding",
-        "mirror_engine/position",
-        "restore/progress",
+        "mirror/engine/position",
+        "recovery/broker_ids/disk_logs",
+        "recovery/broker_ids/log_comparison",
+        "snapshots/backup/plan",
+        "snapshots/restore/progress",
         "store/manifest",
     }

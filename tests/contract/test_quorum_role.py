@@ -14,7 +14,7 @@ import ansible_process
 import pytest
 import yaml
 
-from aqueduct.zookeeper.quorum_keys import Certificates, QuorumKeys, split
+from aqueduct.recovery.zookeeper.quorum_keys import Certificates, QuorumKeys, split
 from servers.pki import Authority
 from servers.process import free_ports
 

@@ -110,7 +110,7 @@ def test_a_release_has_its_files_its_commit_and_its_tag(repository: Repository) 
         assert (
             f"Version: {VERSION}\n" in members.read(f"aqueduct_estate-{VERSION}.dist-info/METADATA").decode()
         )
-        assert "aqueduct/starter/files/ansible.cfg" in members.namelist()
+        assert "aqueduct/control_node/starter/files/ansible.cfg" in members.namelist()
     with tarfile.open(files / collection) as archive:
         manifest = json.load(archive.extractfile("MANIFEST.json") or sys.stdin)
         assert manifest["collection_info"]["version"] == VERSION

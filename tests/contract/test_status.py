@@ -12,12 +12,12 @@ from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
 
 from aqueduct.cli import main
+from aqueduct.control_node.status import report
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.model import DeclaredObject, ObjectKind, ObjectState
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.shared_checks import EstateFacts
 from aqueduct.errors import ExitCode
-from aqueduct.status import report
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.judging import EstateFacts
-from aqueduct.status.model import DeclaredObject, ObjectKind, ObjectState
-from aqueduct.status.objects import declared_objects
 
 ROOT = Path(__file__).resolve().parents[2]
 INVENTORIES = [ROOT / "inventories/lab", *sorted(ROOT.glob("molecule/*/inventory"))]

@@ -9,9 +9,9 @@ from axe_playwright_python.sync_playwright import Axe
 from estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.objects import declared_objects
-from aqueduct.status.page import page
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.page import page
 
 DECLARED = declared_objects(GROUPS, HOSTVARS, DEFAULTS)
 

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 from identifiers import raises
 
-from aqueduct import lock
 from aqueduct.cli import files, main
+from aqueduct.common import lock
 from aqueduct.errors import Refused
-from aqueduct.file_backup import rsync
+from aqueduct.recovery.file_backup import rsync
 from servers import broker, ssh
 from servers.ssh import SshServer
 
@@ -962,7 +962,7 @@ def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
     code, said = run("prune", "--keep-last=1")
     assert code == 2
     assert "[lock-file-unusable] " in said
-    from aqueduct.file_backup.folder import BackupsOf
+    from aqueduct.recovery.file_backup.folder import BackupsOf
 
     with BackupsOf(own).reading(alone=True):
         code, said = run("verify")
@@ -1346,7 +1346,7 @@ def test_a_backup_of_a_former_version_is_gone_on_with(here: Site) -> None:
 
 
 def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
-    from aqueduct.file_backup.folder import BackupsOf
+    from aqueduct.recovery.file_backup.folder import BackupsOf
 
     assert here.backup(0) == 0
     own = BackupsOf(here.backups / "etc")

@@ -16,9 +16,9 @@ from pyspark.serializers import BatchedSerializer, CPickleSerializer, NoOpSerial
 
 from aqueduct.errors import AqueductError
 from aqueduct.work import results
-from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import Application, application
+from aqueduct.work.spark_usage import SparkFigures
 
 KEY, FOLDER = sys.argv[1:]
 TAKEN = Path(FOLDER, "taken")

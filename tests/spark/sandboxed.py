@@ -16,7 +16,8 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
-from aqueduct import cli, job_files
+from aqueduct import cli
+from aqueduct.common import job_files
 
 MASTER = "local-cluster[1,1,1024]"
 

@@ -18,11 +18,11 @@ from pyspark.errors.exceptions.captured import CapturedException
 
 from aqueduct.errors import Failed
 from aqueduct.work import progress
-from aqueduct.work.figures import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.progress import MEGABYTE, Size
 from aqueduct.work.runner import Runner
 from aqueduct.work.spark import application
+from aqueduct.work.spark_usage import SparkFigures
 from servers.process import free_ports
 from servers.spark import HOME
 

@@ -11,6 +11,7 @@ from typing import Any
 import orc_reader
 import pytest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
@@ -18,7 +19,6 @@ from aqueduct.land import declaration, orc_times
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
-from aqueduct.names import TopicPartition
 
 TIMES = (
     "0001-01-01T00:00:00",

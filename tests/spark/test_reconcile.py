@@ -16,8 +16,8 @@ from confluent_kafka.admin import AclOperation
 from identifiers import printed
 
 from aqueduct import cli
-from aqueduct.reconcile import reader
-from aqueduct.reconcile import run as app
+from aqueduct.mirror.reconcile import reader
+from aqueduct.mirror.reconcile import run as app
 from servers.broker import Broker
 
 

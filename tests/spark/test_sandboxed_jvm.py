@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
 
-from aqueduct.keys import ReceiverKey
+from aqueduct.common.keys import ReceiverKey
 from aqueduct.work import sandbox
 from servers.broker import Broker
 

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 from made_store import batch
 
-from aqueduct.backup import verify
+from aqueduct.snapshots.backup import verify
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKey

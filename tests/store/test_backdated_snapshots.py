@@ -13,8 +13,8 @@ from grown_store import BEGAN, HOURS, Grown
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
-from aqueduct.prune.policy import KeepPolicy
-from aqueduct.prune.run import PruneOrder, prune
+from aqueduct.snapshots.prune.policy import KeepPolicy
+from aqueduct.snapshots.prune.run import PruneOrder, prune
 from aqueduct.store import names
 from aqueduct.store.signing import SigningKey, Trust
 

@@ -12,15 +12,15 @@ from identifiers import printed
 from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.cli import main
-from aqueduct.drill import live
-from aqueduct.drill import run as drill_run
-from aqueduct.drill.scratch import RACK
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client_config import End
-from aqueduct.names import TopicPartition
-from aqueduct.restore import run as restore
+from aqueduct.snapshots.drill import live
+from aqueduct.snapshots.drill import run as drill_run
+from aqueduct.snapshots.drill.scratch import RACK
+from aqueduct.snapshots.restore import run as restore
 from servers import broker as broker_server
 from servers.broker import Broker
 from servers.object_store import Gateway

@@ -23,11 +23,11 @@ from made_store import BEGAN, segment
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.export import files, plan, rows
-from aqueduct.export import run as export_run
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.snapshots.export import files, plan, rows
+from aqueduct.snapshots.export import run as export_run
 from aqueduct.store.backends import _Directory, open_store
 from aqueduct.store.manifest import StoredPartition
 

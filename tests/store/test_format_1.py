@@ -3,9 +3,9 @@
 import hashlib
 from pathlib import Path
 
-from aqueduct.backup import verify
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.batches.records import Records
+from aqueduct.snapshots.backup import verify
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog

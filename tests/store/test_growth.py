@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from identifiers import raises
 
 from aqueduct.errors import Failed
-from aqueduct.prune import run as prune
-from aqueduct.prune.policy import KeepPolicy
+from aqueduct.snapshots.prune import run as prune
+from aqueduct.snapshots.prune.policy import KeepPolicy
 from aqueduct.store import catalog as catalogs
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog

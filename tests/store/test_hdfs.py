@@ -16,8 +16,8 @@ import hdfs_native
 import pytest
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import attempts
 from aqueduct.store import hdfs as hdfs_store
+from aqueduct.store import retries
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import STALE_SECONDS, EditableObjects
 from servers.hdfs import HdfsServer
@@ -50,7 +50,7 @@ def store(hdfs: HdfsServer) -> EditableObjects:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(retries, "RETRY_SECONDS", 0.5)
 
 
 def run(program: str, *arguments: str) -> subprocess.Popen[str]:
@@ -253,7 +253,7 @@ def test_no_data_node(hdfs: HdfsServer, store: EditableObjects, monkeypatch: pyt
     hdfs.data_node.kill()
     try:
         with monkeypatch.context() as impatient:
-            impatient.setattr(attempts, "RETRY_SECONDS", 0.5)
+            impatient.setattr(retries, "RETRY_SECONDS", 0.5)
             # Its NameNode still takes the DataNode for one that runs.
             with pytest.raises(Failed, match="can't write b: the connection is refused; see that its Name"):
                 store.create("b", b"x")

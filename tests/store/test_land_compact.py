@@ -21,6 +21,7 @@ from interruption import EITHER, Interruption, steps
 from pyarrow import orc
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import body
@@ -33,7 +34,6 @@ from aqueduct.land.order import LandOrder
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader
 from aqueduct.land.table_log import Lost, TableLog, commit_number, stage
-from aqueduct.names import TopicPartition
 from aqueduct.store import backends
 from aqueduct.store.backends import open_editable
 from aqueduct.store.objects import EditableObjects

@@ -16,7 +16,7 @@ from pyarrow import orc
 from staging import overdue
 
 from aqueduct.cli import main
-from aqueduct.store import attempts
+from aqueduct.store import retries
 from aqueduct.store.backends import open_store
 from servers.broker import Broker
 from servers.hdfs import HdfsServer
@@ -109,7 +109,7 @@ def test_in_safe_mode_nothing_lands_and_nothing_is_lost(
     wanted += fill(brokers[0], topic, 100, 100)
     hdfs.admin("-safemode", "enter")
     with monkeypatch.context() as impatient:
-        impatient.setattr(attempts, "RETRY_SECONDS", 0.5)
+        impatient.setattr(retries, "RETRY_SECONDS", 0.5)
         assert main(land) == 1
     said = capsys.readouterr().err
     assert "is in safe mode and takes no changes" in said

@@ -8,9 +8,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import attempts
+from aqueduct.store import retries
 from aqueduct.store.backends import open_store
-from aqueduct.store.trouble import explain
+from aqueduct.store.error_messages import explain
 from aqueduct.store.url import parse
 
 
@@ -22,7 +22,7 @@ def test_azure_without_an_account(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("url", ["az://container/a", "gs://bucket/a"])
 def test_an_endpoint_that_is_not_there(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(retries, "RETRY_SECONDS", 0.5)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account")
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "aGlkZGVu")

@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from identifiers import raises
 from interruption import EITHER, Interruption, steps
 
-from aqueduct.backup import verify
 from aqueduct.cli import main
+from aqueduct.common.keys import ReceiverKey
 from aqueduct.errors import Failed, Refused
-from aqueduct.keys import ReceiverKey
-from aqueduct.prune import run as prune_run
-from aqueduct.prune.policy import KeepPolicy
-from aqueduct.prune.run import PruneOrder, PruneOutcome, prune
+from aqueduct.snapshots.backup import verify
+from aqueduct.snapshots.prune import run as prune_run
+from aqueduct.snapshots.prune.policy import KeepPolicy
+from aqueduct.snapshots.prune.run import PruneOrder, PruneOutcome, prune
 from aqueduct.store import leases, names
 from aqueduct.store.backends import _Directory
 from aqueduct.store.catalog import Catalog

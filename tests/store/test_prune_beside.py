@@ -15,12 +15,12 @@ import pytest
 from identifiers import printed
 
 from aqueduct.cli import main
-from aqueduct.restore import records
-from aqueduct.store.attempts import Attempts
+from aqueduct.snapshots.restore import records
 from aqueduct.store.backends import open_store
 from aqueduct.store.bucket_admin import BucketAdmin, S3Server
 from aqueduct.store.bucket_policy import bucket_policy
 from aqueduct.store.catalog import Catalog
+from aqueduct.store.retries import Attempts
 from servers.broker import Broker
 from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
 from servers.pki import Authority

@@ -14,11 +14,11 @@ from threading import Event
 import pytest
 from small_servers import Proxy, Script, serving
 
-from aqueduct import job_files
+from aqueduct.common import job_files
+from aqueduct.common.job_files import JobFiles
 from aqueduct.errors import Failed, Refused
-from aqueduct.job_files import JobFiles
-from aqueduct.store import attempts
 from aqueduct.store import backends as object_store
+from aqueduct.store import retries
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.objects import Exists
@@ -39,7 +39,7 @@ def secrets_in(text: str) -> bool:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "RETRY_SECONDS", 0.5)
+    monkeypatch.setattr(retries, "RETRY_SECONDS", 0.5)
 
 
 @pytest.fixture
@@ -300,8 +300,8 @@ def test_a_server_that_says_nothing(s3: Gateway, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_dead_server_is_waited_for_about_a_minute() -> None:
-    longest = attempts.RETRY_SECONDS + object_store.ANSWER_SECONDS
-    assert 60 < attempts.RETRY_SECONDS < longest <= 100
+    longest = retries.RETRY_SECONDS + object_store.ANSWER_SECONDS
+    assert 60 < retries.RETRY_SECONDS < longest <= 100
 
 
 def test_a_server_killed_and_back(s3: Gateway) -> None:

@@ -16,13 +16,15 @@ from foreign_stores import KafkaBackup, Row
 from store_format_reader import DamagedStoreError, PrivateKey, StoredRecord, StoreFormatReader
 
 from aqueduct.cli import main
+from aqueduct.common.keys import Algorithm, ReceiverKey
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.quotas import Quota
-from aqueduct.keys import Algorithm, ReceiverKey
-from aqueduct.quorum import snapshots as quorum_snapshots
-from aqueduct.quorum.metadata import Metadata
-from aqueduct.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
+from aqueduct.recovery.quorum import snapshots as quorum_snapshots
+from aqueduct.recovery.quorum.metadata import Metadata
+from aqueduct.recovery.quorum.snapshots import QuorumSnapshot, QuorumSnapshots
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
 from aqueduct.store import manifest, names, signing
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.catalog import Catalog
@@ -30,8 +32,6 @@ from aqueduct.store.encryption import DataKind
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Manifest, StoredGroup, StoredPartition, StoredTopic
 from aqueduct.store.segments import SegmentLimits, Writer
-from aqueduct.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
-from aqueduct.zookeeper.znodes import Right, Znode
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/store-format.md"

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from made_store import batch
 
 from aqueduct import cli
-from aqueduct.backup import verify
-from aqueduct.backup.faults import Fault
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch
+from aqueduct.snapshots.backup import verify
+from aqueduct.snapshots.backup.faults import Fault
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog

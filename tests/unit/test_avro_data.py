@@ -16,6 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import body
@@ -24,7 +25,6 @@ from aqueduct.land import avro_schema, declaration
 from aqueduct.land.avro_data import DEPTH
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader, TableRows
-from aqueduct.names import TopicPartition
 
 Json = Any
 WORLD = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)).filter(

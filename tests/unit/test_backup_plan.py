@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.backup.plan import (
+from aqueduct.snapshots.backup.plan import (
     BackupPlan,
     Generations,
     PlannedReading,

@@ -1,10 +1,10 @@
 import pytest
 
-from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.selection import GroupSelection, TopicSelection, compiled
-from aqueduct.backup.survey import gone
 from aqueduct.errors import NoMatch, Refused
 from aqueduct.kafka.client_config import End
+from aqueduct.snapshots.backup.order import BackupOrder
+from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection, compiled
+from aqueduct.snapshots.backup.survey import gone
 
 THERE = ["audit-events", "audit.events", "flights", "__consumer_offsets", "__other"]
 

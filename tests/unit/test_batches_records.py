@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.kafka.batches import one_by_one
+from aqueduct.kafka.batches import plain_records
 from aqueduct.kafka.batches.batch import (
     DELETE_HORIZON,
     LOG_APPEND_TIME,
@@ -88,7 +88,7 @@ def test_more_records_than_are_read_at_once_are_named() -> None:
     data = bytearray(batch().data)
     data[57:61] = (2**31 - 1).to_bytes(4)
     (wrong,) = walk(data, check_crc=False)
-    for read in (lambda: Records.of([wrong]), lambda: [*one_by_one.bodies(wrong)]):
+    for read in (lambda: Records.of([wrong]), lambda: [*plain_records.bodies(wrong)]):
         with pytest.raises(Unopened, match="batch at offset 5 is not opened: it tells 2,147,483,647 records"):
             read()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aqueduct import cli
-from aqueduct.cli.extra import spark_packages
+from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.errors import ExitCode, Failed, Refused
 
 Verb = Callable[[Callable[[Namespace], Any]], int]

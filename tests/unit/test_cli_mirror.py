@@ -7,11 +7,11 @@ from typing import cast
 import pytest
 
 from aqueduct.cli import duration, mirror
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.estate.patterns import PatternError
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import Log, MirrorProgress
-from aqueduct.names import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 LOSING = MirrorProgress(A0, 10, Log(15, 20), False)

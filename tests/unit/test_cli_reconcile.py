@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from aqueduct import cli
-from aqueduct.reconcile import run as reconcile
-from aqueduct.reconcile.flow import ComparedFlow, ComparedTopics
-from aqueduct.reconcile.verdict import Verdict
+from aqueduct.mirror.reconcile import run as reconcile
+from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedTopics
+from aqueduct.mirror.reconcile.verdict import Verdict
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.workers import Workers
 

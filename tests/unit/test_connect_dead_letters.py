@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identifiers import raises
 
-from aqueduct.connect import replayed
+from aqueduct.connect import replay_ledger
 from aqueduct.connect.dead_letters import Choice, Origin, origin, sent_back
-from aqueduct.connect.replayed import BLOCK, ReplayLedger
+from aqueduct.connect.replay_ledger import BLOCK, ReplayLedger
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.bodies import Header, body, headers, key_and_value
 
@@ -149,4 +149,4 @@ def test_an_entry_stays_small() -> None:
         ReplayLedger("dead", "id").entries((0, 10**12 + offset) for offset in range(0, BLOCK, 2)).values()
     )
     assert len(entry) < 250_000
-    assert replayed.TOPIC == "aqueduct.dlq.replayed"
+    assert replay_ledger.TOPIC == "aqueduct.dlq.replayed"

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.common.offset_sets import has, spans_of
 from aqueduct.connect import dead_letters, letter_origins
 from aqueduct.connect.letter_origins import LetterCounts, are_replayed, read_letters
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.bodies import Header, body
-from aqueduct.kafka.batches.header_places import MOST_HEADERS
+from aqueduct.kafka.batches.header_positions import MOST_HEADERS
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.spans import has, spans_of
 
 NAMES = [
     f"{dead_letters.CONTEXT}{name}".encode()

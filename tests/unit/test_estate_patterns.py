@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.estate.acls import resource
 from aqueduct.estate.languages import shortest
 from aqueduct.estate.patterns import PatternError, language, names, unmatched
-from aqueduct.names import LEGAL_NAME
 
 # Patterns that mean the same in Java and in Python, over few characters, so that names often match.
 pieces = st.sampled_from(

@@ -13,7 +13,7 @@ import snappy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.export import avro, rows
+from aqueduct.snapshots.export import avro, rows
 
 SYNC = bytes(range(16))
 TYPES: dict[pa.DataType, st.SearchStrategy[Any]] = {

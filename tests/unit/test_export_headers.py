@@ -4,13 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.export import headers
-from aqueduct.export.rows import StoredRecords
 from aqueduct.kafka.batches import bodies
 from aqueduct.kafka.batches.batch import Damaged, unpack, walk
 from aqueduct.kafka.batches.bodies import Header
-from aqueduct.kafka.batches.header_places import MOST_HEADERS
+from aqueduct.kafka.batches.header_positions import MOST_HEADERS
 from aqueduct.kafka.batches.records import Record, RecordPlaces, Records, build
+from aqueduct.snapshots.export import headers
+from aqueduct.snapshots.export.rows import StoredRecords
 
 FIELD = st.binary(max_size=200) | st.none()
 HEADERS = st.lists(st.tuples(st.binary(max_size=20), FIELD), max_size=6)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aqueduct.file_backup import entries, folder
+from aqueduct.recovery.file_backup import entries, folder
 
 DEPTH = 1_500  # Python's limit is 1,000; a path may have 4,096 bytes
 

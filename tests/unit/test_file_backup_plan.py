@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from identifiers import raises
 
 from aqueduct.errors import Refused
-from aqueduct.file_backup import plan, reasons
-from aqueduct.file_backup.folder import FileSnapshot
-from aqueduct.file_backup.plan import FileSource
-from aqueduct.file_backup.prune import kept
-from aqueduct.prune.policy import KeepPolicy
+from aqueduct.recovery.file_backup import plan, reasons
+from aqueduct.recovery.file_backup.folder import FileSnapshot
+from aqueduct.recovery.file_backup.plan import FileSource
+from aqueduct.recovery.file_backup.prune import kept
+from aqueduct.snapshots.prune.policy import KeepPolicy
 
 SOURCE = FileSource("/etc/kafka", "root@kafka-1")
 TIMES = st.integers(0, 4_000_000_000_000)  # until 2096

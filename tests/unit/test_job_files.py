@@ -11,13 +11,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from pyspark.accumulators import INT_ACCUMULATOR_PARAM, Accumulator
 
-from aqueduct import job_files, keys
+from aqueduct.common import job_files, keys
+from aqueduct.common.job_files import JobFiles
 from aqueduct.errors import Failed
-from aqueduct.job_files import JobFiles
 from aqueduct.kafka import client_config
 from aqueduct.store.backends import open_store
 from aqueduct.store.signing import signing_key
-from aqueduct.work import environment, reasons, results
+from aqueduct.work import environment, results, spark_errors
 from aqueduct.work.spark import _attempt
 from servers.pki import Authority
 
@@ -134,4 +134,4 @@ def test_keys_that_no_task_needs_are_known(tmp_path: Path) -> None:
 
 
 def test_an_executor_that_has_other_code_by_now_runs_nothing(files: JobFiles, store: Path) -> None:
-    assert attempt(files, store, code="another version's") == reasons.OTHER_VERSION
+    assert attempt(files, store, code="another version's") == spark_errors.OTHER_VERSION

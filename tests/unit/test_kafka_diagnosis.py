@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from identifiers import raises
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka import data_folder, diagnosis
 from aqueduct.kafka.batches.batch import HEADER
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 from aqueduct.kafka.data_folder import DataFolder
-from aqueduct.names import TopicPartition
 
 QUORUM = Quorum(leader=1, voters={1: 0}, observers={})
 SOUND = Cluster(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.group_lag import GroupLag, LagLook, LagState, PartitionLag, judge, worst
-from aqueduct.names import TopicPartition
 
 HERE = TopicPartition("t", 0)
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Skipped
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import (
@@ -15,7 +16,6 @@ from aqueduct.kafka.transactions import (
     Search,
     TransactionalId,
 )
-from aqueduct.names import TopicPartition
 
 PARTITION = TopicPartition("orders", 1)
 OPEN = PartitionTransaction(

@@ -7,7 +7,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
 
-from aqueduct import keys
+from aqueduct.common import keys
 from aqueduct.errors import Refused
 from aqueduct.store import signing
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import csv as csv_of_arrow
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import body
@@ -20,7 +21,6 @@ from aqueduct.land import declaration
 from aqueduct.land.delimited import DelimitedReader
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader, TableRows
-from aqueduct.names import TopicPartition
 
 FIELDS = ["a", "b", "c"]
 READER = DelimitedReader(FIELDS, pa.schema([(name, pa.string()) for name in FIELDS]), ";", '"')

@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 from identifiers import raises
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.land import declaration, log
 from aqueduct.land.log import State
@@ -24,8 +26,6 @@ from aqueduct.land.plan import (
     settle,
     shares,
 )
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
 
 COLUMN = {"name": "n", "type": "bigint"}
 A = SourceTopic("a", "id-of-a", (5, 0), (10, 100))

@@ -13,6 +13,7 @@ import pytest
 from identifiers import raises
 from pyarrow import orc
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import LOG_APPEND_TIME, walk
 from aqueduct.kafka.batches.bodies import Header, body
@@ -21,7 +22,6 @@ from aqueduct.land import declaration, log
 from aqueduct.land.files import NO_DAY, RowBuffer
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.rows import RowReader, schema
-from aqueduct.names import TopicPartition
 
 Row = dict[str, Any]
 # pyarrow reads ORC's times in nanoseconds, whatever was written: so it has none before 1677 and after 2262.

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import Batch, seal, walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build, readable
@@ -20,7 +21,6 @@ from aqueduct.link.ledger.arrivals import Bucket, Unsound, bucket
 from aqueduct.link.ledger.entry import partitions
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.names import TopicPartition
 
 if TYPE_CHECKING:
     from aqueduct.kafka.produce import TransactionalProducer

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.bodies import body
-from aqueduct.kafka.batches.cut import split
+from aqueduct.kafka.batches.cutting import split
 from aqueduct.kafka.batches.records import Record, Records, build, records
 from aqueduct.link.framing import FRAME_BYTES, FrameSpan, TooLarge, frame_spans
 

@@ -6,8 +6,8 @@ import pytest
 from identifiers import printed, raises
 
 from aqueduct.cli import main
+from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey, load
 from aqueduct.errors import ExitCode, Refused
-from aqueduct.keys import ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey, load
 
 
 def keygen(folder: Path, kind: str, name: str, *more: str) -> int:

@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identifiers import raises
 
+from aqueduct.common.offset_sets import spans_of
 from aqueduct.errors import Failed
 from aqueduct.link.ledger import entry
 from aqueduct.link.ledger.entry import LedgerPartition, partitions, records
 from aqueduct.link.ledger.lineage import Lineage
-from aqueduct.spans import spans_of
 
 spans = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 3)).map(lambda each: (each[0], sum(each)))).map(
     spans_of

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.common.offset_sets import Span
 from aqueduct.link.ledger.lineage import Lineage, begin
-from aqueduct.spans import Span
 
 frames = st.tuples(st.integers(0, 80), st.integers(0, 15)).map(lambda each: (each[0], each[0] + each[1]))
 

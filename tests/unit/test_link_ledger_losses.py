@@ -2,11 +2,11 @@
 
 import pytest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.link.ledger import entry
 from aqueduct.link.ledger.entry import LedgerPartition, partitions, records
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.ledger.losses import LOST, MISSING, LossHistory
-from aqueduct.names import TopicPartition
 
 
 def history(*states: LedgerPartition) -> tuple[LossHistory, dict[TopicPartition, LedgerPartition]]:

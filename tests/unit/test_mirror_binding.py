@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror import binding, positions
 from aqueduct.mirror.binding import (
     Binding,
@@ -17,7 +18,6 @@ from aqueduct.mirror.binding import (
     SourceLog,
     judge,
 )
-from aqueduct.names import TopicPartition
 
 PARTITION = TopicPartition('fl"ights-of.day', 3)
 BOUND = Binding(topic_id="a", next=50, epoch=4, syncs=7)

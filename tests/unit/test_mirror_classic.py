@@ -3,9 +3,9 @@
 import pytest
 from identifiers import printed
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror import classic
 from aqueduct.mirror.status import Log
-from aqueduct.names import TopicPartition
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror.binding import NO_EPOCH, SourceLog
-from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
-from aqueduct.mirror_engine.position import (
+from aqueduct.mirror.engine.position import (
     RANGES,
     Checkpoint,
     PartitionRefused,
@@ -25,7 +25,7 @@ from aqueduct.mirror_engine.position import (
     resume,
     task_of,
 )
-from aqueduct.names import TopicPartition
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 
 PARTITION = TopicPartition("orders", 3)
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.mirror_engine.position import Checkpoint, Position
-from aqueduct.mirror_engine.translation import Translated, obsolete, of_topic, translate
+from aqueduct.mirror.engine.position import Checkpoint, Position
+from aqueduct.mirror.engine.translation import Translated, obsolete, of_topic, translate
 
 
 @dataclass

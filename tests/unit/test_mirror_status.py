@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from identifiers import printed
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.mirror import status
 from aqueduct.mirror.status import AffectedRange, Log, MirrorProgress, MirrorStatus, Tasks, WorkersGroup
-from aqueduct.names import TopicPartition
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b-c", 0)
 SOURCE = status.SOURCE_CONNECTOR

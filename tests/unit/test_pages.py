@@ -1,14 +1,15 @@
 """The tables for people stay readable where topics have the longest names that Kafka allows."""
 
-from aqueduct.backup import faults
-from aqueduct.backup import report as backup
 from aqueduct.cli import mirror
-from aqueduct.kafka.batches.cut import Window
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import COLUMNS
+from aqueduct.kafka.batches.cutting import Window
 from aqueduct.mirror.status import Log, MirrorProgress
-from aqueduct.names import TopicPartition
-from aqueduct.restore import report as restore
-from aqueduct.restore.outcome import RestoreOutcome
-from aqueduct.restore.plan import RestoreLane, RestorePlan
+from aqueduct.snapshots.backup import faults
+from aqueduct.snapshots.backup import report as backup
+from aqueduct.snapshots.restore import report as restore
+from aqueduct.snapshots.restore.outcome import RestoreOutcome
+from aqueduct.snapshots.restore.plan import RestoreLane, RestorePlan
 from aqueduct.store.manifest import (
     Chain,
     Instance,
@@ -19,7 +20,6 @@ from aqueduct.store.manifest import (
     StoredTopic,
 )
 from aqueduct.store.snapshots import Snapshot
-from aqueduct.wording import COLUMNS
 
 NAMES = ["a" * 245 + ".one", "a" * 245 + ".two"]
 INSTANCE = Instance(99, "id", InstanceState.PASSIVATE, 0)

@@ -11,8 +11,8 @@ import plugin_modules
 import pytest
 from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
 
-from aqueduct.controller import certificates
-from aqueduct.controller.certificates import SERVICE, Authority, Wanted
+from aqueduct.control_node import certificates
+from aqueduct.control_node.certificates import SERVICE, Authority, Wanted
 
 NOW = datetime.now(UTC)
 ONE, TWO = {"java_password": "one"}, {"java_password": "two"}

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.prune.named import NamedSegments, digests
-from aqueduct.prune.plan import Pruned, PrunePlan, plan
-from aqueduct.prune.policy import Dated, KeepPolicy
-from aqueduct.store.times import Clock
+from aqueduct.snapshots.prune.plan import Pruned, PrunePlan, plan
+from aqueduct.snapshots.prune.policy import Dated, KeepPolicy
+from aqueduct.snapshots.prune.referenced_segments import NamedSegments, digests
+from aqueduct.store.clock import Clock
 
 
 def at(text: str) -> int:
@@ -206,8 +206,8 @@ def test_names_are_found_again(added: list[list[str]], asked: list[str]) -> None
 
 
 def test_names_beyond_what_waits_to_be_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aqueduct.prune.named.LOOSE", 10)
-    monkeypatch.setattr("aqueduct.prune.named.AT_ONCE", 7)
+    monkeypatch.setattr("aqueduct.snapshots.prune.referenced_segments.LOOSE", 10)
+    monkeypatch.setattr("aqueduct.snapshots.prune.referenced_segments.AT_ONCE", 7)
     named = NamedSegments()
     for some in range(50):
         named.add(digests(f"{each}" for each in range(some, some + 30)))

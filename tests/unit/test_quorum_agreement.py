@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from test_quorum_plan import BOTH, log, metadata, topic_record
 
-from aqueduct import strict_json
 from aqueduct.cli import quorum as command
+from aqueduct.common import strict_json
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
-from aqueduct.mend.logs import DiskLog, Folder
-from aqueduct.names import TopicPartition
-from aqueduct.quorum import plan
-from aqueduct.quorum.agreement import ReadPlan, changes, read_plan
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
+from aqueduct.recovery.quorum import plan
+from aqueduct.recovery.quorum.agreement import ReadPlan, changes, read_plan
 
 LATER = log(partition=TopicPartition("later", 0), topic_id="")
 

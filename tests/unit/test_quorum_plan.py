@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from identifiers import raises
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
-from aqueduct.mend.logs import DiskLog, Folder
-from aqueduct.names import TopicPartition
-from aqueduct.quorum import plan
-from aqueduct.quorum.metadata import Metadata
-from aqueduct.quorum.records import PartitionState, batch_of, partition_record, producer_ids_record
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
+from aqueduct.recovery.quorum import plan
+from aqueduct.recovery.quorum.metadata import Metadata
+from aqueduct.recovery.quorum.records import PartitionState, batch_of, partition_record, producer_ids_record
 
 DIRECTORIES = bytes(16), b"x" * 16
 ID, OTHER = (base64.urlsafe_b64encode(bytes([number] * 16)).decode().rstrip("=") for number in (1, 2))

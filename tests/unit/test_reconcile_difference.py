@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.reconcile import difference
-from aqueduct.reconcile.difference import NAMED_SPANS, Stream, Unmatched, out_of_order, unmatched
+from aqueduct.mirror.reconcile import difference
+from aqueduct.mirror.reconcile.difference import NAMED_SPANS, Stream, Unmatched, out_of_order, unmatched
 
 sequences = st.lists(st.integers(0, 8), max_size=30)
 

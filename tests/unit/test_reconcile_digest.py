@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from aqueduct.reconcile.digest import BASE, LOG_APPEND_TIME, PRIME, Digest, RangeDigest, RecordColumns
+from aqueduct.mirror.reconcile.digest import BASE, LOG_APPEND_TIME, PRIME, Digest, RangeDigest, RecordColumns
 
 CREATE_TIME = 1
 

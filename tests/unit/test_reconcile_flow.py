@@ -1,8 +1,8 @@
 import pytest
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Refused
-from aqueduct.ranges import Range
-from aqueduct.reconcile.flow import ComparedLane, ComparedTopics, lanes, topic_partitions
+from aqueduct.mirror.reconcile.flow import ComparedLane, ComparedTopics, lanes, topic_partitions
 
 AT_SOURCE = ["__consumer_offsets", "audit-events", "audit.events", "flights", "b"]
 

@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.wording import COLUMNS
 from aqueduct.errors import ExitCode, Skipped
 from aqueduct.kafka.client_config import End
-from aqueduct.ranges import Range
-from aqueduct.reconcile import report
-from aqueduct.reconcile.difference import Unmatched
-from aqueduct.reconcile.digest import Digest, RangeDigest
-from aqueduct.reconcile.flow import ComparedFlow, ComparedLane
-from aqueduct.reconcile.verdict import Difference, Verdict
-from aqueduct.wording import COLUMNS
+from aqueduct.mirror.reconcile import report
+from aqueduct.mirror.reconcile.difference import Unmatched
+from aqueduct.mirror.reconcile.digest import Digest, RangeDigest
+from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedLane
+from aqueduct.mirror.reconcile.verdict import Difference, Verdict
 
 TARGET = End("target", "lake:9092")
 ONE_SOURCE = ComparedFlow(TARGET, (End("source", "pro1-a:9092,pro1-b:9092"),))

@@ -1,9 +1,9 @@
 from dataclasses import replace
 from typing import Any
 
-from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore.plan import SHARE_BYTES, SHARE_LANES, RestoreLane, plan, shares
-from aqueduct.restore.request import Request
+from aqueduct.kafka.batches.cutting import Window
+from aqueduct.snapshots.restore.plan import SHARE_BYTES, SHARE_LANES, RestoreLane, plan, shares
+from aqueduct.snapshots.restore.request import Request
 from aqueduct.store.manifest import (
     NOT_READ,
     Chain,

@@ -4,8 +4,8 @@ import pytest
 from identifiers import raises
 
 from aqueduct.errors import Refused
-from aqueduct.restore import progress
-from aqueduct.restore.progress import RestoreProgress, TopicState
+from aqueduct.snapshots.restore import progress
+from aqueduct.snapshots.restore.progress import RestoreProgress, TopicState
 
 BACK = {"retention.ms": None, "cleanup.policy": "compact"}
 STATE = TopicState("id", 3, "digest", BACK, {"a": "b"}, of_backup=True, groups=("a", "b"))

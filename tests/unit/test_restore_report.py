@@ -4,12 +4,12 @@ import pytest
 from identifiers import printed
 
 from aqueduct.errors import ExitCode, Skipped
-from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore import groups_only, report, rights
-from aqueduct.restore.groups_only import GroupsRestored
-from aqueduct.restore.outcome import Move, RestoreOutcome, Rights, Warned, Written
-from aqueduct.restore.plan import RestoreLane, RestorePlan
-from aqueduct.restore.progress import RestoreProgress
+from aqueduct.kafka.batches.cutting import Window
+from aqueduct.snapshots.restore import groups_only, report, rights
+from aqueduct.snapshots.restore.groups_only import GroupsRestored
+from aqueduct.snapshots.restore.outcome import Move, RestoreOutcome, Rights, Warned, Written
+from aqueduct.snapshots.restore.plan import RestoreLane, RestorePlan
+from aqueduct.snapshots.restore.progress import RestoreProgress
 from aqueduct.store.manifest import Instance, InstanceState, Segment, StoredPartition, StoredTopic
 
 INSTANCE = Instance(1, "id", InstanceState.ACTIVATE, 0)

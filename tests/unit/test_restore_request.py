@@ -2,8 +2,8 @@ import pytest
 from identifiers import raises
 
 from aqueduct.errors import Refused
-from aqueduct.kafka.batches.cut import Window
-from aqueduct.restore.request import Request, parse_id, parse_instance
+from aqueduct.kafka.batches.cutting import Window
+from aqueduct.snapshots.restore.request import Request, parse_id, parse_instance
 from aqueduct.store.manifest import Instance, InstanceState, StoredTopic
 
 

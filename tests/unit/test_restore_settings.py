@@ -1,6 +1,6 @@
 import pytest
 
-from aqueduct.restore import settings
+from aqueduct.snapshots.restore import settings
 
 HOLDING = {
     "cleanup.policy": "compact",

@@ -10,18 +10,19 @@ import pytest
 from identifiers import printed
 from test_restore_plan import SNAPSHOT
 
-from aqueduct import cli, job_files
+from aqueduct import cli
+from aqueduct.common import job_files
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.kafka import acls
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.client_config import End
-from aqueduct.restore import rights, run, task_rights
-from aqueduct.restore.job import Job
-from aqueduct.restore.order import RestoreOrder, TaskClient
-from aqueduct.restore.outcome import RestoreOutcome
-from aqueduct.restore.plan import plan
-from aqueduct.restore.progress import TopicState
-from aqueduct.restore.request import Request
+from aqueduct.snapshots.restore import rights, run, task_rights
+from aqueduct.snapshots.restore.job import Job
+from aqueduct.snapshots.restore.order import RestoreOrder, TaskClient
+from aqueduct.snapshots.restore.outcome import RestoreOutcome
+from aqueduct.snapshots.restore.plan import plan
+from aqueduct.snapshots.restore.progress import TopicState
+from aqueduct.snapshots.restore.request import Request
 from aqueduct.work.workers import Workers
 from servers.pki import Authority
 
@@ -134,7 +135,7 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
     # All that a restore's tasks are told is made in its modules, whose only uses of its end are these.
     uses = [
         f"{path.name}: {line.strip()}"
-        for path in sorted((ROOT / "aqueduct/restore").glob("*.py"))
+        for path in sorted((ROOT / "aqueduct/snapshots/restore").glob("*.py"))
         for line in path.read_text().splitlines()
         if re.search(r"\b(order|self)\.end\b", line)
     ]

@@ -6,18 +6,18 @@ from types import SimpleNamespace
 
 import pytest
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.acls import Acl
-from aqueduct.kafka.batches.cut import Window
+from aqueduct.kafka.batches.cutting import Window
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import METADATA_BYTES
 from aqueduct.mirror import binding
 from aqueduct.mirror.binding import Binding, Evidence, RestoredCopy, RestoreRange, SourceLog
-from aqueduct.names import TopicPartition
-from aqueduct.restore import links, mirrors, report, rights
-from aqueduct.restore.order import FollowingMirror, RestoreOrder
-from aqueduct.restore.outcome import FlowRange, RestoreOutcome
-from aqueduct.restore.plan import RestoreLane, RestorePlan
-from aqueduct.restore.request import Request
+from aqueduct.snapshots.restore import links, mirrors, report, rights
+from aqueduct.snapshots.restore.order import FollowingMirror, RestoreOrder
+from aqueduct.snapshots.restore.outcome import FlowRange, RestoreOutcome
+from aqueduct.snapshots.restore.plan import RestoreLane, RestorePlan
+from aqueduct.snapshots.restore.request import Request
 from aqueduct.store.manifest import StoredPartition
 
 END = End("cluster", "b:9092")

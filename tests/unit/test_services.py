@@ -6,14 +6,14 @@ from collections.abc import Iterator
 import pytest
 
 from aqueduct import cli
-from aqueduct.backup import run as backup
-from aqueduct.backup.order import BackupOrder
-from aqueduct.backup.run import BackupOutcome
 from aqueduct.errors import Failed, NoMatch, Refused
 from aqueduct.kafka.client_config import End
 from aqueduct.link.dedup import run as dedup
 from aqueduct.link.dedup.run import DedupOrder, report_gone
 from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
+from aqueduct.snapshots.backup import run as backup
+from aqueduct.snapshots.backup.order import BackupOrder
+from aqueduct.snapshots.backup.run import BackupOutcome
 from aqueduct.store.manifest import Manifest
 from aqueduct.store.snapshots import follow
 from aqueduct.work.workers import Workers

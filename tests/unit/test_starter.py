@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from aqueduct import cli
-from aqueduct.starter.inventory import inventory_files
-from aqueduct.starter.repository import SHARED
-from aqueduct.starter.sites import parse_sites
+from aqueduct.control_node.starter.inventory import inventory_files
+from aqueduct.control_node.starter.repository import SHARED
+from aqueduct.control_node.starter.sites import parse_sites
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = ROOT / "aqueduct/starter/files"
+FILES = ROOT / "aqueduct/control_node/starter/files"
 
 
 def init(folder: Path, *options: str) -> int:

@@ -20,14 +20,20 @@ from estate_facts import (
     unit,
 )
 
+from aqueduct.control_node.status import report
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.facts import HostFacts, metric
+from aqueduct.control_node.status.model import (
+    EstateStatus,
+    ObjectKind,
+    ObjectState,
+    ObjectStatus,
+    StatusLimits,
+)
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.shared_checks import EstateFacts
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.messages import MESSAGES
-from aqueduct.status import report
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.facts import HostFacts, metric
-from aqueduct.status.judging import EstateFacts
-from aqueduct.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus, StatusLimits
-from aqueduct.status.objects import declared_objects
 
 Raw = dict[str, Any]
 DECLARED = declared_objects(GROUPS, HOSTVARS, DEFAULTS)

@@ -4,9 +4,9 @@ import pytest
 from estate_facts import DEFAULTS, GROUPS, HOSTVARS, SECONDS, facts, sound
 from prometheus_client.parser import text_string_to_metric_families
 
-from aqueduct.status import metrics
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.objects import declared_objects
+from aqueduct.control_node.status import metrics
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.objects import declared_objects
 
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 

@@ -7,12 +7,18 @@ from typing import Any
 import pytest
 from estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
 
-from aqueduct.status.drawing import drawing
-from aqueduct.status.evaluation import evaluate
-from aqueduct.status.model import SECTIONS, DeclaredObject, EstateStatus, ObjectKind, ObjectStatus
-from aqueduct.status.objects import declared_objects
-from aqueduct.status.page import page
-from aqueduct.status.style import STYLE
+from aqueduct.control_node.status.drawing import drawing
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.model import (
+    SECTIONS,
+    DeclaredObject,
+    EstateStatus,
+    ObjectKind,
+    ObjectStatus,
+)
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.page import page
+from aqueduct.control_node.status.style import STYLE
 
 VOID = {"meta", "input", "rect", "path", "br"}
 DECLARED = declared_objects(GROUPS, HOSTVARS, DEFAULTS)

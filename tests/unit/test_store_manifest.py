@@ -6,7 +6,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.acls import Acl
 from aqueduct.store.manifest import (

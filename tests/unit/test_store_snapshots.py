@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from identifiers import raises
 
 from aqueduct.errors import Failed, Refused
-from aqueduct.store import judge, names
+from aqueduct.store import names, validation
 from aqueduct.store.catalog import Catalog, Parent
 from aqueduct.store.manifest import (
     Chain,
@@ -692,15 +692,15 @@ def test_what_is_lost_is_not_taken_for_pruned(broken: tuple[Source, Memory, Cata
 def test_how_far_a_snapshot_may_be_from_the_one_before_it(written: float, created: int, odd: bool) -> None:
     listed = {7: Entry("7", 1, 0), 5_007: Entry("5007", 1, written)}
     made = {7: 0, 5_007: created * 1000}
-    assert list(judge.odd_snapshots(listed, made.get)) == ([5_007] if odd else [])
+    assert list(validation.odd_snapshots(listed, made.get)) == ([5_007] if odd else [])
 
 
 def test_in_a_copy_of_a_store_manifests_tell_the_time() -> None:
     """There all were written at once."""
     listed = {7: Entry("7", 1, 9_000), 5_007: Entry("5007", 1, 9_000), 12_000: Entry("12000", 1, 9_000)}
     made = {7: 1_000_000, 5_007: 8_000_000, 12_000: 8_500_000}
-    assert list(judge.odd_snapshots(listed, made.get)) == [12_000]
-    assert list(judge.odd_snapshots(listed)) == [5_007, 12_000]
+    assert list(validation.odd_snapshots(listed, made.get)) == [12_000]
+    assert list(validation.odd_snapshots(listed)) == [5_007, 12_000]
 
 
 class TestStoreJson:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.strict_json import ADDED, Unreadable, dumps, loads
+from aqueduct.common.strict_json import ADDED, Unreadable, dumps, loads
 
 
 class Colour(StrEnum):

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aqueduct.keys import Algorithm, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
+from aqueduct.common.keys import Algorithm, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 from aqueduct.link.wire.receiver import Receiver
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "link-format.md"

@@ -5,15 +5,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from identifiers import raises
 
+from aqueduct.common.keys import KINDS, Algorithm, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 from aqueduct.errors import Refused
-from aqueduct.keys import (
-    KINDS,
-    Algorithm,
-    ReceiverKey,
-    ReceiverPublicKey,
-    SenderKey,
-    SenderPublicKey,
-)
 from aqueduct.link.wire.key_frame import DATA_KEY, KeyFrame, KeyRing, Kind, Refusal, seal
 
 RECEIVERS = {each: ReceiverKey.generate(each) for each in (Algorithm.HYBRID, Algorithm.X25519)}

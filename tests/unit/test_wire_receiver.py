@@ -32,8 +32,8 @@ from link_ends import (
     value,
 )
 
+from aqueduct.common.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.errors import Failed, Refused
-from aqueduct.keys import Algorithm, ReceiverKey, SenderKey
 from aqueduct.link.wire import key_frame
 from aqueduct.link.wire.datagram import BEAT, FIELDS, HEADER, MAGIC, NONCE, Type
 from aqueduct.link.wire.key_frame import KeyRing, Kind

@@ -20,8 +20,8 @@ from link_ends import (
     value,
 )
 
+from aqueduct.common.keys import ReceiverKey
 from aqueduct.errors import Refused
-from aqueduct.keys import ReceiverKey
 from aqueduct.link.wire.datagram import HEADER, NONCE, Type, payload_of, prefix
 from aqueduct.link.wire.datagram import KEY as NAMES_KEY
 from aqueduct.link.wire.sender import ANNOUNCE_EVERY, OPENING, Session, SessionSettings

@@ -26,7 +26,7 @@ from link_ends import (
     value,
 )
 
-from aqueduct.keys import ReceiverKey, SenderKey
+from aqueduct.common.keys import ReceiverKey, SenderKey
 from aqueduct.link.wire.blocks import CHUNK
 from aqueduct.link.wire.datagram import Type
 from aqueduct.link.wire.receiver import Receiver

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.wording import PrintableStream, shortened, shown, write_controls
+from aqueduct.common.wording import PrintableStream, shortened, shown, write_controls
 
 
 def test_names_that_fit_stay() -> None:

@@ -39,7 +39,7 @@ def test_it_holds_what_tasks_need_and_nothing_of_this_host(archive: Path, tmp_pa
         opened.extractall(tmp_path, filter="data")
         assert {(each.uid, each.mtime, each.isreg()) for each in opened} == {(0, 0, True)}
     program = (
-        "import aqueduct.backup.run, aqueduct.reconcile.reader, boto3, sys; "
+        "import aqueduct.snapshots.backup.run, aqueduct.mirror.reconcile.reader, boto3, sys; "
         "from importlib.metadata import version; print(version('aqueduct-estate'), *sys.path)"
     )
     # Without what this process has: its Python is another installation's, if there is one.
@@ -140,6 +140,6 @@ def test_the_fingerprint_is_of_modules_wherever_they_are(archive: Path, tmp_path
         return done.stdout.strip()
 
     assert there() == environment.fingerprint()
-    with (tmp_path / "lib/aqueduct/names.py").open("a") as other:
+    with (tmp_path / "lib/aqueduct/common/topic_names.py").open("a") as other:
         other.write("# another version\n")
     assert there() != environment.fingerprint()

@@ -14,22 +14,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.backup.reading import write_share
-from aqueduct.backup.verify import check
+from aqueduct.common.strict_json import Unreadable
 from aqueduct.errors import AqueductError, Failed, Refused
-from aqueduct.export.task import export_share
-from aqueduct.foreign.run import import_share
 from aqueduct.land.compact import join
 from aqueduct.land.replay import try_again
 from aqueduct.land.reset import cut_files
 from aqueduct.land.task import land_share
 from aqueduct.land.verify import read_files, read_topic
 from aqueduct.link.dedup.task import dedup
-from aqueduct.reconcile.run import look_closer, read_share
-from aqueduct.restore.positions import answer
-from aqueduct.restore.records import restore
-from aqueduct.restore.recount import recount
-from aqueduct.strict_json import Unreadable
+from aqueduct.mirror.reconcile.run import look_closer, read_share
+from aqueduct.snapshots.backup.reading import write_share
+from aqueduct.snapshots.backup.verify import check
+from aqueduct.snapshots.export.task import export_share
+from aqueduct.snapshots.importer.run import import_share
+from aqueduct.snapshots.restore.positions import answer
+from aqueduct.snapshots.restore.records import restore
+from aqueduct.snapshots.restore.recount import recount
 from aqueduct.work import results
 
 TASKS = (

@@ -9,9 +9,9 @@ from threading import Barrier, Event
 
 import pytest
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_config import End
-from aqueduct.ranges import Range
 from aqueduct.work import progress, sampling
 from aqueduct.work.crossover import GB, Verb, Work, crossover
 from aqueduct.work.options import SparkOptions

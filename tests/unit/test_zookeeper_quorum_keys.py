@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
 
 from aqueduct.errors import Refused
-from aqueduct.zookeeper.quorum_keys import KEY, NEXT, TRUSTED, QuorumKeys, is_of, self_signed, split
+from aqueduct.recovery.zookeeper.quorum_keys import KEY, NEXT, TRUSTED, QuorumKeys, is_of, self_signed, split
 from servers.pki import Authority
 
 PRINCIPAL = "zookeeper-old"

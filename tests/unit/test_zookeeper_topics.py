@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 from identifiers import raises
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, Refused
-from aqueduct.mend.fit import PRODUCER_IDS, sentences
-from aqueduct.mend.logs import DiskLog, Folder
-from aqueduct.names import TopicPartition
-from aqueduct.zookeeper.snapshots import ZnodeSnapshot
-from aqueduct.zookeeper.topics import DELETIONS, FATE, PRODUCERS, fitting, undeleted
-from aqueduct.zookeeper.znodes import Right, Znode
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
+from aqueduct.recovery.broker_ids.log_comparison import PRODUCER_IDS, sentences
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.recovery.zookeeper.topics import DELETIONS, FATE, PRODUCERS, fitting, undeleted
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
 
 ACL = (Right(31, "x509", "CN=kafka-old"),)
 STATE = {"controller_epoch": 3, "leader": 11, "version": 1, "leader_epoch": 4, "isr": [11, 12]}

@@ -36,8 +36,8 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.admin.controllers import Controllers, look, without_zookeeper
 from aqueduct.kafka.admin.features import features, higher, raise_to
 from aqueduct.kafka.client import connect
-from aqueduct.zookeeper.client import Ensemble, ZooKeeperSession
-from aqueduct.zookeeper.migration import Migration, read
+from aqueduct.recovery.zookeeper.client import Ensemble, ZooKeeperSession
+from aqueduct.recovery.zookeeper.migration import Migration, read
 from servers import process as newer
 from servers import zookeeper
 from servers.pki import Authority

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from aqueduct import moments
 from aqueduct.cli import main
+from aqueduct.common import timestamps
 from aqueduct.kafka.listeners import TIMES
 from servers import zookeeper
 from servers.pki import Authority
@@ -148,7 +148,7 @@ def test_a_broker_that_came_back_with_another_id(
             assert said[1].endswith(f" named: {', '.join(waiting)}.")
             newest = re.findall(r"20\S+Z", said[2])
             assert len(newest) == len(waiting), said[2]
-            assert all(began <= moments.parse(each) <= committed for each in newest), (
+            assert all(began <= timestamps.parse(each) <= committed for each in newest), (
                 began,
                 newest,
                 committed,

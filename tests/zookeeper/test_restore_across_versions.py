@@ -10,6 +10,7 @@ import pytest
 from clients import create, unique
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import share_groups
 from aqueduct.kafka.acls import Acl, AclChanges
@@ -18,7 +19,6 @@ from aqueduct.kafka.admin.quotas import list_quotas, set_known_quotas
 from aqueduct.kafka.admin.settings import own_settings
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.quotas import Quota
-from aqueduct.names import TopicPartition
 from servers import zookeeper
 from servers.broker import Broker
 from servers.zookeeper import OlderBroker

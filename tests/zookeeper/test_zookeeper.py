@@ -20,10 +20,10 @@ from kazoo.security import ACL, Id, make_acl, make_digest_acl
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import ClientConfig
+from aqueduct.recovery.zookeeper import backup, client, reading, restore, snapshots
+from aqueduct.recovery.zookeeper.client import Ensemble, ZooKeeperSession
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
 from aqueduct.work import progress
-from aqueduct.zookeeper import backup, client, reading, restore, snapshots
-from aqueduct.zookeeper.client import Ensemble, ZooKeeperSession
-from aqueduct.zookeeper.znodes import Right, Znode
 from servers import object_store, zookeeper
 from servers.pki import Authority
 from servers.process import free_ports
@@ -660,7 +660,7 @@ def test_who_only_reads_is_refused(
     local: str,
 ) -> None:
     """It gives a session that only reads, or none where it may not make local ones."""
-    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 5)
+    monkeypatch.setattr("aqueduct.recovery.zookeeper.client.CONNECT_SECONDS", 5)
     with zookeeper.running(
         tmp_path, jvm=("-Dreadonlymode.enabled=true",), more=local + _alone(tmp_path)
     ) as one:
@@ -681,7 +681,7 @@ def _alone(directory: Path) -> str:
 def test_who_does_not_answer_is_refused(
     tmp_path: Path, store: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
+    monkeypatch.setattr("aqueduct.recovery.zookeeper.client.CONNECT_SECONDS", 3)
     with zookeeper.running(tmp_path, more=_alone(tmp_path)) as one:
         assert run("backup", store, one.connect) == 2
         assert f"ZooKeeper at {one.connect} is in no quorum: start more" in capsys.readouterr().err
@@ -701,7 +701,7 @@ def test_with_mutual_tls(
         config = str(authority.client_config("backup-x"))
         secure = f"127.0.0.1:{server.secure_port}"
         assert run("backup", store, secure, "--client-config", config) == 0
-        monkeypatch.setattr("aqueduct.zookeeper.client.CONNECT_SECONDS", 3)
+        monkeypatch.setattr("aqueduct.recovery.zookeeper.client.CONNECT_SECONDS", 3)
         other = Authority(tmp_path / "stranger")
         stranger = str(other.client_config("backup-x", trust=authority))
         trusting = str(authority.client_config("backup-y", trust=other))

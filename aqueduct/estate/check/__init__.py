@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct.controller.provided import ServiceOfHost
 from aqueduct.estate.check import (
     backups,
     clusters,
@@ -25,8 +24,9 @@ from aqueduct.estate.check import (
     stores,
 )
 from aqueduct.estate.check.inventory import Finding, Inventory
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.check.variables import Roles, check_variables
+from aqueduct.estate.provided_certificates import ServiceOfHost
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
-from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.model import ZOOKEEPER, principal
-from aqueduct.names import LEGAL_NAME
 
 # And whether it must be one that has ZooKeeper and the classic mirror (None: it may); of kafka_version,
 # kafka_metadata decides that.

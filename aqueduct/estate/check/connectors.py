@@ -3,13 +3,13 @@
 import re
 from collections.abc import Iterator
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.connect import confinement
 from aqueduct.connect.connectors import plain_secrets
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
-from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.connectors import DeclaredConnector, references
 from aqueduct.estate.patterns import PatternError, language
-from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "connect_connectors"
 SECRETS = "/etc/aqueduct/connect/secrets.properties"  # roles/connect writes it

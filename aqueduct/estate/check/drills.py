@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from aqueduct.errors import Refused
 from aqueduct.estate.check.inventory import Finding, Inventory
-from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.stores import store_of, users_of
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import principal
 from aqueduct.store import url
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import ZOOKEEPER
 from aqueduct.estate.zookeeper import MAX_ID
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
-from aqueduct.estate.check.sound import Sound
-from aqueduct.file_backup import plan
+from aqueduct.estate.check.valid_inventory import Sound
+from aqueduct.recovery.file_backup import plan
 
 VARIABLE = "file_backup_sources"
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.estate.check.host_names import server_fault
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
-from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.model import Flow
 from aqueduct.estate.patterns import PatternError, language, names
-from aqueduct.names import LEGAL_NAME
 
 VARIABLE = "mirror_maker_flows"
 RESERVED = "tls"  # of /etc/aqueduct/mirror_maker

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from aqueduct.common.wording import count
 from aqueduct.estate import hadoop
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
-from aqueduct.wording import count
+from aqueduct.estate.check.valid_inventory import Sound
 
 
 def check_hadoop(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 
 # Services that other hosts reach, and the variable with the name; empty: the name is the inventory's.
 VARIABLES = {

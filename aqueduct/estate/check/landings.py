@@ -7,8 +7,8 @@ from aqueduct.errors import Refused
 from aqueduct.estate import schema_registry
 from aqueduct.estate.check.hadoop import check_metastore
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.stores import store_of, users_of
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import principal
 from aqueduct.land import declaration
 from aqueduct.land.declaration import TableKind

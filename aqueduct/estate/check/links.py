@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import combinations
 
+from aqueduct.common.topic_names import INTERNAL, LEGAL_NAME, OWN_TOPICS
 from aqueduct.estate.check.flows import declared_at as declared_flows
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
-from aqueduct.estate.check.sound import Item, Sound
+from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.connectors import DeclaredConnector
 from aqueduct.estate.languages import EVERYTHING, Language, shortest, words
 from aqueduct.estate.links import RECORD, Link
 from aqueduct.estate.patterns import PatternError, language, names
-from aqueduct.names import INTERNAL, LEGAL_NAME, OWN_TOPICS
 
 VARIABLE = "diode_downstream_links"
 RESERVED = ("keys", "tls")  # of /etc/aqueduct/diode_downstream

@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Iterator
 
-from aqueduct.controller.provided import ServiceOfHost
 from aqueduct.estate import spark
 from aqueduct.estate.check.flows import declared_at
 from aqueduct.estate.check.host_names import LISTENERS, VARIABLES
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
 from aqueduct.estate.check.spark import APPLICATIONS
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars, principal, site_names
+from aqueduct.estate.provided_certificates import ServiceOfHost
 
 WITH_CERTIFICATE = (
     *(

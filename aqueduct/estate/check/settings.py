@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.check.variables import distinct, shown
 
 # Parts of Kafka that may be others' read what stands behind these, by names of their own.

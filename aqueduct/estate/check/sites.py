@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
-from aqueduct.estate.check.sound import SITE_WIDE
+from aqueduct.estate.check.valid_inventory import SITE_WIDE
 from aqueduct.estate.check.variables import Roles
 from aqueduct.estate.model import SITE_PREFIX, Node
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from aqueduct.estate import spark
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 
 APPLICATIONS = ("backup", "dedup", "land", "reconcile")
 LIMITS = {"spark.cores.max", "spark.dynamicAllocation.enabled"}

@@ -6,7 +6,7 @@ from typing import Any
 
 from aqueduct.errors import Refused, labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.sound import Sound
+from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import principal
 from aqueduct.store import url
 from aqueduct.store.bucket_policy import RIGHTS

@@ -7,6 +7,7 @@ from typing import Any
 from kafka.errors import KafkaConnectionError, NotControllerError, SecurityDisabledError, for_code
 from kafka.protocol.admin import CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest
 
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed
 from aqueduct.kafka.acls import Acl, AclChanges
 from aqueduct.kafka.admin.asking import (
@@ -19,7 +20,6 @@ from aqueduct.kafka.admin.asking import (
 )
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.requests import in_lists
-from aqueduct.wording import count, some
 
 # The positions are Kafka's codes (org.apache.kafka.common.acl and .resource).
 _RESOURCES = ["unknown", "any", "topic", "group", "cluster", "transactional_id", "delegation_token", "user"]

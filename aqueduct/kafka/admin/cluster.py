@@ -11,8 +11,8 @@ from kafka.protocol.metadata import MetadataRequest
 from aqueduct.errors import Failed
 from aqueduct.kafka.addresses import AddressUnreachableError
 from aqueduct.kafka.admin.asking import POLL_SECONDS, answer
-from aqueduct.kafka.answers import TellingFailure
 from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.client_errors import TellingFailure
 from aqueduct.kafka.cluster import NO_QUORUM, Cluster, Quorum
 
 _LOG = DescribeQuorumRequest.TopicData

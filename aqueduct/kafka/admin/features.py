@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
+from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, answer, change
 from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
-from aqueduct.wording import some
 
 _FEATURES_SINCE = 3  # version of ApiVersions; up to 3 it leaves those out that may be 0
 _UPGRADE = 1  # FeatureUpdate.UpgradeType: never down again, where that would lose metadata

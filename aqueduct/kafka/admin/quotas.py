@@ -6,12 +6,12 @@ from typing import Any
 from kafka.errors import NotControllerError, for_code
 from kafka.protocol.admin import AlterClientQuotasRequest, DescribeClientQuotasRequest
 
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed
 from aqueduct.kafka.admin.asking import RESOURCES_PER_REQUEST, Said, answer, change
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.quotas import Quota
 from aqueduct.kafka.requests import in_lists
-from aqueduct.wording import count, some
 
 
 def list_quotas(client: Client) -> tuple[Quota, ...]:

@@ -12,10 +12,10 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.admin.asking import Said, change
 from aqueduct.kafka.client import REQUEST_SECONDS, Client, Patience
 from aqueduct.kafka.requests import in_lists
-from aqueduct.names import TopicPartition
 
 PARTITIONS_PER_REQUEST = 1_000
 _MILLISECONDS = REQUEST_SECONDS * 1000

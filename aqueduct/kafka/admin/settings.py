@@ -7,10 +7,10 @@ from kafka.admin import ConfigResourceType, ConfigSourceType
 from kafka.errors import NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.admin import DescribeConfigsRequest
 
+from aqueduct.common.wording import some
 from aqueduct.kafka.admin.asking import RESOURCES_PER_REQUEST, answer
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.requests import in_lists
-from aqueduct.wording import some
 
 
 def own_settings(client: Client, names: Iterable[str]) -> dict[str, dict[str, str]]:

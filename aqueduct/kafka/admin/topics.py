@@ -7,6 +7,7 @@ from kafka.admin import AlterConfigOp, ConfigResourceType
 from kafka.errors import InvalidConfigurationError, for_code
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest
 
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import topics
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, Said, change
@@ -14,7 +15,6 @@ from aqueduct.kafka.admin.settings import settings_of
 from aqueduct.kafka.client import REQUEST_SECONDS, Client
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.topics import ActualTopic, DeclaredTopic, Overrides, TopicChanges
-from aqueduct.wording import count, some
 
 # A KRaft controller refuses requests that make over 10,000 metadata records (MAX_RECORDS_PER_USER_OP).
 RECORDS_PER_REQUEST = 5_000

@@ -24,15 +24,18 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 from kafka.protocol.producer import WriteTxnMarkersRequest
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed
 from aqueduct.kafka import groups, offsets, transactions
 from aqueduct.kafka.admin.asking import POLL_SECONDS, SETTLE_SECONDS, answer
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.cluster import Partition
+from aqueduct.kafka.compacted_topics import keys_and_values
 from aqueduct.kafka.diagnosis import group_partition
 from aqueduct.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
-from aqueduct.kafka.table import keys_and_values
 from aqueduct.kafka.transactions import (
     STATE_TOPIC,
     Decision,
@@ -42,9 +45,6 @@ from aqueduct.kafka.transactions import (
     Search,
     TransactionalId,
 )
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.wording import count, some
 
 BEFORE_OFFSETS = 1_000  # of a transaction, in which the producer's last marker is looked for
 READ_BYTES = 1 << 20

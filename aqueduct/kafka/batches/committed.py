@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from aqueduct.kafka.batches.batch import Batch
-from aqueduct.kafka.batches.one_by_one import bodies
+from aqueduct.kafka.batches.plain_records import bodies
 
 _ABORT = 0
 

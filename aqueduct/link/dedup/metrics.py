@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client.core import Metric
 
-from aqueduct import prometheus
+from aqueduct.common import prometheus
 from aqueduct.link.dedup.share import DedupCounts
 
 OWN = prometheus.Named("aqueduct_dedup")

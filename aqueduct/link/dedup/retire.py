@@ -5,6 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.offset_sets import size
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.bodies import key_and_value
@@ -17,10 +21,6 @@ from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.ledger.entry import LedgerPartition
 from aqueduct.link.wire import frame
-from aqueduct.names import TopicPartition
-from aqueduct.ranges import Range
-from aqueduct.spans import size
-from aqueduct.wording import count
 
 LIVES_SECONDS = 150  # a topic that lives is announced each minute
 

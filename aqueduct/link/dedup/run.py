@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import OWN_TOPICS
+from aqueduct.common.wording import count, some
 from aqueduct.errors import Refused, labelled
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
@@ -20,9 +23,6 @@ from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
 from aqueduct.link.dedup.task import check_there, dedup
 from aqueduct.link.ledger import entry, gap_topic
 from aqueduct.link.options import SILENCE_SECONDS
-from aqueduct.names import OWN_TOPICS
-from aqueduct.ranges import Range
-from aqueduct.wording import count, some
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size

@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
+from aqueduct.common.strict_json import ADDED
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import METADATA_BYTES
-from aqueduct.strict_json import ADDED
 
 
 @dataclass(frozen=True)

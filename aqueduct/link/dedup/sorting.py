@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Skipped
 from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.batches.bodies import key_and_value
@@ -15,8 +17,6 @@ from aqueduct.link.ledger.arrivals import Bucket
 from aqueduct.link.ledger.arrivals import bucket as bucket_of
 from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Announcement, Frame
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count
 
 OVERTAKEN_SECONDS = 60  # by which, at most, an announcement comes later than what was sent after it
 

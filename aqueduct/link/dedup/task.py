@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.batches.batch import Damaged
@@ -25,8 +27,6 @@ from aqueduct.link.dedup.sorting import BucketState, Sorter, check_number
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket, New, Unsound
 from aqueduct.link.ledger.entry import LedgerPartition
-from aqueduct.names import TopicPartition
-from aqueduct.wording import count
 
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone

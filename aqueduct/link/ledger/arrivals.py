@@ -6,13 +6,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from uuid import UUID
 
+from aqueduct.common.offset_sets import Span, size
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import Batch, Damaged
-from aqueduct.kafka.batches.cut import Window, cut
+from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.link.ledger.entry import LedgerPartition, LedgerRecords, records
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire.frame import Announcement, Frame, batches_of
-from aqueduct.names import TopicPartition
-from aqueduct.spans import Span, size
 
 
 def bucket(topic: str, partition: int, buckets: int) -> int:

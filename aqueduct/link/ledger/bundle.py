@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 from uuid import UUID
 
+from aqueduct.common.offset_sets import Spans, spans_of
 from aqueduct.errors import Refused
 from aqueduct.link.ledger.entry import LedgerPartition
-from aqueduct.spans import Spans, spans_of
 
 BundleKind = Literal["all", "first"]
 

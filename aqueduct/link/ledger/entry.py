@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from aqueduct.common.offset_sets import Span, Spans, spans_of
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.link.ledger.lineage import Lineage, begin
-from aqueduct.names import TopicPartition
-from aqueduct.spans import Span, Spans, spans_of
 
 PER_RECORD = 10_000  # spans; about 300 KB
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.admin.settings import setting
 from aqueduct.kafka.client import Client
-from aqueduct.kafka.table import newest, texts
+from aqueduct.kafka.compacted_topics import newest, texts
 from aqueduct.link.ledger.entry import LedgerPartition, partitions
-from aqueduct.names import TopicPartition
 
 
 def numbers(client: Client, topic: str) -> range:

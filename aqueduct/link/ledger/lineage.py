@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from aqueduct.spans import Spans, add, spans_of, take
+from aqueduct.common.offset_sets import Spans, add, spans_of, take
 
 
 @dataclass

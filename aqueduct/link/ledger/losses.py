@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from aqueduct.common.offset_sets import Span, Spans, add, without
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.link.ledger.entry import LedgerPartition
-from aqueduct.names import TopicPartition
-from aqueduct.spans import Span, Spans, add, without
 
 MISSING = "missing"  # it may yet be sent again
 LOST = "lost"  # for good

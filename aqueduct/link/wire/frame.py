@@ -14,10 +14,10 @@ from uuid import UUID
 
 import zstandard
 
+from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches import codecs
 from aqueduct.kafka.batches.batch import Batch, Buffer, Damaged, walk
-from aqueduct.names import LEGAL_NAME
 
 # Version, kind, flags, length of the topic's name, partition, topic id, two offsets, the batches' length.
 HEADER = struct.Struct(">BBBBi16sqqI")

@@ -13,7 +13,7 @@ from enum import Enum, IntEnum
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 
-from aqueduct.keys import FINGERPRINT, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
+from aqueduct.common.keys import FINGERPRINT, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 from aqueduct.link.wire.datagram import HEADER, MAGIC, VERSION, Type
 
 BODY = struct.Struct(f">QQB{FINGERPRINT}s{FINGERPRINT}s")

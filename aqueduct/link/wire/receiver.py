@@ -13,7 +13,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from aqueduct.keys import ReceiverKey, SenderPublicKey
+from aqueduct.common.keys import ReceiverKey, SenderPublicKey
 from aqueduct.link.wire import erasure
 from aqueduct.link.wire.blocks import Assembler
 from aqueduct.link.wire.counters import Counters

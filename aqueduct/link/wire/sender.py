@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from aqueduct.common.keys import Algorithm, ReceiverPublicKey, SenderKey
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.batch import Buffer
-from aqueduct.keys import Algorithm, ReceiverPublicKey, SenderKey
 from aqueduct.link.wire import key_frame
 from aqueduct.link.wire.blocks import Packer
 from aqueduct.link.wire.datagram import (

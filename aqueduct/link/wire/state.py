@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from aqueduct import strict_json
+from aqueduct.common import strict_json
+from aqueduct.common.strict_json import ADDED
 from aqueduct.errors import Failed, Refused
 from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.window import BlockSpan
-from aqueduct.strict_json import ADDED
 
 VERSION = 1
 _UNFINISHED = struct.Struct(">8sIQ")  # session, how many datagrams, bytes of chunks

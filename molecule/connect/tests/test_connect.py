@@ -20,7 +20,7 @@ from lake import (
     flight,
 )
 
-from aqueduct.controller import certificates
+from aqueduct.control_node import certificates
 from demo import canaries
 
 

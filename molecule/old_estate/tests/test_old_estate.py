@@ -14,9 +14,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from lab import Lab, wait_until
 from old_site import BROKER_KEY, BROKERS, ENSEMBLE, LAKE, LOG, RECORDS, SECOND, OldSite, read, write
 
+from aqueduct.recovery.zookeeper import snapshots
+from aqueduct.recovery.zookeeper.znodes import Right, Znode
 from aqueduct.store import signing
-from aqueduct.zookeeper import snapshots
-from aqueduct.zookeeper.znodes import Right, Znode
 
 STORE = "/srv/znodes"
 LAST = 10**20 - 1  # the last number that there can be

@@ -21,7 +21,7 @@ SLOWLY = ("--rate-limit-bytes", "60000")  # 20 s, so that it isn't done before a
 TRY = """
 import sys
 from aqueduct.work import session
-from aqueduct.work.figures import SparkFigures
+from aqueduct.work.spark_usage import SparkFigures
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
 both = {"spark.cores.max": "2", "spark.scheduler.minRegisteredResourcesRatio": "1.0"}

@@ -11,7 +11,7 @@ import pytest
 from drivers import LEAST, ROOT, Run, aqueduct
 
 from aqueduct.work import environment
-from aqueduct.work.reasons import GIVE, OTHER_VERSION
+from aqueduct.work.spark_errors import GIVE, OTHER_VERSION
 from servers.broker import Broker
 from servers.spark import Cluster
 
@@ -50,12 +50,14 @@ def of_another_python(_: Path, folder: Path) -> Path:
 
 
 def of_another_version(archive: Path, folder: Path) -> Path:
-    return changed(archive, folder / "old.tar.gz", "lib/aqueduct/wording.py", b"")  # what others import
+    return changed(
+        archive, folder / "old.tar.gz", "lib/aqueduct/common/wording.py", b""
+    )  # what others import
 
 
 def of_almost_the_same_version(archive: Path, folder: Path) -> Path:
     """All can be imported, and all is there that tasks name."""
-    name = "aqueduct/wording.py"
+    name = "aqueduct/common/wording.py"
     return changed(archive, folder / "like.tar.gz", f"lib/{name}", (ROOT / name).read_bytes() + b"# other\n")
 
 

@@ -1,0 +1,1 @@
+"""Shared basics that know nothing of clusters or stores: names, offsets, times, keys, files, wording."""

@@ -1,0 +1,116 @@
+"""Clusters, brokers and controllers, by the answers of `aqueduct health --json` on the nodes' hosts."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from aqueduct.control_node.status.facts import told
+from aqueduct.control_node.status.model import DeclaredObject, Figure, ObjectKind, ObjectStatus, StatusFinding
+from aqueduct.control_node.status.shared_checks import (
+    EstateFacts,
+    answers,
+    inactive,
+    journal,
+    listed,
+    number,
+    reason,
+    silences,
+    unanswered,
+)
+from aqueduct.kafka.cluster import CAUGHT_UP_MILLISECONDS
+
+ANSWER, UNIT, CODES = "cluster", "kafka", (0, 1)
+COMMAND = "ansible-playbook playbooks/doctor.yml"
+PROBLEMS = frozenset({"partitions-offline", "partitions-under-replicated", "cluster-node-unhealthy"})
+
+
+def judge_cluster(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
+    for _, answer in answers(facts, declared.hosts, ANSWER, CODES):
+        document = answer.document
+        if not _is_cluster(document):
+            continue
+        return ObjectStatus(
+            declared=declared, findings=tuple(_problems(document, declared)), figures=_figures(document)
+        )
+    findings = silences(facts, declared.hosts)
+    host, cause = reason(facts, declared.hosts, ANSWER)
+    if host:
+        findings.append(unanswered(declared, host, cause, f"systemctl status {UNIT}"))
+    return ObjectStatus(declared=declared, findings=tuple(findings))
+
+
+def judge_node(declared: DeclaredObject, cluster_hosts: Collection[str], facts: EstateFacts) -> ObjectStatus:
+    """Judge a broker or a controller; each node of its cluster may know it."""
+    [host] = declared.hosts
+    findings = silences(facts, [host]) + inactive(facts, host, UNIT)
+    unit = facts.of(host).units.get(UNIT)
+    figures: dict[str, Figure] = {
+        "node": declared.node_id,
+        "version": (unit.version if unit else "") or None,
+    }
+    counted = _counted(declared, cluster_hosts, facts, figures)
+    if counted is None and facts.of(host).has_answered:
+        _, cause = reason(facts, [host], ANSWER)
+        findings.append(unanswered(declared, host, cause, f"systemctl status {UNIT}"))
+    elif counted is False:
+        findings.append(
+            StatusFinding(
+                id="node-not-in-cluster",
+                sentence=f"The cluster of {declared.site} does not count on node {declared.node_id}.",
+                fix=f"on {host}: {journal(UNIT)}; systemctl start {UNIT}",
+            )
+        )
+    return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+
+
+def _counted(
+    declared: DeclaredObject, cluster_hosts: Collection[str], facts: EstateFacts, figures: dict[str, Figure]
+) -> bool | None:
+    """Return whether the cluster counts on the node; None: no node of the cluster answered."""
+    for _, answer in answers(facts, cluster_hosts, ANSWER, CODES):
+        document = answer.document
+        if not _is_cluster(document):
+            continue
+        if declared.kind == ObjectKind.BROKER:
+            return declared.node_id in document["brokers"]
+        quorum = document["controllers"]
+        behind = number(quorum.get("behind", {}).get(str(declared.node_id)))
+        figures |= {
+            "active": "yes" if quorum.get("leader") == declared.node_id else "no",
+            "behind_ms": behind,
+        }
+        return behind is not None and behind < CAUGHT_UP_MILLISECONDS
+    return None
+
+
+def _is_cluster(document: Any) -> bool:
+    return (
+        isinstance(document, Mapping)
+        and isinstance(document.get("brokers"), list)
+        and isinstance(document.get("controllers"), Mapping)
+        and isinstance(document["controllers"].get("behind", {}), Mapping)
+    )
+
+
+def _problems(document: Mapping[str, Any], declared: DeclaredObject) -> list[StatusFinding]:
+    findings = []
+    for problem in listed(document, "problems"):
+        details = problem if isinstance(problem, Mapping) else {}
+        id_ = details.get("id")
+        findings.append(
+            StatusFinding(
+                id=str(id_) if id_ in PROBLEMS else "cluster-node-unhealthy",
+                sentence=f"{declared.site}: {told(details.get('sentence', 'a problem without a sentence.'))}",
+                fix=COMMAND,
+            )
+        )
+    return findings
+
+
+def _figures(document: Mapping[str, Any]) -> dict[str, Figure]:
+    return {
+        "brokers": len(document["brokers"]),
+        "controllers": len(document["controllers"].get("behind", {})),
+        "partitions": number(document.get("partitions")),
+        "under_replicated": number(document.get("under_replicated")),
+        "offline": number(document.get("offline")),
+    }

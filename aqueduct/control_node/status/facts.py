@@ -1,0 +1,180 @@
+"""The facts that a host gave about itself. A host may be captured, so each part is checked before use."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aqueduct.common.wording import printable
+
+# A line of Prometheus's text format, as aqueduct.common.prometheus writes it.
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(\{[^}\n]*\})?[ \t]+([-+.\deEinfINFna]+)[ \t]*$", re.ASCII)
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+LONGEST = 400  # characters of a text that a host wrote into a sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitFacts:
+    """The state of a systemd unit. Times: seconds since 1970; 0: never."""
+
+    state: str  # active, inactive, failed, activating
+    result: str  # of the last run: success, exit-code, timeout
+    changed: float
+    ended: float  # when the main process of the last run ended
+    version: str = ""  # of Aqueduct's software that runs; empty: it is not known
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiskFacts:
+    path: str
+    size: int
+    free: int
+
+    @property
+    def used_percent(self) -> float:
+        return 100 * (self.size - self.free) / self.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandAnswer:
+    """The answer of a command, or why there is none."""
+
+    code: int | None
+    document: Any  # its JSON; None: it printed none
+    error: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostFacts:
+    """The facts of one host. `error`: why it gave none."""
+
+    host: str
+    error: str = ""
+    clock_skew: float | None = None  # seconds
+    units: Mapping[str, UnitFacts] = field(default_factory=dict)
+    services: tuple[str, ...] = ()  # units that are to be active
+    failed_units: tuple[str, ...] | None = ()  # None: systemd did not answer
+    disks: tuple[DiskFacts, ...] = ()
+    certificates: Mapping[str, str] = field(default_factory=dict)  # PEM, by path
+    metrics: Mapping[str, str] = field(default_factory=dict)  # text, by name
+    answers: Mapping[str, CommandAnswer] = field(default_factory=dict)
+
+    @property
+    def has_answered(self) -> bool:
+        return not self.error
+
+    @classmethod
+    def silent(cls, host: str, reason: str) -> "HostFacts":
+        return cls(host=host, error=told(reason) or "the host did not answer")
+
+    @classmethod
+    def parse(cls, host: str, raw: Any) -> "HostFacts":
+        """Parse what a host answered; an answer of another form is none."""
+        if not isinstance(raw, Mapping):
+            return cls.silent(host, "it was not asked")
+        if error := raw.get("error"):
+            return cls.silent(host, str(error))
+        try:
+            return cls(
+                host=host,
+                clock_skew=_skew(raw),
+                units={str(name): _unit(raw_unit) for name, raw_unit in _mapping(raw, "units").items()},
+                services=tuple(str(service) for service in raw.get("services", ())),
+                failed_units=_failed_units(raw),
+                disks=tuple(_disks(raw.get("disks", ()))),
+                certificates=_texts(_mapping(raw, "certificates")),
+                metrics=_texts(_mapping(raw, "metrics")),
+                answers={
+                    str(name): _answer(raw_answer) for name, raw_answer in _mapping(raw, "answers").items()
+                },
+            )
+        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
+            return cls.silent(host, f"its answer has another form than expected ({type(error).__name__})")
+
+
+def told(text: object) -> str:
+    """Return a text of a host on one line, without what could set a terminal, and not too long."""
+    line = " ".join(printable(str(text)).split())
+    return line if len(line) <= LONGEST else f"{line[: LONGEST - 3]}..."
+
+
+def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
+    """Yield name, labels and value of each sample of a page of metrics."""
+    for line in text.splitlines():
+        if not line.startswith("#") and (match := _SAMPLE.match(line)):
+            try:
+                value = float(match[3])
+            except ValueError:
+                continue
+            labels = {
+                name: re.sub(r"\\(.)", r"\1", quoted) for name, quoted in _LABEL.findall(match[2] or "")
+            }
+            yield match[1], labels, value
+
+
+def metric(text: str, name: str, **labels: str) -> float | None:
+    """Return the value of a sample; None: the page has none."""
+    values = (
+        value
+        for sample_name, has, value in samples(text)
+        if sample_name == name and labels.items() <= has.items()
+    )
+    return next(values, None)
+
+
+def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    mapping = raw.get(name, {})
+    if not isinstance(mapping, Mapping):
+        raise TypeError(name)
+    return mapping
+
+
+def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
+    return {str(name): text for name, text in raw.items() if isinstance(text, str)}
+
+
+def _failed_units(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
+    units = raw.get("failed_units")
+    if units is None:
+        return None
+    if not isinstance(units, list):
+        raise TypeError("failed_units")
+    return tuple(told(unit) for unit in units)
+
+
+def _skew(raw: Mapping[str, Any]) -> float | None:
+    """Return how far the host's clock is outside of the time in which the controller asked it."""
+    if not {"time", "asked", "answered"} <= raw.keys():
+        return None
+    clock, asked, answered = (float(raw[name]) for name in ("time", "asked", "answered"))
+    return min(0.0, clock - asked) + max(0.0, clock - answered)
+
+
+def _unit(raw: Mapping[str, Any]) -> UnitFacts:
+    return UnitFacts(
+        state=told(raw["state"]),
+        result=told(raw["result"]),
+        changed=float(raw["changed"]),
+        ended=float(raw["ended"]),
+        version=told(raw.get("version", "")),
+    )
+
+
+def _disks(raw: Any) -> Iterator[DiskFacts]:
+    for raw_disk in raw:
+        disk = DiskFacts(path=told(raw_disk["path"]), size=int(raw_disk["size"]), free=int(raw_disk["free"]))
+        if disk.size > 0:
+            yield disk
+
+
+def _answer(raw: Mapping[str, Any]) -> CommandAnswer:
+    code, output = raw.get("code"), str(raw.get("output", ""))
+    try:
+        document = json.loads(output) if output.strip() else None
+    except ValueError:
+        document = None
+    last = str(raw.get("error", "")).strip().splitlines()[-1:]
+    return CommandAnswer(
+        code=None if code is None else int(code), document=document, error=told(last[0] if last else "")
+    )

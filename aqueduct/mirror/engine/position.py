@@ -1,0 +1,352 @@
+"""Positions of a flow at its source, as they are stored in the target's topic of positions.
+
+The topic is compacted and has one partition for each task of the flow. A task commits records and positions
+in the same transaction. Unlike the offsets of a consumer group, they do not expire while the flow is stopped.
+"""
+
+import json
+import zlib
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from aqueduct.common import strict_json
+from aqueduct.common.strict_json import ADDED
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Failed
+from aqueduct.mirror.binding import NO_EPOCH, SourceLog
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
+
+RANGES = 100  # that a position keeps, the newest
+EARLIER = 10  # topics of the same name, likewise
+REFUSED = 100  # partitions that the status of a task lists
+
+
+def task_of(partition: TopicPartition, tasks: int) -> int:
+    """Return the number of the task that mirrors a source partition, for as long as the flow exists."""
+    return (zlib.crc32(partition.topic.encode()) + partition.partition) % tasks
+
+
+class PositionRange(NamedTuple):
+    """Source offsets that did not arrive once; `stop` is exclusive. The kinds are those of mirror.status."""
+
+    kind: str
+    start: int
+    stop: int
+    at_most: bool
+
+
+class EarlierTopic(NamedTuple):
+    """The position that the flow had reached in a source topic of the same name, which was deleted."""
+
+    topic_id: str
+    next: int
+
+
+@dataclass(frozen=True)
+class Position:
+    """The progress of one source partition, as JSON has it."""
+
+    topic_id: str  # the source topic's
+    next: int  # the next offset to read
+    target_topic_id: str
+    target_end: int  # after the flow's last record in the target partition
+    epoch: int = NO_EPOCH  # leader epoch of the last batch before `next`
+    # Increases where `next` does not continue what was mirrored: another source topic, or a log that was cut.
+    generation: int = 0
+    records: int = 0  # mirrored in this generation
+    ranges: tuple[PositionRange, ...] = ()
+    earlier: tuple[EarlierTopic, ...] = ()
+    producers: tuple[int, ...] = ()  # ids of the task's producers: in the headers of its batches
+    source_end: int = field(default=0, metadata=ADDED)  # of the source partition, when it was last read
+
+    @property
+    def checkpoint(self) -> "Checkpoint":
+        return Checkpoint(
+            self.generation, self.next, self.target_end, self.records, self.topic_id, self.producers
+        )
+
+    def with_range(self, kind: str, start: int, stop: int, *, at_most: bool) -> "Position":
+        if start >= stop:
+            return self
+        ranges = (*self.ranges, PositionRange(kind, start, stop, at_most))
+        return replace(self, ranges=ranges[-RANGES:])
+
+
+class RefusedItem(NamedTuple):
+    """A partition or topic that a task does not mirror."""
+
+    what: str
+    why: str
+    id: str  # of aqueduct.messages
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """What a task last reported of itself."""
+
+    time: int  # milliseconds since 1970
+    host: str
+    refused: tuple[RefusedItem, ...] = ()  # the first of them
+    refused_count: int = 0
+
+
+class Checkpoint(NamedTuple):
+    """A pair of offsets: the flow's records before one are before the other, in the source and the target."""
+
+    generation: int  # as in the position, like the fields below
+    source: int
+    target: int
+    records: int
+    topic_id: str
+    producers: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class StoredCheckpoint:
+    """The value of a checkpoint's record. The key has the generation and the source offset."""
+
+    topic_id: str
+    target: int
+    records: int
+    producers: tuple[int, ...]
+
+
+class UnreadablePosition(Failed):
+    """A record in the topics of positions or checkpoints that this version cannot read."""
+
+    id = "mirror-position-unreadable"
+
+
+def position_record(partition: TopicPartition, position: Position) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a position."""
+    return json.dumps(partition, separators=(",", ":")).encode(), strict_json.dumps(position)
+
+
+def status_record(task: int, status: TaskStatus) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a task's status, in the topic of positions."""
+    return json.dumps({"task": task}, separators=(",", ":")).encode(), strict_json.dumps(status)
+
+
+def parse_status(key: bytes, value: bytes) -> tuple[int, TaskStatus] | None:
+    """Parse a record of the topic of positions; None if it is not a task's status."""
+    if not key.startswith(b"{"):
+        return None
+    try:
+        return int(strict_json.parse(key)["task"]), strict_json.loads(TaskStatus, value)
+    except (ValueError, TypeError, KeyError) as error:
+        raise _unreadable("position", key, error) from None
+
+
+def checkpoint_key(partition: TopicPartition, checkpoint: Checkpoint) -> bytes:
+    key = [*partition, checkpoint.generation, checkpoint.source]
+    return json.dumps(key, separators=(",", ":")).encode()
+
+
+def checkpoint_record(partition: TopicPartition, checkpoint: Checkpoint) -> tuple[bytes, bytes]:
+    """Return key and value of the record of a checkpoint."""
+    stored = StoredCheckpoint(
+        checkpoint.topic_id, checkpoint.target, checkpoint.records, checkpoint.producers
+    )
+    return checkpoint_key(partition, checkpoint), strict_json.dumps(stored)
+
+
+def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, Position]:
+    """Parse a record of the topic of positions; UnreadablePosition if it is none."""
+    try:
+        topic, partition = strict_json.parse(key)
+        return TopicPartition(str(topic), int(partition)), strict_json.loads(Position, value)
+    except (ValueError, TypeError) as error:
+        raise _unreadable("position", key, error) from None
+
+
+def parse_checkpoint_key(key: bytes) -> tuple[TopicPartition, int, int]:
+    """Parse the key of a checkpoint: source partition, generation and source offset."""
+    try:
+        topic, partition, generation, source = strict_json.parse(key)
+        return TopicPartition(str(topic), int(partition)), int(generation), int(source)
+    except (ValueError, TypeError) as error:
+        raise _unreadable("checkpoint", key, error) from None
+
+
+def parse_checkpoint(key: bytes, value: bytes) -> tuple[TopicPartition, Checkpoint]:
+    """Parse a record of the topic of checkpoints; UnreadablePosition if it is none."""
+    partition, generation, source = parse_checkpoint_key(key)
+    try:
+        stored = strict_json.loads(StoredCheckpoint, value)
+    except ValueError as error:
+        raise _unreadable("checkpoint", key, error) from None
+    return partition, Checkpoint(
+        generation, source, stored.target, stored.records, stored.topic_id, stored.producers
+    )
+
+
+def _unreadable(kind: str, key: bytes, error: Exception) -> UnreadablePosition:
+    return UnreadablePosition(
+        f"The {kind} {key[:300].decode(errors='replace')} cannot be read: {error}. Update Aqueduct on this "
+        f"host, or restore the topic of {kind}s."
+    )
+
+
+@dataclass(frozen=True)
+class TargetLog:
+    """A target partition as it is now."""
+
+    topic_id: str
+    end: int  # its high watermark
+
+
+class PartitionRefused(Failed):
+    """A partition that is not mirrored until an operator has decided. Others continue."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Piece:
+    """What was read of a source partition in one answer, as far as its position is concerned."""
+
+    topic_id: str
+    start: int  # where it was read from
+    first: int  # offset of the first batch, committed or not; `next` without one
+    next: int
+    log_start: int
+    epoch: int  # leader epoch of the last batch
+    records: int
+    source_end: int = 0  # after the partition's last committed record
+
+
+class PositionOvertaken(Exception):
+    """The source topic was re-created since its position was judged."""
+
+
+def resume(
+    partition: TopicPartition,
+    position: Position | None,
+    log: SourceLog,
+    target: TargetLog,
+    *,
+    checkpoint: Checkpoint | None = None,
+    again: bool = False,
+) -> Position:
+    """Return where a partition continues; PartitionRefused where records would be lost or doubled.
+
+    A re-created source topic is mirrored from its beginning, a log that was cut from where it was cut. It is
+    unknown what a deleted topic had after the position, so a range is listed.
+    `checkpoint`: the newest one of the partition. `again`: the operator asked to mirror the topic from its
+    beginning.
+    """
+    if position is None or again:
+        return _begin(partition, position, log, target, checkpoint=checkpoint, again=again)
+    _check_target(partition, position, target)
+    if checkpoint and checkpoint[:2] > (position.generation, position.next):
+        raise PartitionRefused(
+            "mirror-position-outdated",
+            f"{partition}: the position {position.next} is older than the checkpoint {checkpoint.source}, so "
+            "the topic of positions lost its end. Records after the position would arrive twice. Nothing was "
+            f"written. {_MIRROR_AGAIN}",
+        )
+    if position.topic_id != log.topic_id:
+        earlier = (*position.earlier, EarlierTopic(position.topic_id, position.next))
+        unread = PositionRange(
+            LOST_EARLIER, position.next, max(position.next, position.source_end), at_most=False
+        )
+        moved = _moved(position, 0)  # so that the read lists what retention has deleted of it
+        return replace(
+            moved,
+            topic_id=log.topic_id,
+            earlier=earlier[-EARLIER:],
+            ranges=(*position.ranges, unread)[-RANGES:],
+            source_end=log.stable_end,
+        )
+    return _same_topic(partition, position, log)
+
+
+_MIRROR_AGAIN = (
+    "To mirror the topic from its beginning, delete the target topic, which deletes its records, and use "
+    "--again."
+)
+
+
+def _moved(position: Position, next_: int) -> Position:
+    return replace(position, next=next_, epoch=NO_EPOCH, records=0, generation=position.generation + 1)
+
+
+def _begin(
+    partition: TopicPartition,
+    position: Position | None,
+    log: SourceLog,
+    target: TargetLog,
+    *,
+    checkpoint: Checkpoint | None,
+    again: bool,
+) -> Position:
+    if again and target.end:
+        raise PartitionRefused(
+            "mirror-target-not-empty",
+            f"{partition}: the target partition has records, so it cannot be mirrored again. Nothing was "
+            f"written. {_MIRROR_AGAIN}",
+        )
+    if checkpoint and not again:
+        raise PartitionRefused("mirror-position-missing", missing_position(str(partition)))
+    former = [position.generation] if position else []
+    former += [checkpoint.generation] if checkpoint else []
+    return Position(
+        topic_id=log.topic_id,
+        next=log.start,
+        target_topic_id=target.topic_id,
+        target_end=target.end,
+        generation=max(former, default=-1) + 1,
+        earlier=position.earlier if position else (),
+    )
+
+
+def missing_position(subject: str) -> str:
+    return (
+        f"{subject}: the flow has no position, and the target has records that may be the flow's own. "
+        "Nothing was written. Restore the topic of positions. If the flow has never mirrored to this target, "
+        "run it once with --first-start."
+    )
+
+
+def _check_target(partition: TopicPartition, position: Position, target: TargetLog) -> None:
+    if position.target_topic_id != target.topic_id:
+        raise PartitionRefused(
+            "mirror-target-recreated",
+            f"{partition}: the target topic was deleted and re-created after offset {position.next} was "
+            "mirrored. Nothing was written. To mirror the topic from its beginning, use --again.",
+        )
+    if target.end < position.target_end:
+        raise PartitionRefused(
+            "mirror-target-cut",
+            f"{partition}: the target partition ends at offset {target.end}, and the flow had written up to "
+            f"{position.target_end}: it lost records. Nothing was written. To mirror the topic from its "
+            "beginning, delete the target topic, which deletes its records, and use --again.",
+        )
+
+
+def _same_topic(partition: TopicPartition, position: Position, log: SourceLog) -> Position:
+    if log.bound_epoch_end is not None and log.bound_epoch_end < 0:
+        raise PartitionRefused(
+            "mirror-source-diverged",
+            f"{partition}: the source's leader does not know the leader epoch {position.epoch} of the last "
+            "mirrored record, so it is unknown which records it lost. Nothing was written. To mirror the "
+            "topic from its beginning, delete the target topic, which deletes its records, and use --again.",
+        )
+    epoch_end = position.next if log.bound_epoch_end is None else log.bound_epoch_end
+    cut = min(position.next, log.end, epoch_end)
+    if cut == position.next:  # what retention deleted above the position, the read finds
+        return position
+    return _moved(position, cut).with_range(TARGET_ONLY, cut, position.next, at_most=True)
+
+
+def advanced(position: Position, piece: Piece) -> Position:
+    """Return the position after a piece; PositionOvertaken if the piece does not follow the position."""
+    if piece.topic_id != position.topic_id or piece.start != position.next:
+        raise PositionOvertaken
+    # Other holes are transaction markers, aborted records and what compaction removed.
+    gone = min(piece.first, piece.log_start)
+    return replace(
+        position.with_range(LOST, piece.start, gone, at_most=True),
+        next=piece.next,
+        epoch=piece.epoch,
+        records=position.records + piece.records,
+        source_end=max(piece.source_end, piece.next),
+    )

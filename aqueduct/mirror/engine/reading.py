@@ -1,0 +1,158 @@
+"""Read what a flow of the engine `batches` leaves in its target cluster, and how far the source's logs go.
+
+Only with what every host has. Nothing is written.
+"""
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable
+
+from aqueduct.common.topic_names import TopicPartition, unmatched_parts
+from aqueduct.common.wording import some
+from aqueduct.errors import labelled
+from aqueduct.kafka import offsets
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.client_errors import answering
+from aqueduct.kafka.compacted_topics import Table
+from aqueduct.kafka.lag_seconds import unread_ages
+from aqueduct.mirror.engine.names import positions_topic
+from aqueduct.mirror.engine.position import Position, TaskStatus, parse_position, parse_status
+from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
+from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
+
+SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
+
+
+class BatchesReader:
+    """The flow `source`, as its name is. Asked again, it reads on from where it was."""
+
+    def __init__(
+        self, source: str, pattern: re.Pattern[str], source_cluster: Client, target_cluster: Client
+    ) -> None:
+        self.source = source
+        self._topics = MirroredTopics(pattern)
+        self._source = source_cluster
+        self._target = target_cluster
+        self._table = Table(target_cluster)
+        self._positions: dict[TopicPartition, Position] = {}
+        self._mirrored: frozenset[str] = frozenset()  # topics of the last look
+
+    def look(self) -> tuple[list[str], list[MirrorProgress]]:
+        """Return what does not run or is not mirrored, and how far each partition is."""
+        with answering(self._target.end.bootstrap_servers):
+            tasks, statuses = self._read()
+        with answering(self._source.end.bootstrap_servers):
+            progress = self._progress()
+        return task_findings(self.source, tasks, statuses, time.time()), progress
+
+    def position_findings(self) -> list[str]:
+        """Return the ranges that did not arrive once, a sentence for each kind, until they are accepted.
+
+        The engine checks its positions itself, and refuses what does not fit.
+        """
+        return range_findings(self.source, self.ranges())
+
+    def unknown(self) -> list[str]:
+        """Return nothing: all that is not known is a finding."""
+        return []
+
+    def unmatched(self, _: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
+        """Return the parts of the pattern that match no topic that is mirrored, by the last look."""
+        return unmatched_parts(self._topics.pattern.pattern, self._mirrored)
+
+    def ranges(self) -> list[AffectedRange]:
+        return [
+            AffectedRange(partition, of.kind, of.start, of.stop, of.at_most)
+            for partition, position in sorted(self._positions.items())
+            for of in position.ranges
+        ]
+
+    def unread_ages(self, progress: Iterable[MirrorProgress]) -> dict[TopicPartition, float]:
+        """Return the age, in seconds, of the oldest record that is not mirrored, as far as it is known."""
+        with answering(self._source.end.bootstrap_servers):
+            return unread_ages(self._source, {p.partition: p.first for p in progress if p.behind})
+
+    def _read(self) -> tuple[int, dict[int, TaskStatus]]:
+        """Read the positions; return the number of tasks and what each last reported."""
+        name = positions_topic(self.source)
+        topic = self._target.topics([name]).get(name)
+        if topic is None:
+            return 0, {}
+        self._table.refresh(topic.topic_partitions)
+        statuses: dict[int, TaskStatus] = {}
+        for key, row in self._table.rows.items():
+            if parsed := parse_status(key, row.value):
+                statuses[parsed[0]] = parsed[1]
+            else:
+                partition, position = parse_position(key, row.value)
+                self._positions[partition] = position
+        return len(topic.partitions), statuses
+
+    def _progress(self) -> list[MirrorProgress]:
+        every = self._source.topics()
+        mirrored = self._topics.targets(every)
+        self._mirrored = frozenset(mirrored)
+        asked = sorted(partition for name in mirrored for partition in every[name].led_partitions)
+        starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
+        return [
+            MirrorProgress(p, self._next(p, starts[p]), Log(starts[p], ends[p]), drained=False) for p in asked
+        ]
+
+    def _next(self, partition: TopicPartition, start: int) -> int:
+        position = self._positions.get(partition)
+        return position.next if position else start
+
+
+def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
+    """Return a sentence for each kind of range."""
+    sentences = {
+        LOST: f"{source} deleted these before they were mirrored: {{}}.",
+        LOST_EARLIER: (
+            f"These topics were deleted and re-created at {source}. Records of the deleted topics at these "
+            "offsets were not mirrored: {}."
+        ),
+        TARGET_ONLY: (
+            f"{source} lost the end of these logs after it was mirrored, so only the target has these "
+            "records: {}."
+        ),
+    }
+    accept = (
+        f"To accept this, stop mirror_maker@{source}, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit."
+    )
+    listed = list(ranges)
+    return [
+        labelled("mirror-ranges-listed", f"{sentence.format(some(mine))} {accept}")
+        for kind, sentence in sentences.items()
+        if (mine := [affected for affected in listed if affected.kind == kind])
+    ]
+
+
+def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now: float) -> list[str]:
+    """Return what does not run or is not mirrored, a sentence each. `now`: seconds since 1970."""
+    unit = f"mirror_maker@{source}"
+    if not tasks:
+        return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
+    findings = []
+    for number in range(tasks):
+        task = statuses.get(number)
+        if task is None:
+            findings.append(f"Task {number} has not started; if that lasts, restart {unit}.")
+            continue
+        silent = now - task.time / 1000
+        if silent > SILENT_SECONDS:
+            findings.append(
+                labelled(
+                    "mirror-task-silent",
+                    f"Task {number} last reported {silent:.0f} seconds ago, from {task.host}; start {unit} "
+                    "there and see its journal.",
+                )
+            )
+        findings += [
+            labelled(item.id, f"Not mirrored: {item.what}: {item.why}.")
+            for item in task.refused
+            if item.id != UNMATCHED  # these are asked for with the source's topics, see `unmatched`
+        ]
+        if more := task.refused_count - len(task.refused):
+            findings.append(f"Task {number} does not mirror {more} more; see the journal of {unit}.")
+    return findings

@@ -1,0 +1,84 @@
+"""The state that a flow keeps at its target: positions, and checkpoints for the translation of offsets."""
+
+import time
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.kafka import offsets
+from aqueduct.kafka.batches.bodies import body
+from aqueduct.kafka.batches.produce import Ready
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.compacted_topics import keys_and_values
+from aqueduct.kafka.produce import Retry
+from aqueduct.kafka.requests import in_lists
+from aqueduct.mirror.engine.names import positions_topic, state_topics
+from aqueduct.mirror.engine.position import (
+    Checkpoint,
+    Position,
+    parse_checkpoint,
+    parse_checkpoint_key,
+    parse_position,
+    parse_status,
+)
+
+BATCH_BYTES = 500_000
+
+
+class FlowState:
+    """The committed positions and checkpoints of some tasks. `refresh` reads on from where it was."""
+
+    def __init__(self, client: Client, flow: str, tasks: Iterable[int]) -> None:
+        self.positions: dict[TopicPartition, Position] = {}
+        # Of each source partition, in the order of generations and offsets.
+        self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
+        self._client = client
+        self._positions_topic = positions_topic(flow)
+        self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
+        self._next: dict[TopicPartition, int] = {}
+
+    def settle(self) -> None:
+        """Wait until no transaction is open. Call it when no other process can begin one."""
+        _, open_ = offsets.settled(self._client, self._partitions)
+        if open_:
+            raise Retry(f"{min(open_)} has an open transaction")
+
+    def refresh(self) -> None:
+        """Read what was committed since the last time."""
+        starts = offsets.log_starts(self._client, self._partitions)
+        ends = offsets.ends(self._client, self._partitions)
+        ranges = [
+            Range(*partition, max(starts[partition], self._next.get(partition, 0)), ends[partition])
+            for partition in self._partitions
+        ]
+        for range_, records in keys_and_values(self._client, ranges):
+            note = self._position if range_.topic == self._positions_topic else self._checkpoint
+            for key, value in records:
+                note(key or b"", value)
+        self._next |= ends
+
+    def _position(self, key: bytes, value: bytes | None) -> None:
+        if value is not None and parse_status(key, value) is None:
+            partition, position = parse_position(key, value)
+            self.positions[partition] = position
+
+    def _checkpoint(self, key: bytes, value: bytes | None) -> None:
+        if value is not None:
+            partition, checkpoint = parse_checkpoint(key, value)
+            self.checkpoints.setdefault(partition, deque()).append(checkpoint)
+            return
+        partition, generation, source = parse_checkpoint_key(key)
+        checkpoints = self.checkpoints.get(partition, deque())
+        while checkpoints and checkpoints[0][:2] <= (generation, source):  # they are deleted in their order
+            checkpoints.popleft()
+
+
+def state_batches(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Ready]:
+    """Yield records of the flow's own topics as batches to produce."""
+    now = int(time.time() * 1000)
+    bodies = (body(key, value) for key, value in records)
+    for some in in_lists(bodies, BATCH_BYTES, len):
+        rows = [Record(now, number, encoded) for number, encoded in enumerate(some)]
+        yield Ready(build(Records.listed(rows), codec="zstd"), len(rows), 0)

@@ -1,0 +1,501 @@
+"""One task of a flow: it copies the batches of some source partitions, transaction by transaction."""
+
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import cycle
+from threading import Event, Thread
+
+from kafka.errors import (
+    InvalidTimestampError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+)
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import LeftOut, Skipped
+from aqueduct.kafka import offsets
+from aqueduct.kafka.batches.produce import RecordTooLarge
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.follow import News
+from aqueduct.kafka.produce import TimesReplaced, TransactionalProducer, until_committed
+from aqueduct.mirror.binding import Binding
+from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
+from aqueduct.mirror.engine.outgoing_batches import pieces
+from aqueduct.mirror.engine.position import (
+    REFUSED,
+    PartitionRefused,
+    Piece,
+    Position,
+    PositionOvertaken,
+    RefusedItem,
+    TargetLog,
+    TaskStatus,
+    advanced,
+    checkpoint_key,
+    checkpoint_record,
+    position_record,
+    resume,
+    status_record,
+)
+from aqueduct.mirror.engine.reader import LogCut, SourceReader
+from aqueduct.mirror.engine.state import FlowState, state_batches
+from aqueduct.mirror.engine.translation import obsolete
+from aqueduct.mirror.positions import source_logs
+
+TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of a task that is gone
+TRANSACTION_BYTES = 64 << 20
+UNACKNOWLEDGED_BYTES = 16 << 20  # from which on no more is sent
+# While more comes, a transaction is filled for twice as long as the last commit took, within these bounds.
+FILL_SECONDS = 0.02, 10.0
+CHECKPOINT_BYTES = 16 << 20  # of a partition's batches between two checkpoints
+POLL_SECONDS = 0.5  # between two looks whether the task is to stop
+ACKNOWLEDGED_SECONDS = 0.005  # between two looks at what was read, while acknowledgements are missing
+STATUS_SECONDS = 10.0  # between two statuses of a task that nothing happens to
+MARKER_SECONDS = 1.0  # until a position is committed for nothing but transaction markers
+
+_TOO_LARGE = MessageSizeTooLargeError, RecordListTooLargeError
+
+
+@dataclass(frozen=True, kw_only=True)
+class MirrorShare:
+    """The part of a flow that one task mirrors."""
+
+    flow: str
+    number: int
+    source: End
+    target: End
+    again: frozenset[str] = frozenset()  # topics to mirror from their beginning
+    accept_ranges: bool = False  # forget the ranges that the stored positions list
+
+    @property
+    def name(self) -> str:
+        """The task's transactional ids begin so, and its clients are called so."""
+        return task_id(self.flow, self.number)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Assignment:
+    """Source partitions to mirror, each with its partition at the target."""
+
+    targets: Mapping[TopicPartition, TopicPartition] = field(default_factory=dict)
+    max_bytes: Mapping[str, int] = field(default_factory=dict)  # max.message.bytes, by target topic
+    skipped: LeftOut = ()  # topics of the flow, which the task reports
+
+
+@dataclass
+class TaskFigures:
+    """The counts of a task, and what it knows of its partitions. Only the task changes them."""
+
+    records: int = 0
+    bytes: int = 0
+    transactions: int = 0
+    committed_time: float = 0.0  # seconds since 1970
+    positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    behind: dict[TopicPartition, int] = field(default_factory=dict)  # offsets, when it was last read
+    refused: dict[TopicPartition, Skipped] = field(default_factory=dict)
+
+    def add(self, reached: Mapping[TopicPartition, Position], filling: "_Filling") -> None:
+        """Count a transaction that was committed."""
+        self.records += filling.records
+        self.bytes += filling.bytes
+        self.transactions += 1
+        self.committed_time = time.time()
+        self.positions |= reached
+        self.behind |= filling.behind
+
+
+class TaskReporter:
+    """The status of a task, which is stored whenever it changes, and from time to time: the task is alive."""
+
+    def __init__(self, number: int, figures: TaskFigures) -> None:
+        self._number = number
+        self._figures = figures
+        self._host = socket.gethostname()
+        self._stored: LeftOut | None = None
+        self._stored_time = 0.0
+        self.skipped: LeftOut = ()
+
+    @property
+    def _refused(self) -> LeftOut:
+        return (*self.skipped, *(item for _, item in sorted(self._figures.refused.items())))
+
+    def is_due(self) -> bool:
+        return self._refused != self._stored or time.monotonic() > self._stored_time + STATUS_SECONDS
+
+    def record(self) -> tuple[bytes, bytes]:
+        """Return key and value of the record of the status as it is now."""
+        refused = self._refused
+        status = TaskStatus(
+            time=int(time.time() * 1000),
+            host=self._host,
+            refused=tuple(RefusedItem(item.what, item.why, item.id) for item in refused[:REFUSED]),
+            refused_count=len(refused),
+        )
+        return status_record(self._number, status)
+
+    def note_stored(self) -> None:
+        self._stored, self._stored_time = self._refused, time.monotonic()
+
+
+class MirrorTask(Thread):
+    """A task in a thread of its own, until `stopping` is set or it fails: see `error`."""
+
+    def __init__(self, share: MirrorShare, stopping: Event) -> None:
+        super().__init__(name=share.name, daemon=True)
+        self.figures = TaskFigures()
+        self.error: Exception | None = None
+        self._share = share
+        self._stopping = stopping
+        self._assignment = Assignment()
+        self._reassigned = Event()
+        self._again = share.again
+        self._accept_ranges = share.accept_ranges
+        self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
+        self._reporter = TaskReporter(share.number, self.figures)
+
+    def assign(self, assignment: Assignment) -> None:
+        """Mirror these partitions from now on. Partitions that were refused are tried again."""
+        if assignment != self._assignment or self.figures.refused:
+            self._assignment = assignment
+            self._reassigned.set()
+
+    def run(self) -> None:
+        try:
+            with connect(self._share.target, self._share.name, self._stopping) as client:
+                producers = [
+                    TransactionalProducer(
+                        client, f"{self._share.name}-{letter}", TIMEOUT_SECONDS, keep_times=True
+                    )
+                    for letter in "ab"  # when one's transaction has ended, its markers are not written yet
+                ]
+                state = FlowState(client, self._share.flow, [self._share.number])
+
+                def attempt(progress: Callable[[], None]) -> None:
+                    while not self._stopping.is_set():
+                        self._mirror(client, producers, state, progress)
+
+                until_committed(client, attempt)
+        except Exception as error:
+            if not self._stopping.is_set():
+                self.error = error
+
+    def _mirror(
+        self,
+        client: Client,
+        producers: Sequence[TransactionalProducer],
+        state: FlowState,
+        progress: Callable[[], None],
+    ) -> None:
+        """Mirror until the assignment changes, or until a partition must be judged again or is rejected."""
+        if self._reassigned.is_set():
+            self._reassigned.clear()
+            self._rejected.clear()
+        assignment = self._assignment
+        for producer in producers:
+            producer.begin()  # what a predecessor left open is aborted, and it is fenced
+        state.settle()
+        state.refresh()
+        positions = self._resumed(client, state, assignment)
+        self._reporter.skipped = assignment.skipped
+        self._again = frozenset()
+        self._accept_ranges = False
+        ids = tuple(producer.producer_id for producer in producers)
+        copy = _Copy(self._share, state, assignment, self.figures, positions, ids, self._reporter)
+        turns = cycle(producers)
+        stored = dict(state.positions)
+        try:
+            copy.begin(next(turns), {p: new for p, new in positions.items() if new != stored.get(p)})
+            progress()
+            if not positions:
+                self._reassigned.wait(POLL_SECONDS)
+                return
+            with SourceReader(self._share.source, self._share.name, positions) as reader:
+                while not self._is_over():
+                    if copy.transaction(next(turns), reader, self._is_over):
+                        progress()
+        except (LogCut, PositionOvertaken):
+            return
+        except Rejected as rejected:
+            self._rejected[rejected.partition] = rejected.skipped
+
+    def _is_over(self) -> bool:
+        return self._stopping.is_set() or self._reassigned.is_set()
+
+    def _resumed(
+        self, client: Client, state: FlowState, assignment: Assignment
+    ) -> dict[TopicPartition, Position]:
+        """Return where each partition continues. The figures list those that do not."""
+        stored = state.positions
+        if self._accept_ranges:  # not those that are found now: no report has listed them
+            stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
+        checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
+        topics = client.topics({target.topic for target in assignment.targets.values()})
+        led = {partition for topic in topics.values() for partition in topic.led_partitions}
+        targets = {source: target for source, target in assignment.targets.items() if target in led}
+        ends = offsets.ends(client, targets.values(), "read_uncommitted")
+        with connect(self._share.source, self._share.name, self._stopping) as source:
+            logs = source_logs(source, {partition: _binding(stored.get(partition)) for partition in targets})
+        refused = {
+            partition: _without_leader(partition) for partition in assignment.targets.keys() - logs.keys()
+        }
+        refused |= self._rejected
+        positions: dict[TopicPartition, Position] = {}
+        for partition in logs.keys() - refused.keys():
+            log, target = logs[partition], targets[partition]
+            try:
+                positions[partition] = resume(
+                    partition,
+                    stored.get(partition),
+                    log,
+                    TargetLog(str(topics[target.topic].id), ends[target]),
+                    checkpoint=checkpoints.get(partition),
+                    again=partition.topic in self._again,
+                )
+            except PartitionRefused as error:
+                reason = error.sentence.removeprefix(f"{partition}: ")
+                refused[partition] = Skipped(str(partition), reason.rstrip("."), error.id)
+        self.figures.refused, self.figures.positions = refused, dict(positions)
+        self.figures.behind = {
+            partition: max(0, logs[partition].stable_end - position.next)
+            for partition, position in positions.items()
+        }
+        return positions
+
+
+def _binding(position: Position | None) -> Binding | None:
+    if position is None:
+        return None
+    return Binding(topic_id=position.topic_id, next=position.next, epoch=position.epoch)
+
+
+def _without_leader(partition: TopicPartition) -> Skipped:
+    return Skipped(
+        str(partition),
+        "the partition has no leader at one end; start its brokers",
+        "mirror-partition-offline",
+    )
+
+
+class Rejected(Exception):
+    """A partition whose records the target does not accept."""
+
+    def __init__(self, partition: TopicPartition, skipped: Skipped) -> None:
+        super().__init__(str(skipped))
+        self.partition = partition
+        self.skipped = skipped
+
+
+class _Copy:
+    """The copy of a task's partitions from their positions on."""
+
+    def __init__(
+        self,
+        share: MirrorShare,
+        state: FlowState,
+        assignment: Assignment,
+        figures: TaskFigures,
+        positions: Mapping[TopicPartition, Position],
+        producers: tuple[int, ...],
+        reporter: TaskReporter,
+    ) -> None:
+        self._positions_partition = TopicPartition(positions_topic(share.flow), share.number)
+        self._checkpoints_partition = TopicPartition(checkpoints_topic(share.flow), share.number)
+        self._producers = producers
+        self._reporter = reporter
+        self._checkpoints = {
+            partition: deque(state.checkpoints.get(partition, ())) for partition in positions
+        }
+        self._targets = assignment.targets
+        self._sources = {target: source for source, target in assignment.targets.items()}
+        self._max_bytes = assignment.max_bytes
+        self._figures = figures
+        self._positions = dict(positions)
+        self._pending: deque[News] = deque()  # read, and not in a transaction yet
+        self._fill_seconds = FILL_SECONDS[0]
+        # Bytes since a partition's last checkpoint. The first transaction with it contains one.
+        self._since_checkpoint: dict[TopicPartition, int] = {}
+
+    def transaction(
+        self, producer: TransactionalProducer, reader: SourceReader, is_over: Callable[[], bool]
+    ) -> bool:
+        """Copy what comes in one transaction, and report; return False if nothing was committed."""
+        filling = _Filling(dict(self._positions))
+        producer.begin()
+        try:
+            self._fill(producer, reader, is_over, filling)
+            if is_news := bool(filling.reached) or self._reporter.is_due():
+                self._commit(producer, filling)
+        except KafkaError as error:
+            raise self._rejection(producer, error) from error
+        except TimesReplaced as error:
+            if producer.rejected is None:
+                raise
+            source = self._sources[producer.rejected]
+            reason = f"{error}; set it to CreateTime"
+            raise Rejected(source, Skipped(str(source), reason, "mirror-times-replaced")) from error
+        if filling.end:
+            raise filling.end
+        return is_news
+
+    def begin(self, producer: TransactionalProducer, positions: Mapping[TopicPartition, Position]) -> None:
+        """Commit new positions before any of their records, each with a checkpoint."""
+        if positions or self._reporter.is_due():
+            producer.begin()
+            self._commit(producer, _Filling(dict(positions), reached=set(positions)))
+
+    def _fill(
+        self,
+        producer: TransactionalProducer,
+        reader: SourceReader,
+        is_over: Callable[[], bool],
+        filling: "_Filling",
+    ) -> None:
+        begun: float | None = None
+        while filling.bytes < TRANSACTION_BYTES:
+            if producer.unacknowledged_bytes:
+                producer.wait(ACKNOWLEDGED_SECONDS)
+            now = time.monotonic()
+            if begun is None and self._reporter.is_due():
+                return
+            if is_over() or (begun is not None and filling.bytes and now > begun + self._fill_seconds):
+                return
+            if producer.unacknowledged_bytes >= UNACKNOWLEDGED_BYTES:
+                continue
+            try:
+                if not self._pending:
+                    self._pending.extend(reader.take(0 if filling.bytes else POLL_SECONDS))
+                if self._pending:
+                    begun = begun or now
+                    self._add(producer, filling)
+                    producer.pump()
+                elif filling.bytes or (begun is not None and now > begun + MARKER_SECONDS):
+                    return
+            except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
+                filling.end = end
+                return
+
+    def _add(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        """Add the next of what was read, and tell the coordinator of all that waits, in one request."""
+        targets = [self._targets[news.topic_partition] for news in self._pending if news.batches]
+        if targets:
+            producer.enlist([*targets, self._positions_partition])
+        news = self._pending.popleft()
+        source = news.topic_partition
+        target = self._targets[source]
+        filling.read(news)
+        try:
+            for piece in pieces(news.batches, self._max_bytes[target.topic]):
+                filling.bytes += len(piece.data)
+                filling.partition_bytes[source] += len(piece.data)
+                producer.queue(target, piece)
+        except RecordTooLarge as error:
+            raise Rejected(source, Skipped.because_of(str(source), error)) from error
+
+    def _commit(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+        began = time.monotonic()
+        producer.drain()
+        reached = {}
+        checkpoints: list[tuple[bytes, bytes | None]] = []
+        for source in filling.reached:
+            position = filling.positions[source]
+            position = replace(
+                position,
+                target_end=producer.ends.get(self._targets[source], position.target_end),
+                producers=self._producers,
+            )
+            since = self._since_checkpoint.get(source, CHECKPOINT_BYTES) + filling.partition_bytes[source]
+            if since >= CHECKPOINT_BYTES:
+                checkpoints += self._checkpoint(source, position, filling.log_starts.get(source, 0))
+                since = 0
+            self._since_checkpoint[source] = since
+            reached[source] = position
+        stored = [position_record(*item) for item in reached.items()]
+        reports = self._reporter.is_due()
+        if reports:
+            stored.append(self._reporter.record())
+        self._write(producer, self._positions_partition, stored)
+        self._write(producer, self._checkpoints_partition, checkpoints)
+        producer.commit()
+        if reports:
+            self._reporter.note_stored()
+        took = time.monotonic() - began
+        self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
+        self._positions |= reached
+        self._figures.add(reached, filling)
+
+    def _checkpoint(
+        self, source: TopicPartition, position: Position, log_start: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yield a checkpoint as a record, then a tombstone for each checkpoint that is no longer needed."""
+        checkpoints = self._checkpoints[source]
+        checkpoints.append(position.checkpoint)
+        yield checkpoint_record(source, position.checkpoint)
+        for _ in range(obsolete(checkpoints, position.topic_id, log_start)):
+            yield checkpoint_key(source, checkpoints.popleft()), None
+
+    def _write(
+        self,
+        producer: TransactionalProducer,
+        partition: TopicPartition,
+        records: Sequence[tuple[bytes, bytes | None]],
+    ) -> None:
+        if records:
+            producer.enlist([partition])
+            for batch in state_batches(records):
+                producer.queue(partition, batch)
+            producer.pump()
+
+    def _rejection(self, producer: TransactionalProducer, error: KafkaError) -> "KafkaError | Rejected":
+        """Return the reason why a partition is set aside; the error itself if it concerns all of them."""
+        source = self._sources.get(producer.rejected) if producer.rejected else None
+        if source is None:
+            return error
+        if isinstance(error, _TOO_LARGE):
+            reason = f"{error}; raise max.message.bytes of the target topic"
+            skipped = Skipped(str(source), reason, "record-too-large")
+        elif isinstance(error, InvalidTimestampError):
+            reason = (
+                f"{error}; raise message.timestamp.before.max.ms and message.timestamp.after.max.ms of the "
+                "target topic"
+            )
+            skipped = Skipped(str(source), reason, "mirror-time-rejected")
+        else:
+            skipped = Skipped(str(source), str(error), "mirror-partition-rejected")
+        return Rejected(source, skipped)
+
+
+@dataclass
+class _Filling:
+    """What one transaction contains so far."""
+
+    positions: dict[TopicPartition, Position]
+    reached: set[TopicPartition] = field(default_factory=set)
+    partition_bytes: Counter[TopicPartition] = field(default_factory=Counter)
+    bytes: int = 0
+    records: int = 0
+    behind: dict[TopicPartition, int] = field(default_factory=dict)
+    log_starts: dict[TopicPartition, int] = field(default_factory=dict)
+    end: LogCut | PositionOvertaken | None = None  # why nothing can follow in this run
+
+    def read(self, news: News) -> None:
+        source = news.topic_partition
+        piece = Piece(
+            topic_id=str(news.topic_id),
+            start=news.start,
+            first=news.first,
+            next=news.next_offset,
+            log_start=news.log_start,
+            epoch=news.epoch,
+            records=sum(batch.count for batch in news.batches),
+            source_end=news.stable,
+        )
+        self.positions[source] = advanced(self.positions[source], piece)
+        self.reached.add(source)
+        self.records += piece.records
+        self.behind[source] = max(0, news.stable - news.next_offset)
+        self.log_starts[source] = news.log_start

@@ -1,0 +1,89 @@
+"""The plan of a repair that an operator has read, and what the confirmed run does beside it. Pure.
+
+Allowed differences: less to repair, as after an interrupted run, and logs that have grown.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
+from aqueduct.errors import Refused
+from aqueduct.recovery.broker_ids.disk_logs import Folder
+from aqueduct.recovery.broker_ids.plan import Mend
+
+
+class RepairPlanUnreadable(Refused):
+    """The error of a stored plan that cannot be read."""
+
+    id = "repair-plan-unreadable"
+
+
+class RepairPlanChanged(Refused):
+    """The error of a confirmed run whose plan is not the one that was read."""
+
+    id = "repair-plan-changed"
+
+
+@dataclass(frozen=True)
+class ReadRepair:
+    """What a plan said will be repaired and is lost; its file has these fields."""
+
+    cluster: str
+    changed: tuple[str, ...]
+    partitions: tuple[str, ...]  # all that were listed: an interrupted run changes why they are
+    empty: tuple[str, ...]
+    damaged: tuple[str, ...]
+    lost_folders: tuple[str, ...]
+    furthest: Mapping[str, tuple[int, int]]  # by partition: epoch and end of the log that goes furthest
+
+
+def read_repair(cluster_id: str, mend: Mend, hosts: Mapping[str, Sequence[Folder]]) -> ReadRepair:
+    listed = {*mend.move, *mend.lead, *mend.stopped, *mend.unseen, *mend.empty}
+    listed |= {log.partition for _, log in mend.damaged}
+    furthest: dict[TopicPartition, tuple[int, int]] = {}
+    for log in (log for folders in hosts.values() for folder in folders for log in folder.logs):
+        if log.partition in listed:
+            furthest[log.partition] = max(log.far, furthest.get(log.partition, log.far))
+    return ReadRepair(
+        cluster=cluster_id,
+        changed=tuple(f"{moved.host} was broker {moved.before} and is {moved.now}" for moved in mend.changed),
+        partitions=_names(listed),
+        empty=_names(mend.empty),
+        damaged=tuple(sorted({f"{log.partition} on broker {node}" for node, log in mend.damaged})),
+        lost_folders=mend.lost_folders,
+        furthest={str(partition): far for partition, far in sorted(furthest.items())},
+    )
+
+
+def changes(read: ReadRepair, now: ReadRepair, lead: Sequence[TopicPartition]) -> list[str]:
+    """Return why the plan of now is not the one that was read, a sentence each; empty if it does no more.
+
+    `lead`: the partitions that get leaders by the plan of now.
+    """
+    if now.cluster != read.cluster:
+        return [f"The plan that was read is of the cluster {read.cluster}, and this one of {now.cluster}."]
+    kinds = {
+        "A broker id that changed": (read.changed, now.changed),
+        "A partition to repair": (read.partitions, now.partitions),
+        "A partition without a log": (read.empty, now.empty),
+        "A damaged log": (read.damaged, now.damaged),
+        "A lost folder": (read.lost_folders, now.lost_folders),
+    }
+    reasons = [
+        f"{kind} that the plan that was read did not have: {some(new)}."
+        for kind, (before, after) in kinds.items()
+        if (new := sorted(set(after) - set(before)))
+    ]
+    shorter = [
+        name
+        for name in _names(lead)
+        if name in read.furthest and now.furthest.get(name, (-1, 0)) < read.furthest[name]
+    ]
+    if shorter:
+        reasons.append(f"The logs of {some(shorter)} end before where they ended when the plan was read.")
+    return reasons
+
+
+def _names(partitions: Iterable[TopicPartition]) -> tuple[str, ...]:
+    return tuple(map(str, sorted(partitions)))

@@ -1,0 +1,506 @@
+"""Which id a broker had, by the logs that it has, and what brings its partitions back. Pure.
+
+A cluster whose brokers came back with other ids waits without an error: its partitions stay assigned to ids
+that are gone. What remedy there is depends on the logs: they say which id a host had.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
+from aqueduct.errors import Refused
+from aqueduct.kafka.cluster import Cluster
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
+from aqueduct.recovery.broker_ids.log_comparison import lost_folders, refuse_lost
+
+Replicas = Mapping[TopicPartition, tuple[int, ...]]
+
+LOOK_SECONDS = 3600  # for which a look counts: on a large host it takes a while, and there are many
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A host whose broker has another id than the one to which its logs are assigned."""
+
+    host: str
+    now: int
+    before: int
+    logs: Mapping[TopicPartition, DiskLog]  # of partitions that are assigned to the id before
+    strays: int  # of these that the broker has put aside
+    since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leftover:
+    """Logs of a broker that does not run, on the host of another one that is not taken for it."""
+
+    host: str
+    now: int
+    owner: int  # the broker to which they are assigned
+    logs: int
+    why: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class ReplacedIds:
+    """The ids that `assign` replaced, each with the id that its broker has now; kept for a later run."""
+
+    cluster: str
+    ids: Mapping[str, int]  # old id, as JSON has keys: new id
+
+    def new(self, old: int, replicas: Collection[int]) -> int | None:
+        """Return the new id of a broker that is a replica by both; None if it is not.
+
+        A reassignment that `assign` began has both until it ends. Another one looks the same, and may have
+        begun a copy: it is not in the ids.
+        """
+        new_id = self.ids.get(str(old))
+        return new_id if new_id in replicas else None
+
+
+NOTHING_REPLACED = ReplacedIds("", {})
+
+
+@dataclass(frozen=True)
+class Mend:
+    """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
+
+    `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
+    nobody leads it, who has most of its log comes first; `lead` are these partitions. `stopped` wait for a
+    broker that has their logs and does not run. `unseen` are left, and why: a log that was not looked at may
+    go furthest. `empty` have no log anywhere; `damaged` are logs that aren't whole, with their brokers.
+    `leftovers` are logs that were not taken into account.
+    """
+
+    changed: tuple[Changed, ...]
+    move: Replicas
+    lead: tuple[TopicPartition, ...]
+    stopped: tuple[TopicPartition, ...]
+    unseen: Mapping[TopicPartition, str]
+    empty: tuple[TopicPartition, ...]
+    damaged: tuple[tuple[int, DiskLog], ...]
+    leftovers: tuple[Leftover, ...]
+    lost_folders: tuple[str, ...]
+
+
+def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
+    """Refuse looks of long before now, in milliseconds since 1970: brokers may have taken more since.
+
+    A younger one is left where its broker has stopped or started since (`_unseen`).
+    """
+    for host, folders in hosts.items():
+        for folder in folders:
+            try:
+                age = abs(now - timestamps.parse(folder.time)) // 1000
+            except ValueError:
+                raise Refused(
+                    "inspection-outdated",
+                    f"What was seen on {host} has no time, as that of former versions: look again. Nothing "
+                    "was done.",
+                ) from None
+            if age > LOOK_SECONDS:
+                raise Refused(
+                    "inspection-outdated",
+                    f"What was seen on {host} is of {folder.time}, and counts for {LOOK_SECONDS // 60} "
+                    "minutes: its broker may have taken more since. Look again, by a clock that is right. "
+                    "Nothing was done.",
+                )
+
+
+def plan(
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int] = (),
+    moving: Collection[TopicPartition] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
+) -> Mend:
+    """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
+
+    Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
+    `moving` are being reassigned: they have the replicas of before, too. `replaced`: by former runs.
+    """
+    refuse_lost(hosts, lost)
+    for host, folders in hosts.items():
+        for folder in folders:
+            if folder.cluster_id != cluster.cluster_id:
+                raise Refused(
+                    "cluster-mismatch",
+                    f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and this one is "
+                    f"{cluster.cluster_id}: name the folders of its own brokers.",
+                )
+    assigned = {
+        node: {state.topic_partition for state in cluster.partitions if node in state.replicas}
+        for node in {node for state in cluster.partitions for node in state.replicas}
+    }
+    changed, leftovers = _changed(cluster, hosts, assigned, lost, moving)
+    by_id = {change.before: change for change in changed}
+    own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
+    looked = _running(hosts)
+    move: dict[TopicPartition, tuple[int, ...]] = {}
+    lead: list[TopicPartition] = []
+    stopped: list[TopicPartition] = []
+    unseen: dict[TopicPartition, str] = {}
+    empty: list[TopicPartition] = []
+    damaged: list[tuple[int, DiskLog]] = []
+    for state in cluster.partitions:
+        partition = state.topic_partition
+        # Both ids of one broker are there while it is reassigned from one to the other.
+        replicas = tuple(
+            dict.fromkeys(
+                by_id[node].now if node in by_id else node
+                for node in state.replicas
+                if replaced.new(node, state.replicas) is None
+            )
+        )
+        if state.leader is not None:
+            if replicas != state.replicas:
+                move[partition] = replicas
+            continue
+        logs = {
+            by_id[node].now if node in by_id else node: log
+            for node in state.replicas
+            if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(partition))
+        }
+        nodes = [by_id[node].now if node in by_id else node for node in state.replicas]
+        if reason := _unseen(cluster, looked, lost, nodes, replaced):
+            unseen[partition] = reason
+        elif damage := [(node, log) for node, log in logs.items() if log.damage]:
+            damaged += damage
+        elif not logs:
+            empty.append(partition)
+        elif (best := max(logs, key=lambda node: logs[node].far)) in cluster.brokers:
+            first = (best, *(node for node in replicas if node != best))
+            if first != state.replicas:
+                move[partition] = first
+            lead.append(partition)
+        else:
+            stopped.append(partition)
+    return Mend(
+        changed=tuple(changed),
+        move=move,
+        lead=tuple(lead),
+        stopped=tuple(stopped),
+        unseen=unseen,
+        empty=tuple(empty),
+        damaged=tuple(damaged),
+        leftovers=tuple(leftovers),
+        lost_folders=lost_folders(hosts),
+    )
+
+
+def _damage(node: int, log: DiskLog) -> str:
+    return f"the log of broker {node} is damaged ({log.damage.rstrip('.')})"
+
+
+def _running(hosts: Mapping[str, Sequence[Folder]]) -> dict[int, set[bool | None]]:
+    """Return of each broker whether it ran when its folders were looked at."""
+    running_by_node: dict[int, set[bool | None]] = defaultdict(set)
+    for folder in (folder for folders in hosts.values() for folder in folders):
+        running_by_node[folder.node_id].add(folder.running)
+    return running_by_node
+
+
+def _unseen(
+    cluster: Cluster,
+    looked: Mapping[int, set[bool | None]],
+    lost: Collection[int],
+    nodes: Sequence[int],
+    replaced: ReplacedIds,
+) -> str:
+    """Say which of these brokers may have more than what was seen of them; empty if none."""
+    for node in (node for node in nodes if node not in lost):
+        if node not in looked and node not in cluster.brokers and replaced.new(node, nodes) in looked:
+            continue
+        if node not in looked:
+            return (
+                f"nobody looked at broker {node}; look there, too, or say --lost {node} if its disks are "
+                "gone for good, or another broker's now"
+            )
+        ran, runs = True in looked[node], node in cluster.brokers
+        if ran and not runs:
+            return (
+                f"broker {node} ran when it was looked at, and does not serve now; look again when it does, "
+                "or is stopped"
+            )
+        if runs and False in looked[node] and not ran:
+            return f"broker {node} did not run when it was looked at, and does now; look again"
+    return ""
+
+
+def emptied(
+    cluster: Cluster, mend: Mend, named: Collection[TopicPartition]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
+    for partition in sorted(set(named) & mend.unseen.keys()):
+        raise Refused(
+            "partition-may-have-logs",
+            f"{partition} is not made empty, for {mend.unseen[partition]}. Nothing was assigned.",
+        )
+    if wrong := sorted(set(named) - set(mend.empty)):
+        raise Refused(
+            "partition-may-have-logs",
+            f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.",
+        )
+    factors = {state.topic_partition: len(state.replicas) for state in cluster.partitions}
+    nodes = sorted(cluster.brokers)
+    return {
+        partition: tuple(
+            (nodes * 2)[partition.partition % len(nodes) :][: min(factors[partition], len(nodes))]
+        )
+        for partition in named
+    }
+
+
+def electable(
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    emptied: Collection[TopicPartition] = (),
+    lost: Collection[int] = (),
+    replaced: ReplacedIds = NOTHING_REPLACED,
+) -> tuple[list[TopicPartition], list[tuple[str, str]]]:
+    """Find partitions without a leader whose first running replica has most of the log; and others, with why.
+
+    Of those in `emptied` no folder that was named has a log; brokers that are `lost` have none any more.
+    `replaced`: ids that `assign` replaced.
+    """
+    refuse_lost(hosts, lost)
+    logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
+    aside: set[TopicPartition] = set()
+    damaged: dict[TopicPartition, str] = {}
+    for folder in (folder for folders in hosts.values() for folder in folders):
+        for log in folder.logs:
+            if log.stray:
+                aside.add(log.partition)
+                continue
+            its_own = logs[log.partition]
+            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda copy: copy.far)
+            if log.damage:
+                damaged[log.partition] = _damage(folder.node_id, log)
+    looked = _running(hosts)
+    ready, left = [], []
+    for state in cluster.partitions:
+        if state.leader is not None:
+            continue
+        partition, running = (
+            state.topic_partition,
+            [node for node in state.replicas if node in cluster.brokers],
+        )
+        its_own = logs[partition]
+        most = max((log.far for log in its_own.values()), default=None)
+        if not running:
+            left.append((str(partition), "none of its replicas runs"))
+        elif partition in aside:
+            left.append((str(partition), "a broker has put a log of it aside: take that back first"))
+        elif reason := _unseen(cluster, looked, lost, state.replicas, replaced) or damaged.get(partition, ""):
+            left.append((str(partition), reason))
+        elif partition in emptied and not any(log.end for log in its_own.values()):
+            ready.append(partition)
+        elif running[0] not in its_own:
+            left.append((str(partition), f"no folder of broker {running[0]} that was named has a log of it"))
+        elif its_own[running[0]].far != most:
+            left.append(
+                (str(partition), f"broker {running[0]} would lead, and another one has more of the log")
+            )
+        else:
+            ready.append(partition)
+    return ready, left
+
+
+def _changed(
+    cluster: Cluster,
+    hosts: Mapping[str, Sequence[Folder]],
+    assigned: Mapping[int, Set[TopicPartition]],
+    lost: Collection[int],
+    moving: Collection[TopicPartition],
+) -> tuple[list[Changed], list[Leftover]]:
+    """Find the id that each host had: one that is gone, whose partitions are those of its logs.
+
+    Where several fit, as with all partitions on all brokers, any does: each has its logs. A host can have
+    logs of a broker that it never was, as from a reassignment that was not cleaned up: those are left.
+    """
+    logs = {host: _furthest(folders) for host, folders in hosts.items()}
+    now = {host: _id(host, folders) for host, folders in hosts.items() if folders}
+    others = {host: logs[host].keys() - assigned.get(node, set()) for host, node in now.items()}
+    fits, leftovers = [], []
+    for host, node in now.items():
+        for id_ in assigned.keys() - cluster.brokers - {node}:
+            had, lacking = others[host] & assigned[id_], assigned[id_] - logs[host].keys()
+            if not had:
+                continue
+            doubt = _other(cluster, now, node, id_, moving)
+            if not doubt and id_ not in lost:
+                few = bool(assigned.get(node)) and len(had) < len(lacking)
+                doubt = _unproven(cluster, host, node, id_, len(lacking) if few else 0)
+            if doubt:
+                reason, remedy = doubt
+                leftovers.append(
+                    Leftover(host=host, now=node, owner=id_, logs=len(had), why=reason, remedy=remedy)
+                )
+            else:
+                fits.append((len(had) - len(lacking), host, id_))
+    before: dict[str, int] = {}
+    for _, host, id_ in sorted(fits, key=lambda fit: (-fit[0], *fit[1:])):
+        if host not in before and id_ not in before.values():
+            before[host] = id_
+    if copies := sorted({host for _, host, _ in fits} - before.keys()):
+        raise Refused(
+            "data-folders-mixed",
+            f"The logs of {some(copies)} are those of a broker that another host was, too: name the folders "
+            "of one host for each broker.",
+        )
+    changes = []
+    for host, id_ in sorted(before.items()):
+        its_own = {partition: logs[host][partition] for partition in sorted(assigned[id_] & others[host])}
+        strays = sum(log.stray for log in its_own.values())
+        since = tuple(sorted(assigned.get(now[host], ())))
+        changes.append(Changed(host, now[host], id_, its_own, strays, since))
+    return changes, [leftover for leftover in leftovers if leftover.owner not in before.values()]
+
+
+Doubt = tuple[str, str]  # why a host is not taken for a broker, and the remedy
+
+
+def _other(
+    cluster: Cluster, now: Mapping[str, int], node: int, before: int, moving: Collection[TopicPartition]
+) -> Doubt | None:
+    """Tell whether broker `node` certainly never was `before`."""
+    if owners := sorted(host for host, id_ in now.items() if id_ == before):
+        return f"{some(owners)} has the data folders of broker {before}", f"Start broker {before} there."
+    both = [
+        state
+        for state in cluster.partitions
+        if {node, before} <= {*state.replicas} and state.topic_partition not in moving
+    ]
+    if both:
+        return f"{some(both)} has replicas on both, so these are two brokers", f"Start broker {before}."
+    return None
+
+
+def _unproven(cluster: Cluster, host: str, node: int, before: int, lacking: int) -> Doubt | None:
+    """Tell whether broker `node` may never have been `before`.
+
+    Brokers register an address. That of one that does not run is not known with ZooKeeper, nor before Kafka
+    4.0. Then a broker is not taken for one of which it has few logs beside its own; `lacking`: how many
+    partitions it has no log of in that case.
+    """
+    remedy = (
+        f"Start broker {before} with its own disks. If these are lost, or {host} has them now, pass "
+        f"--lost {before}."
+    )
+    was, is_ = cluster.addresses.get(before, ""), cluster.addresses.get(node, "")
+    if was and was == is_:
+        return None
+    if was and is_ and was.rpartition(":")[0] != is_.rpartition(":")[0]:
+        return f"broker {before} is registered at {was}, and broker {node} at {is_}", remedy
+    if lacking:
+        others = count(lacking, "other partition")
+        return f"it has partitions of its own, and no log of {others} of broker {before}", remedy
+    return None
+
+
+def _id(host: str, folders: Sequence[Folder]) -> int:
+    ids = {folder.node_id for folder in folders}
+    if len(ids) > 1:
+        raise Refused(
+            "data-folders-mixed",
+            f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.",
+        )
+    return ids.pop()
+
+
+def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
+    """Return the log of each partition that a host has; of two, that which goes further."""
+    furthest: dict[TopicPartition, DiskLog] = {}
+    for log in (log for folder in folders for log in folder.logs):
+        if log.partition not in furthest or log.far > furthest[log.partition].far:
+            furthest[log.partition] = log
+    return furthest
+
+
+def sentences(cluster: Cluster, mend: Mend) -> list[str]:
+    """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
+    lines = []
+    for moved in mend.changed:
+        aside = f", of which the broker has put {moved.strays:,} aside" if moved.strays else ""
+        lines.append(
+            f"{moved.host} was broker {moved.before} and is {moved.now} now: it has logs of "
+            f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
+        )
+        lacking = [
+            partition
+            for partition, replicas in _replicas(cluster).items()
+            if moved.before in replicas and partition not in moved.logs
+        ]
+        if lacking:
+            lines.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
+    lines += [
+        f"{rest.host} is broker {rest.now}, and has logs of {count(rest.logs, 'partition')} of broker "
+        f"{rest.owner}. They are left as they are: {rest.why}. {rest.remedy}"
+        for rest in mend.leftovers
+    ]
+    if mend.lost_folders:
+        lines.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
+    for moved in mend.changed:
+        if not moved.since:
+            lines.append(
+                f"Best: give {moved.host} the id {moved.before} back. All logs and positions are whole then."
+            )
+        else:
+            lines.append(
+                f"{moved.host} can't have the id {moved.before} back without losing the use of "
+                f"{count(len(moved.since), 'partition')} that broker {moved.now} has got since: "
+                f"{some(moved.since)}. Assign the logs to its new id."
+            )
+    away = [moved for moved in mend.changed if moved.now not in cluster.brokers]
+    lines += [
+        f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
+        f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
+        for moved in away
+    ]
+    if mend.changed and not away:
+        lines.append(
+            f"Or assign {count(len(mend.move), 'partition')} to the ids that brokers have now, and elect "
+            f"leaders of {count(len(mend.lead), 'partition')} by what is on the disks."
+        )
+    elif mend.lead and not mend.changed:
+        lines.append(
+            f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
+            f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "
+            "disks."
+        )
+    if mend.stopped:
+        lines.append(
+            f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
+            f"{some(mend.stopped)}. Start their brokers."
+        )
+    unseen: dict[str, list[TopicPartition]] = defaultdict(list)
+    for partition, reason in mend.unseen.items():
+        unseen[reason].append(partition)
+    lines += [
+        f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
+        f"{reason}."
+        for reason, left in unseen.items()
+    ]
+    damaged: dict[str, list[TopicPartition]] = defaultdict(list)
+    for node, log in mend.damaged:
+        damaged[_damage(node, log)].append(log.partition)
+    lines += [
+        f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start its "
+        "broker, which cuts off what isn't whole, and look again; or restore them from a backup."
+        for flaw, left in damaged.items()
+    ]
+    if mend.empty:
+        lines.append(
+            f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
+            f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their "
+            "records are lost, and with a partition of __consumer_offsets the positions of its groups."
+        )
+    return lines
+
+
+def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:
+    return {state.topic_partition: state.replicas for state in cluster.partitions}

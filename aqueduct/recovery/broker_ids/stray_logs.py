@@ -1,0 +1,199 @@
+"""Give a stopped broker's data folders another id, and take logs back that it has put aside."""
+
+import errno
+import fcntl
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
+from aqueduct.errors import Failed, Refused
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
+
+LONGEST = 255  # letters of a folder's name
+ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KRaft; of ZooKeeper's time
+# The controller refuses a broker with a folder that another one registered; a broker makes one that it lacks
+# (KIP-858).
+DIRECTORY = re.compile(r"^directory\.id\s*=.*\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class TakenBack:
+    """What was done to a data folder."""
+
+    path: str
+    before: int  # the broker's id
+    now: int
+    logs: list[str] = field(default_factory=list)  # folders that are logs again
+    emptied: list[str] = field(default_factory=list)  # empty logs that had their place
+    left: list[tuple[str, str]] = field(default_factory=list)  # what stays aside, and why
+
+
+def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
+    """Do it to all folders of a broker; Refused, with nothing done, while it runs or if one can't be read.
+
+    A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
+    that a broker can start with.
+    """
+    folders = [look(path) for path in {path.resolve(): path for path in paths}.values()]
+    of = {(folder.cluster_id, folder.node_id) for folder in folders if folder.node_id != node_id}
+    if len(of) > 1 or len({folder.cluster_id for folder in folders}) > 1:
+        owners = sorted(
+            f"{folder.path} of broker {folder.node_id}, {folder.cluster_id}" for folder in folders
+        )
+        raise Refused(
+            "data-folders-mixed",
+            f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.",
+        )
+    with ExitStack() as locks:
+        for folder in folders:
+            locks.enter_context(locked(Path(folder.path)))
+        taken = {
+            folder.path: TakenBack(
+                folder.path, folder.node_id, folder.node_id if node_id is None else node_id
+            )
+            for folder in folders
+        }
+        for logs in _by_partition(folders).values():
+            _take_back(logs, taken)
+        for path, of_folder in taken.items():
+            if of_folder.now != of_folder.before:
+                _write_id(Path(path, "meta.properties"), of_folder.now)
+            sync(Path(path))
+        return list(taken.values())
+
+
+LogPlace = tuple[str, DiskLog]  # with its data folder
+
+
+def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[LogPlace]]:
+    logs_by_partition: dict[TopicPartition, list[LogPlace]] = defaultdict(list)
+    for folder in folders:
+        for log in folder.logs:
+            logs_by_partition[log.partition].append((folder.path, log))
+    return logs_by_partition
+
+
+def _take_back(logs: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
+    """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
+    present, aside = [], []
+    for path, log in logs:
+        if not log.stray:
+            present.append((path, log))
+        elif len(log.folder) == LONGEST:
+            taken[path].left.append((log.folder, "its name may be cut: it is as long as a folder's may be"))
+        else:
+            aside.append((path, log))
+    if not aside:
+        return
+    ids = {log.topic_id for _, log in present}
+    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].far))
+    reason = f"{path}/{best.folder} goes as far"
+    for folder, log in present:
+        if log.bytes or log.end > best.end:
+            reason = f"{folder}/{log.folder} is there, with {log.bytes:,} bytes, up to offset {log.end:,}"
+            path = ""
+    for folder, log in aside:
+        if (folder, log) != (path, best):
+            taken[folder].left.append((log.folder, reason))
+    if path:
+        _put_back(path, best, present, taken)
+
+
+def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
+    name = str(stray.partition)
+    try:
+        for folder, log in empty:
+            _put_aside(Path(folder), log)
+            sync(Path(folder))
+            taken[folder].emptied.append(log.folder)
+        _remove_indexes(Path(path, stray.folder))
+        Path(path, stray.folder).rename(Path(path, name))
+    except OSError as error:
+        raise Failed(
+            "data-folder-unwritable",
+            f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.",
+        ) from None
+    taken[path].logs.append(name)
+
+
+def _remove_indexes(log: Path) -> None:
+    """Remove a log's indexes: a broker makes those anew that it lacks (LogLoader.loadSegmentFiles).
+
+    One that puts a log aside has opened it, and does not cut its indexes when it stops: they stay at their
+    full size, of zeros. Read as they are, the log's newest record would be of 1970, and retention would
+    delete all of it within the first half minute.
+    """
+    for pattern in ("*.index", "*.timeindex"):
+        for index in log.glob(pattern):
+            index.unlink()
+
+
+def _put_aside(path: Path, empty: DiskLog) -> None:
+    """Mark an empty log as one that a broker deletes when it starts (LogFileUtils.DELETE_DIR_SUFFIX)."""
+    (path / empty.folder).rename(path / f"{empty.folder}.{uuid4().hex}-delete")
+
+
+def _write_id(meta: Path, node_id: int) -> None:
+    """Write the id that a data folder belongs to, whole or not at all, for the same user."""
+    status = meta.stat()
+    content = DIRECTORY.sub("", meta.read_text(encoding="utf-8"))
+    content = ID.sub(lambda match: f"{match['name']}={node_id}", content)
+    new = meta.with_name("meta.properties.tmp")  # a broker removes one that it finds
+    try:
+        with new.open("w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), status.st_mode & 0o7777)
+            os.fchown(file.fileno(), status.st_uid, status.st_gid)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(meta)
+    except OSError as error:
+        raise Failed(
+            "data-folder-unwritable", f"{meta} can't be written: {error.strerror}; run it again."
+        ) from None
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock that a broker holds while it uses a data folder; Refused if one does."""
+    lock = path / ".lock"
+    made = not lock.exists()  # as after a clean stop (FileLock.destroy)
+    try:
+        file = lock.open("a")
+    except OSError as error:
+        reason = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
+        raise Refused(
+            "data-folder-unwritable", f"{lock} can't be opened: {reason}. Nothing was done."
+        ) from None
+    with file:
+        if made:
+            belong(file.fileno(), path)
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Refused(
+                "broker-running", f"A broker uses {path}; stop it first. Nothing was done."
+            ) from None
+        yield
+
+
+def belong(made: int, folder: Path) -> None:
+    """Give an open file that root has made to the user of its data folder, who is to open it."""
+    if os.geteuid() == 0:
+        status = folder.stat()
+        os.fchown(made, status.st_uid, status.st_gid)
+
+
+def sync(path: Path) -> None:
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

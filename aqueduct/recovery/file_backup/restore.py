@@ -1,0 +1,352 @@
+"""Files of a backup written to another folder, and looked at there."""
+
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from aqueduct.common.wording import count, shown, some
+from aqueduct.errors import Failed, Refused
+from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, verify
+from aqueduct.recovery.file_backup.entries import FileEntry
+from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
+
+HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class FileRestoreOrder:
+    backups: BackupsOf
+    date: str
+    target: Path
+    paths: tuple[str, ...] = ()  # in the folder that was backed up; empty: all of it
+    overwrite: bool = False
+    dry_run: bool = False
+
+
+@dataclass(frozen=True)
+class FilesRestored:
+    snapshot: FileSnapshot
+    files: int
+    bytes: int
+    overwritten: tuple[str, ...]
+    changed_folders: tuple[str, ...]  # that were there with another mode or owner
+    top: str  # in what the target's own folder, which was there and stays, is not the backup's
+    without_owners: int  # files and folders of others at their source: only root may give them away
+    unread: tuple[str, ...]  # written, and not compared: their mode lets nobody but root read them
+    left_out: tuple[tuple[str, str], ...]  # of what was wanted, the backup does not have: what, why
+
+
+def restore(order: FileRestoreOrder) -> FilesRestored:
+    """Restore files of a backup, as they were.
+
+    Refused where another file is in the way, or a folder of another mode or owner, unless they may be
+    overwritten. Nothing else at the target is touched: neither the target's own folder, if it is there, nor
+    those above what is restored. Failed, with nothing written, if one of them is not as it was backed up.
+    """
+    own = order.backups
+    target = Path(os.path.realpath(order.target))
+    if target.is_relative_to(own.path.parent.resolve()):
+        raise Refused(
+            "restore-folder-unusable",
+            f"{target} is in the folder of the backups, which it would change; name another one.",
+        )
+    try:
+        if os.path.lexists(target) and not target.is_dir():
+            raise Refused(
+                "restore-folder-unusable",
+                f"{order.target} is no folder; name one, or one that is to be made.",
+            )
+        with own.reading():
+            return _restored(replace(order, target=target))
+    except OSError as error:
+        who = " Only root, and who made the backups, may read them."
+        name = os.fsdecode(error.filename or "")
+        if Path(name).is_relative_to(own.path):
+            raise Failed(
+                "backup-folder-unreadable", f"{shown(name)} can't be read: {error.strerror}.{who}"
+            ) from None
+        raise Failed("restore-folder-unusable", f"{shown(name)} can't be read: {error.strerror}.") from None
+
+
+@dataclass(frozen=True)
+class _AtTarget:
+    """What a target has in the places of what is to be there."""
+
+    found: dict[str, FileEntry]
+    hidden: frozenset[str]  # may not be read, so it is not known what it is
+
+    def has(self, path: str) -> bool:
+        return path in self.found or path in self.hidden
+
+    def is_folder(self, path: str) -> bool:
+        return path in self.found and self.found[path].is_folder
+
+
+def _restored(order: FileRestoreOrder) -> FilesRestored:
+    own, target = order.backups, order.target
+    snapshot = own.snapshot(order.date)
+    listed = own.entries(snapshot)
+    paths = sorted({plan.below(path) for path in order.paths})
+    chosen = _wanted(order, paths, snapshot, listed)
+    makes_target = not target.is_dir()
+    if not makes_target and not os.access(target, os.X_OK):
+        raise Refused(
+            "restore-folder-unusable", f"{target} may not be looked into by this user; nothing was restored."
+        )
+    # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
+    above = {parent for path in paths for parent in entries.above_path(path)} | (
+        {"."} if makes_target else set()
+    )
+    above -= {entry.path for entry in chosen}
+    there_above = _look(target, (entry for entry in listed if entry.path in above))
+    raised = [entry for entry in listed if entry.path in above and not there_above.is_folder(entry.path)]
+    if damage := verify.of_some(own, snapshot, [*raised, *chosen]):
+        damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
+        raise Failed(
+            "file-backup-damaged",
+            f"backup {order.date} of {own.name} is damaged, and nothing was restored: {damaged}. Take "
+            "another date; `aqueduct files verify` tells which have it as it was.",
+        )
+    root = os.geteuid() == 0
+    due = [entries.as_source(entry) for entry in chosen]
+    ignored = _ignored(snapshot, root)
+    at_target = _look(target, [*raised, *due])
+    _refuse_full_folders(target, due, at_target)
+    other = [
+        entry.path
+        for entry in due
+        if not (entry.is_folder and at_target.is_folder(entry.path))
+        and (
+            entry.path in at_target.hidden
+            or (entry.path in at_target.found and verify.fault(entry, at_target.found[entry.path], ignored))
+        )
+    ] + [entry.path for entry in raised if there_above.has(entry.path)]
+    differing = {
+        entry.path: what
+        for entry in due
+        if entry.is_folder and at_target.is_folder(entry.path)
+        for what in [verify.fault(entry, at_target.found[entry.path], [*ignored, "time"])]
+        if what
+    }
+    top = differing.pop(".", "")
+    if (other or differing) and not order.overwrite:
+        raise Refused("restore-folder-not-empty", _others(target, other, differing))
+    # The target's own folder is the user's; others that are there are left, but where they may be changed.
+    stay = {
+        entry.path
+        for entry in due
+        if at_target.is_folder(entry.path) and (entry.path == "." or not order.overwrite)
+    }
+    sent = [entries.as_source(entry) for entry in raised] + [entry for entry in due if entry.path not in stay]
+    files = [entry for entry in due if not entry.is_folder]
+    unread: tuple[str, ...] = ()
+    if not order.dry_run:
+        _write(order, snapshot, sent, at_target, makes_target=makes_target)
+        left = [entry for entry in due if entry.path in stay and entry.path != "."]
+        unread = _check(target, sent, ignored) + _check(target, left, [*ignored, "time"])
+    foreign = 0 if root else sum(entry.owner != os.geteuid() for entry in sent)
+    return FilesRestored(
+        snapshot,
+        len(files),
+        sum(file.size for file in files),
+        tuple(other),
+        tuple(differing),
+        top,
+        foreign,
+        unread,
+        left_out(snapshot, paths),
+    )
+
+
+def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:
+    entry_by_path, hidden = {}, set()
+    for entry in due:
+        try:
+            if seen := entries.look(target, entry.path):
+                entry_by_path[entry.path] = seen
+        except PermissionError:
+            hidden.add(entry.path)
+    return _AtTarget(entry_by_path, frozenset(hidden))
+
+
+def _refuse_full_folders(target: Path, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
+    full = [
+        entry.path
+        for entry in due
+        if not entry.is_folder and at_target.is_folder(entry.path) and any((target / entry.path).iterdir())
+    ]
+    if full:
+        raise Refused(
+            "folder-blocks-file",
+            f"{target} has folders with something in them in the place of {count(len(full), 'file')}: "
+            f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored.",
+        )
+
+
+def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) -> str:
+    folders = some(f"{shown(path)} ({difference})" for path, difference in differing.items())
+    sentences = []
+    if other:
+        sentences.append(
+            f"{target} has others of {count(len(other), 'file')}: {some(map(shown, other))}. --overwrite "
+            "replaces them"
+        )
+    if differing:
+        sentences.append(
+            f"{target} has {count(len(differing), 'folder')} not as in the backup: {folders}. --overwrite "
+            "gives folders its mode and owner"
+        )
+    return f"{'; '.join(sentences)}; nothing was restored."
+
+
+def left_out(snapshot: FileSnapshot, paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return what a backup lacks of some paths, below or above them, and why; of none: of all."""
+    return tuple(
+        (missed, reason)
+        for missed, reason in snapshot.left_out
+        if not paths
+        or any(
+            "." in (path, missed) or PurePosixPath(one).is_relative_to(other)
+            for path in paths
+            for one, other in ((missed, path), (path, missed))
+        )
+    )
+
+
+def _wanted(
+    order: FileRestoreOrder, paths: list[str], snapshot: FileSnapshot, listed: list[FileEntry]
+) -> list[FileEntry]:
+    if not paths or "." in paths:
+        return listed
+    every = {entry.path for entry in listed}
+    if missing := [path for path in paths if path not in every]:
+        if left := left_out(snapshot, missing):
+            lacking = some(f"{shown(path)} ({reason})" for path, reason in left)
+            raise Refused(
+                "path-not-in-backup",
+                f"backup {order.date} of {order.backups.name} was made without {lacking}.",
+            )
+        raise Refused(
+            "path-not-in-backup",
+            f"backup {order.date} of {order.backups.name} has no {some(map(shown, missing))}; paths are as "
+            "in the folder that was backed up, without its own.",
+        )
+    return [
+        entry
+        for entry in listed
+        if any(entry.path == path or entry.path.startswith(path + "/") for path in paths)
+    ]
+
+
+def _ignored(snapshot: FileSnapshot, root: bool) -> list[str]:
+    return ([] if snapshot.with_attributes else ["attributes"]) + ([] if root else ["owner"])
+
+
+def _write(
+    order: FileRestoreOrder,
+    snapshot: FileSnapshot,
+    sent: Sequence[FileEntry],
+    at_target: _AtTarget,
+    *,
+    makes_target: bool,
+) -> None:
+    tree, target = order.backups.tree(order.date), order.target
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            "restore-folder-unusable", f"{target} can't be made: {error.strerror}; nothing was restored."
+        ) from None
+    # Only the side that reads has its owners in attributes.
+    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
+        *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
+    ]  # fmt: skip
+    options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
+    # Files that are as they were are not written; that is told by what is in them.
+    options.append("--checksum")
+    # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
+    options += ["--from0", "--files-from=-"]
+    # Those above what is named get the backup's owner, mode and times, too, unless that is forbidden. The
+    # top is never named where it has something: all that is in it would be.
+    names = [f"./{entry.path}\0" for entry in sent if entry.path != "."]
+    if not makes_target:
+        options.append("--no-implied-dirs")
+    elif not names:
+        names, options = ["./.\0"], [*options, "--exclude=*"]
+    if not names:
+        return
+    before = _half(target, sent)
+    copying = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
+    if copying.returncode:
+        for unfinished in _half(target, sent) - before:
+            unfinished.unlink(missing_ok=True)
+        name, cause = (
+            f"backup {order.date} of {order.backups.name}",
+            reasons.told(copying.returncode, copying.stderr),
+        )
+        if _untouched(target, sent, at_target):
+            if makes_target:
+                with suppress(OSError):
+                    target.rmdir()
+            raise Failed(
+                "file-restore-failed", f"{target} has nothing of {name}: {cause}. Mend that and run it again."
+            )
+        raise Failed(
+            "file-restore-failed",
+            f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with "
+            "--overwrite.",
+        )
+
+
+def _untouched(target: Path, sent: Sequence[FileEntry], at_target: _AtTarget) -> bool:
+    """Tell if a target has what it had, in the places of what was to be written there."""
+    rest = [entry for entry in sent if entry.path != "."]
+    now = _look(target, rest)
+    names = {entry.path for entry in rest}
+    return now.hidden == at_target.hidden & names and now.found == {
+        path: entry for path, entry in at_target.found.items() if path in names
+    }
+
+
+def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
+    """Return files with the names that rsync gives to these until they are whole: `.NAME.XXXXXX`."""
+    names_by_folder: dict[PurePosixPath, set[str]] = {}
+    for entry in to_write:
+        path = PurePosixPath(entry.path)
+        names_by_folder.setdefault(path.parent, set()).add(path.name)
+    half_files = set()
+    for parent, names in names_by_folder.items():
+        if not (target / parent).is_dir() or entries.look(target, str(parent)) is None:
+            continue
+        try:
+            inside = [*(target / parent).iterdir()]
+        except PermissionError:  # as it will be again, when rsync has ended
+            continue
+        for candidate in inside:
+            half = HALF.fullmatch(candidate.name)
+            if half and candidate.name not in names and names & {half[1], f".{half[1]}"}:
+                half_files.add(candidate)
+    return half_files
+
+
+def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tuple[str, ...]:
+    """Compare what is there with what was to be; return what may not be read. Failed if it is another."""
+    due, ignored = [*due], [*ignored]
+    now = _look(target, due)
+    bad = [
+        f"{shown(entry.path)} ({what})"
+        for entry in due
+        if entry.path not in now.hidden
+        for what in [verify.fault(entry, now.found.get(entry.path), ignored)]
+        if what
+    ]
+    if bad:
+        raise Failed(
+            "restored-files-differ",
+            f"{target} is not as the backup has it: {some(bad)}. Does its disk take all that files have, or "
+            "is it in use?",
+        )
+    return tuple(sorted(now.hidden))

@@ -1,0 +1,125 @@
+"""Backups against their lists: what was changed, went or came since they were made."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from aqueduct.common.wording import shown, some
+from aqueduct.errors import Failed
+from aqueduct.recovery.file_backup import entries
+from aqueduct.recovery.file_backup.entries import FileEntry, Inode
+from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
+
+CONTENT = "content"
+
+
+@dataclass(frozen=True)
+class FileDamage:
+    """A file that is not as it was backed up; hard links are one file."""
+
+    path: str
+    what: str
+    dates: tuple[str, ...]  # of the backups that have it
+
+
+@dataclass(frozen=True)
+class FilesVerified:
+    name: str
+    backups: int
+    files: int  # as often as backups have them
+    bytes: int  # that were read: of each file once
+    damage: tuple[FileDamage, ...]
+    unusable: tuple[str, ...]  # backups whose list can't be read, with the reason
+    left_out: tuple[tuple[str, str, str], ...] = ()  # date, what could not be read when it was made, why
+
+
+def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
+    """Read backups and compare them with their lists, each file once, however many backups share it."""
+    seen: dict[Inode, FileEntry] = {}
+    damage: dict[tuple[str, str], list[str]] = {}
+    unusable, number, files = [], 0, 0
+    left_out: list[tuple[str, str, str]] = []
+    with own.reading():
+        for date in dates:
+            number += 1
+            try:
+                snapshot = own.snapshot(date)
+                listed = {entry.path: entry for entry in own.entries(snapshot)}
+                files += snapshot.files
+                left_out += [(date, path, reason) for path, reason in snapshot.left_out]
+                for path, flaw in _faults(own, snapshot, listed, seen):
+                    damage.setdefault((path, flaw), []).append(date)
+            except Failed as error:
+                unusable.append(str(error))
+    damaged_files = tuple(
+        FileDamage(path, flaw, tuple(where)) for (path, flaw), where in sorted(damage.items())
+    )
+    read = sum(entry.size for entry in seen.values())
+    return FilesVerified(own.name, number, files, read, damaged_files, tuple(unusable), tuple(left_out))
+
+
+def of_some(own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]) -> list[tuple[str, str]]:
+    """Return paths of these that are not as in the list, and what of them is not."""
+    top = own.tree(snapshot.date)
+    return [
+        (entry.path, what)
+        for entry in chosen
+        for what in [fault(entry, entries.look(top, entry.path))]
+        if what
+    ]
+
+
+def look_through(own: BackupsOf, date: str) -> None:
+    """Failed if a backup can't be restored as far as is seen without reading what is in its files."""
+    listed = own.entries(own.snapshot(date))
+    bad = [
+        (entry.path, what)
+        for entry in listed
+        for what in [_outline(entry, own.tree(date) / entry.path)]
+        if what
+    ]
+    if bad:
+        damaged = some(f"{shown(path)} ({flaw})" for path, flaw in bad)
+        raise Failed("file-backup-damaged", f"backup {date} of {own.name} is damaged: {damaged}.")
+
+
+def _outline(was: FileEntry, path: Path) -> str:
+    """Say what is wrong with a file by what the folder says of it."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return "it is gone"
+    if (was.mode, was.owner, was.group) != (status.st_mode, status.st_uid, status.st_gid):
+        return "other mode or owner"
+    if was.is_folder:
+        return ""
+    return (
+        "" if (was.size, was.modified) == (entries.size(status), status.st_mtime_ns) else "other size or time"
+    )
+
+
+def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) -> str:
+    """Say what is wrong with a file; empty if nothing is."""
+    if now is None:
+        return "it is gone"
+    differences = [aspect for aspect in entries.differs(was, now) if aspect not in {*ignored}]
+    return f"other {', '.join(differences)}" if differences else ""
+
+
+def _faults(
+    own: BackupsOf, snapshot: FileSnapshot, listed: dict[str, FileEntry], seen: dict[Inode, FileEntry]
+) -> list[tuple[str, str]]:
+    flaws = []
+    try:
+        for entry, inode in entries.scan(own.tree(snapshot.date), seen):
+            if not entry.is_folder:
+                seen[inode] = entry
+            was = listed.pop(entry.path, None)
+            flaw = fault(was, entry) if was else "it was not there when the backup was made"
+            if flaw:
+                flaws.append((entry.path, flaw))
+    except OSError as error:
+        raise Failed(
+            "backup-folder-unreadable", f"{shown(error.filename)} can't be read: {error.strerror}."
+        ) from None
+    return flaws + [(path, "it is gone") for path in listed]

@@ -1,0 +1,183 @@
+"""A node's copy of the metadata log: the newest snapshot of Kafka's own, and what follows it.
+
+Controllers have it, and brokers as well, which follow the log without a vote (KIP-595): a broker's copy is
+as new as the last thing that the controllers told it.
+"""
+
+import json
+import re
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka import data_folder
+from aqueduct.kafka.batches.batch import Damaged, walk
+from aqueduct.recovery.quorum.records import SNAPSHOT_FOOTER, SNAPSHOT_HEADER, MetadataImage, batch_of
+
+FOLDER = f"{data_folder.OF_CONTROLLERS}-0"
+CHECKPOINT = re.compile(r"(?P<offset>[0-9]{20})-(?P<epoch>[0-9]{10})\.checkpoint")
+SEGMENT = re.compile(r"[0-9]{20}\.log")
+ATTEMPTS = 5  # where a node removes a file while it is read
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a node has of its cluster's metadata; `offset` and `epoch` are the snapshot's end.
+
+    `image` reads all of it: ValueError or Damaged if that is not what a controller wrote.
+    """
+
+    cluster: str
+    node: int
+    offset: int
+    epoch: int
+    checkpoint: bytes  # none: the log is there from its first record on
+    log: bytes  # whole batches from `offset` on
+
+    @cached_property
+    def _read(self) -> tuple[MetadataImage, int, int, int, int]:
+        image, end, epoch, last_time, rise = MetadataImage(), self.offset, self.epoch, 0, 0
+        controls, size = [], 0
+        for batch in walk(self.checkpoint):
+            controls += image.replay(batch)
+            last_time = max(last_time, batch.max_time)
+            size += len(batch)
+        if size != len(self.checkpoint) or (size and (controls[:1], controls[-1:]) != _ENDS):
+            raise ValueError("its snapshot is cut off")
+        size = 0
+        for batch in walk(self.log):
+            if batch.base_offset != end or batch.leader_epoch < epoch:
+                raise ValueError(f"its log does not go on at offset {end}")
+            image.replay(batch)
+            rise = batch.leader_epoch - epoch
+            end, epoch, last_time = batch.last_offset + 1, batch.leader_epoch, batch.max_time
+            size += len(batch)
+        if size != len(self.log):
+            raise ValueError("its log is cut off")
+        if not self.checkpoint and not self.log:
+            raise ValueError("it has no records")
+        return image, end, epoch, last_time, rise
+
+    @property
+    def image(self) -> MetadataImage:
+        return self._read[0]
+
+    @property
+    def end(self) -> int:
+        """Return the offset after its last record."""
+        return self._read[1]
+
+    @property
+    def end_epoch(self) -> int:
+        return self._read[2]
+
+    @property
+    def time(self) -> int:
+        """Return when its last record was written, milliseconds since 1970."""
+        return self._read[3]
+
+    @property
+    def rise(self) -> int:
+        """Return by how much the epoch of its last batch is above that of the one before."""
+        return self._read[4]
+
+    @property
+    def far(self) -> tuple[int, int]:
+        """Return what is greater for who has more of one log."""
+        return self.end_epoch, self.end
+
+    def with_records(self, values: list[bytes], epoch: int) -> "Metadata":
+        """Return the same with records at its end, as a controller would have written them in an epoch."""
+        more = batch_of(values, self.end, epoch, self.time)
+        return Metadata(self.cluster, self.node, self.offset, self.epoch, self.checkpoint, self.log + more)
+
+
+_ENDS = [SNAPSHOT_HEADER], [SNAPSHOT_FOOTER]
+
+
+def has_records(folder: Path) -> bool:
+    """Tell whether a data folder has a metadata log in which a controller or broker has written anything.
+
+    A node that is formatted and never ran has at most the snapshot of its first voters, at offset 0.
+    """
+    try:
+        names = [file.name for file in (folder / FOLDER).iterdir()]
+        sizes = [(folder / FOLDER / name).stat().st_size for name in names if SEGMENT.fullmatch(name)]
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise Refused(
+            "data-folder-unreadable",
+            f"{error.filename} can't be read: {error.strerror}; look as the user of the node.",
+        ) from None
+    checkpoints = (CHECKPOINT.fullmatch(name) for name in names)
+    return any(sizes) or any(int(checkpoint["offset"]) for checkpoint in checkpoints if checkpoint)
+
+
+def voters(folder: Path) -> frozenset[int] | None:
+    """Return which nodes have a vote, as a node's copy says; None where it does not tell.
+
+    Of voters that its configuration names (`controller.quorum.voters`, KIP-595) no record tells, but the
+    node's own note of the last election; of others (KIP-853) records alone.
+    """
+    try:
+        noted = json.loads((folder / FOLDER / "quorum-state").read_text(encoding="utf-8"))
+        voter_ids = {int(voter["voterId"]) for voter in noted.get("currentVoters") or ()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        voter_ids = set()
+    with suppress(Refused, Failed):
+        voter_ids |= {voter.node_id for voter in read(folder).image.voters}
+    return frozenset(voter_ids) or None
+
+
+def read(folder: Path) -> Metadata:
+    """Read the copy in a data folder (metadata.log.dir, or the first of log.dirs), while its node may run.
+
+    Refused if there is none, Failed if it is damaged.
+    """
+    of = data_folder.read(folder)
+    for attempt in range(ATTEMPTS):
+        try:
+            metadata = _found(of, folder / FOLDER)
+            metadata.image  # noqa: B018
+            return metadata
+        except FileNotFoundError:
+            pass  # it went with a newer snapshot
+        except OSError as error:
+            raise Refused(
+                "data-folder-unreadable",
+                f"{error.filename} can't be read: {error.strerror}; run this as the user of the node.",
+            ) from None
+        except (ValueError, Damaged) as error:
+            if attempt + 1 == ATTEMPTS:
+                raise Failed(
+                    "quorum-metadata-damaged",
+                    f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}; take those of "
+                    "another node, or a backup.",
+                ) from None
+        time.sleep(0.2)
+    raise Refused(
+        "quorum-metadata-missing",
+        f"{folder} has no metadata log ({FOLDER}): name the folder in which the node keeps it.",
+    )
+
+
+def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:
+    names = sorted(file.name for file in folder.iterdir())
+    checkpoints = [match for name in names if (match := CHECKPOINT.fullmatch(name))]
+    newest = checkpoints[-1] if checkpoints else None
+    checkpoint = (folder / newest[0]).read_bytes() if newest else b""
+    offset, epoch = (int(newest["offset"]), int(newest["epoch"])) if newest else (0, 0)
+    segments = [name for name in names if SEGMENT.fullmatch(name)]
+    starts = [int(name.partition(".")[0]) for name in segments]
+    begin = max((index for index, start in enumerate(starts) if start <= offset), default=0)
+    log = b"".join(_from(offset, (folder / name).read_bytes()) for name in segments[begin:])
+    return Metadata(of.cluster_id, of.node_id, offset, epoch, checkpoint, log)
+
+
+def _from(offset: int, segment: bytes) -> bytes:
+    """Return the whole batches from an offset on: a last one that is being written is left out."""
+    return b"".join(batch.data for batch in walk(segment) if batch.base_offset >= offset)

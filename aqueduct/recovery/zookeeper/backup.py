@@ -1,0 +1,55 @@
+"""Keeps an ensemble's znodes in a store."""
+
+import json
+import time
+
+from aqueduct.recovery.zookeeper.client import Ensemble, connected
+from aqueduct.recovery.zookeeper.reading import Tree, read
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
+from aqueduct.recovery.zookeeper.znodes import CLUSTER, Znode, counters
+from aqueduct.store.backends import open_editable
+from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep
+from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
+
+
+def backup(
+    ensemble: Ensemble,
+    store: str,
+    most: int | None = None,
+    trust: Trust = EVERYBODY,
+    key: SigningKey | None = None,
+) -> Kept[ZnodeSnapshot]:
+    """Add a snapshot, and remove older ones so that no more than `most` are kept.
+
+    Refused if the ensemble or the store can't be used, Failed if one of them went away: then nothing is kept.
+    """
+    objects = open_editable(store, private=True)
+    with connected(ensemble) as session:
+        snapshot = snapshot_of(ensemble, read(session))
+    return keep(ZnodeSnapshots, objects, snapshot, most, trust, key)
+
+
+def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
+    """Return what is kept of a tree; it has no number yet."""
+    znodes = tree.znodes()
+    return ZnodeSnapshot(
+        0,
+        time.time_ns() // 1_000_000,
+        ensemble.connect,
+        cluster_of(znodes.get(CLUSTER)),
+        tree.zxid,
+        znodes,
+        tree.ephemeral(),
+        tree.left_out(),
+        counters(tree.seen),
+        tree.moving,
+    )
+
+
+def cluster_of(znode: Znode | None) -> str | None:
+    """Return the id of Kafka's cluster from where it keeps it; None if there is none that can be one."""
+    try:
+        cluster_id = json.loads((znode.data if znode else None) or b"")["id"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return cluster_id if isinstance(cluster_id, str) and CLUSTER_ID.fullmatch(cluster_id) else None

@@ -1,0 +1,159 @@
+"""Topics as znodes have them, and znodes of a snapshot that fit the logs on brokers' disks. Pure.
+
+A partition is in two znodes: /brokers/topics/<topic> says who has it, and partitions/<number>/state below
+that who is in sync and leads (kafka.zk.ZkData).
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Failed, Refused
+from aqueduct.recovery.broker_ids.disk_logs import Folder
+from aqueduct.recovery.broker_ids.log_comparison import (
+    ANOTHER,
+    PRODUCER_IDS,
+    Fit,
+    KnownPartition,
+    KnownTopic,
+    fit,
+)
+from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
+from aqueduct.recovery.zookeeper.znodes import Znode
+
+TOPIC = re.compile(r"/brokers/topics/(?P<name>[^/]+)")
+DELETIONS = "/admin/delete_topics"
+PRODUCERS = "/latest_producer_id_block"
+RECOVERY = "leader_recovery_state"  # of a leader that may lack what was committed; ours has it
+FATE = (
+    "Brokers keep them and serve nothing of them. Move their folders away before a topic of this name is "
+    "made: it gets another id, and brokers that have them would not take it up. Do it before partitions are "
+    "added, too: those begin with them, and who leads first has the others cut off what it lacks."
+)
+
+
+def fitting(
+    snapshot: ZnodeSnapshot,
+    hosts: Mapping[str, Sequence[Folder]],
+    lost: Collection[int],
+    live_data: Mapping[str, bytes | None] | None = None,
+) -> tuple[Fit, ZnodeSnapshot]:
+    """Compare a snapshot's topics with the logs on disks; return it as brokers with these may start with it.
+
+    `live_data` are data that the ensemble has already of what is `fitted`: they count, not the snapshot's.
+    It is without the deletion of a topic that was made again since: brokers delete its logs by their names.
+    Refused for a snapshot that is no cluster's, and for folders of another one.
+    """
+    if not snapshot.cluster:
+        raise Refused(
+            "snapshot-without-cluster",
+            f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or "
+            "no --look.",
+        )
+    of_there = {
+        path: snapshot.znodes[path]._replace(data=node_data) for path, node_data in (live_data or {}).items()
+    }
+    given = of_there.pop(PRODUCERS, None)
+    merged = replace(snapshot, znodes={**snapshot.znodes, **of_there})
+    log_fit = fit(snapshot.cluster, [*_topics(merged)], hosts, lost, without_ids=True)
+    znodes = dict(merged.znodes)
+    for correction in log_fit.corrected:
+        znode = znodes[_state_of(correction.partition)]
+        led = {
+            "leader": correction.leader,
+            "leader_epoch": correction.leader_epoch,
+            "isr": [correction.leader],
+        }
+        state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
+        znodes[znode.path] = _with(znode, state | led)
+    for topic in {log.topic for log in log_fit.unknown if log.why == ANOTHER}:
+        znodes.pop(f"{DELETIONS}/{topic}", None)
+    if block := znodes.get(PRODUCERS):
+        later = _with(block, _later(block))
+        znodes[PRODUCERS] = max(later, given, key=_ids_begin) if given else later
+    return log_fit, replace(snapshot, znodes=znodes)
+
+
+def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
+    """Say which deletions don't go on; nothing where none of them was taken out."""
+    kept = [path.rpartition("/")[2] for path in sorted(snapshot.znodes.keys() - fitted.znodes.keys())]
+    if not kept:
+        return ""
+    return (
+        f"NOT deleted: {', '.join(kept)}, as was begun in the snapshot: the logs of newer topics of these "
+        "names would go. Delete them again when those are safe."
+    )
+
+
+def _later(block: Znode) -> dict[str, Any]:
+    """Return the block of producers' ids that was given last, with ids that nobody has: numbers in texts."""
+    content = _content(block)
+    with _written_by_brokers(block):
+        ends = {name: str(int(content[name]) + PRODUCER_IDS) for name in ("block_start", "block_end")}
+    return content | ends
+
+
+def _ids_begin(block: Znode) -> int:
+    with _written_by_brokers(block):
+        return int(_content(block)["block_start"])
+
+
+def _topics(snapshot: ZnodeSnapshot) -> Iterator[KnownTopic[KnownPartition]]:
+    for path, znode in snapshot.znodes.items():
+        named = TOPIC.fullmatch(path)
+        if named and znode.data:  # without data it is no broker's
+            topic, partitions = _content(znode), {}
+            with _written_by_brokers(znode):
+                topic_id = str(topic.get("topic_id", ""))
+                replicas = {
+                    int(number): tuple(map(int, nodes)) for number, nodes in topic["partitions"].items()
+                }
+            for number, nodes in replicas.items():
+                # One without a state was being made, and has no log.
+                if kept := snapshot.znodes.get(_state_of(TopicPartition(named["name"], number))):
+                    partitions[number] = _partition(nodes, kept)
+            yield KnownTopic(named["name"], topic_id, partitions)
+
+
+def _partition(replicas: tuple[int, ...], znode: Znode) -> KnownPartition:
+    state = _content(znode)
+    with _written_by_brokers(znode):
+        in_sync = tuple(map(int, state["isr"]))
+        return KnownPartition(replicas, in_sync, int(state["leader"]), int(state["leader_epoch"]))
+
+
+def fitted(snapshot: ZnodeSnapshot) -> list[str]:
+    """Return the znodes of a snapshot that may have to be others to fit logs."""
+    return [path for path in snapshot.znodes if path == PRODUCERS or is_state(path)]
+
+
+def is_state(path: str) -> bool:
+    """Tell whether a znode says who leads a partition."""
+    return path.startswith("/brokers/topics/") and path.endswith("/state")
+
+
+def _state_of(partition: TopicPartition) -> str:
+    return f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
+
+
+def _content(znode: Znode) -> dict[str, Any]:
+    with _written_by_brokers(znode):
+        return dict(json.loads(znode.data or b""))
+
+
+@contextmanager
+def _written_by_brokers(znode: Znode) -> Iterator[None]:
+    try:
+        yield
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise Failed(
+            "znode-malformed", f"The snapshot has at {znode.path} what no broker wrote: take another one."
+        ) from None
+
+
+def _with(znode: Znode, content: Mapping[str, Any]) -> Znode:
+    return znode._replace(data=json.dumps(content, separators=(",", ":")).encode())

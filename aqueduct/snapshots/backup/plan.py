@@ -1,0 +1,307 @@
+"""The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import LeftOut, Skipped
+from aqueduct.store.manifest import (
+    NO_EPOCH,
+    NOT_READ,
+    Gap,
+    Instance,
+    InstanceState,
+    Manifest,
+    Segment,
+    SnapshotPositions,
+    StoredPartition,
+    StoredTopic,
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A topic as it is in the cluster now."""
+
+    name: str
+    topic_id: str
+    replication_factor: int
+    compacted: bool
+    settings: Mapping[str, str]
+    starts: tuple[int, ...]  # the first offset of each partition
+    ends: tuple[int, ...]  # its last stable offset
+    epochs: tuple[int, ...]  # of its leader, when it told that
+    # Where its log leaves the epoch under which it was backed up, by partition.
+    epoch_ends: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def partitions(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True)
+class PlannedReading:
+    """Offsets of one partition that are to be read into one instance."""
+
+    stored_partition: StoredPartition
+    start: int  # inclusive
+    stop: int  # exclusive
+    topic_id: str
+    generation: bool  # into a generation's folder
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+
+@dataclass(frozen=True)
+class ReadingResult:
+    """The result of one reading."""
+
+    reading: PlannedReading
+    reached: int  # every offset before it is in a segment or a gap
+    segments: tuple[Segment, ...]
+    gaps: tuple[Gap, ...]
+    left_out: LeftOut = ()  # what, why
+
+    @property
+    def nothing(self) -> bool:
+        """Return whether the reading failed before its first record."""
+        return bool(self.left_out) and self.reached == self.reading.start
+
+
+@dataclass(frozen=True)
+class BackupPlan:
+    parent: Manifest | None
+    topics: Mapping[str, StoredTopic]  # all that the snapshot will have
+    starts: SnapshotPositions
+    positions: SnapshotPositions  # before anything is read
+    epochs: SnapshotPositions
+    readings: tuple[PlannedReading, ...]
+    gaps: tuple[Gap, ...]  # deleted since the last run
+    left_out: LeftOut
+    unchanged: tuple[str, ...] = ()  # compacted topics that would be due, and keep their generation
+
+
+@dataclass(frozen=True)
+class Generations:
+    """The generations that compacted topics have."""
+
+    milliseconds: int  # after which the next one is due, if the log has changed since
+    keep: int = 2  # of a topic at most
+
+
+def plan(
+    parent: Manifest | None, sources: Iterable[Source], *, now: int, generations: Generations
+) -> BackupPlan:
+    """Plan a run; `now` is in milliseconds since 1970."""
+    topics = {topic.name: topic for topic in parent.topics} if parent else {}
+    starts = dict(parent.starts) if parent else {}
+    positions = dict(parent.positions) if parent else {}
+    epochs = dict(parent.epochs) if parent else {}
+    readings: list[PlannedReading] = []
+    gaps: list[Gap] = []
+    left_out: list[Skipped] = []
+    unchanged = []
+    for source in sources:
+        before = topics.get(source.name)
+        due = before is not None and _due(before, source, now, generations)
+        if due and parent and before and not _changed(parent, active_instance(before), source):
+            due = False
+            unchanged.append(source.name)
+        topic = topics[source.name] = _topic(before, source, now, generations.keep, due=due)
+        live = {instance.number for instance in topic.instances}
+        for number in {instance.number for instance in before.instances} - live if before else ():
+            del starts[source.name, number], positions[source.name, number]
+            epochs.pop((source.name, number), None)
+        active = active_instance(topic)
+        key = source.name, active.number
+        # A partition that was added is read from its very first offset; of a topic that is new to the
+        # store, what was deleted before belongs to no backup.
+        begun, reached = [*source.starts], [*source.starts]
+        if former := positions.get(key):
+            added = [0] * (source.partitions - len(former))
+            begun, reached = [*starts[key], *added], [*former, *added]
+        leader_epochs = dict(enumerate(epochs.get(key, ())))
+        for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
+            partition = StoredPartition(source.name, active.number, number)
+            if reached[number] == NOT_READ:
+                begun[number] = reached[number] = start
+            position = reached[number]
+            if reason := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
+                left_out.append(Skipped(f"{source.name}-{number}", reason, "partition-log-cut"))
+                continue
+            leader_epochs[number] = source.epochs[number]
+            if start > position:
+                gaps.append(Gap(*partition, position, start))
+                reached[number] = position = start
+            if end > position:
+                readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
+        starts[key], positions[key] = tuple(begun), tuple(reached)
+        epochs[key] = tuple(leader_epochs.get(number, NO_EPOCH) for number in range(source.partitions))
+    return BackupPlan(
+        *(parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)),
+        unchanged=tuple(unchanged),
+    )
+
+
+def _cut(position: int, end: int, epoch_end: int) -> str:
+    """Return why a log is not the one that was backed up to this position; empty: it is."""
+    if end < position:
+        return f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
+    if epoch_end < position:
+        where = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
+        return (
+            f"its log was cut {where}, before {position}, up to which it was backed up, and has grown again: "
+            "the backup has records there that the topic lost (an unclean election, or a disk that lost its "
+            "end). To go on with the topic as it is now, back it up into another store"
+        )
+    return ""
+
+
+def epochs_to_ask(parent: Manifest | None, ids: Mapping[str, str]) -> dict[TopicPartition, int]:
+    """Return under which leader epoch each partition was backed up, as far as the parent knows.
+
+    `ids`: of the topics as they are now, by name.
+    """
+    epochs: dict[TopicPartition, int] = {}
+    for topic in parent.topics if parent else ():
+        active = active_instance(topic)
+        if parent and ids.get(topic.name) == active.topic_id:
+            of_topic = parent.epochs.get((topic.name, active.number), ())
+            known_epochs = {number: epoch for number, epoch in enumerate(of_topic) if epoch != NO_EPOCH}
+            epochs |= {TopicPartition(topic.name, number): epoch for number, epoch in known_epochs.items()}
+    return epochs
+
+
+def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[PlannedReading, ...]]:
+    """Return the readings, for a task each of about `at_most` offsets.
+
+    A large partition goes to several tasks, many small ones to one.
+    """
+    tasks: list[list[PlannedReading]] = []
+    room = 0
+    for whole in readings:
+        start = whole.start
+        while start < whole.stop:
+            # A task for a few offsets, or another one for a partition's last few, costs more than it spares.
+            if not tasks or room < min(at_most // 2, whole.stop - start):
+                tasks.append([])
+                room = at_most
+            rest = whole.stop - start
+            stop = whole.stop if rest <= room + at_most // 2 else start + room
+            tasks[-1].append(
+                PlannedReading(whole.stored_partition, start, stop, whole.topic_id, whole.generation)
+            )
+            room -= stop - start
+            start = stop
+    return [tuple(share) for share in tasks]
+
+
+@dataclass(frozen=True)
+class Added:
+    """The part of a snapshot that its run's readings added."""
+
+    topics: tuple[StoredTopic, ...]
+    starts: SnapshotPositions
+    positions: SnapshotPositions
+    epochs: SnapshotPositions
+    segments: tuple[Segment, ...]
+    gaps: tuple[Gap, ...]
+    generation_ends: SnapshotPositions
+
+
+def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
+    """Return what the snapshot gains by these results; only what is complete counts.
+
+    Of a partition all up to the first reading that broke off; and a generation that did so anywhere not at
+    all, as long as there is one before it.
+    """
+    topics, positions = dict(todo.topics), {key: list(offsets) for key, offsets in todo.positions.items()}
+    for result in results:  # each partition's in the order of offsets
+        topic, instance, partition = result.reading.stored_partition
+        if positions[topic, instance][partition] == result.reading.start:
+            positions[topic, instance][partition] = result.reached
+    before = {topic.name: topic for topic in todo.parent.topics} if todo.parent else {}
+    for stored in (result.reading.stored_partition for result in results if result.left_out):
+        if todo.parent and stored.topic in before and stored[:2] not in todo.parent.positions:
+            former = topics[stored.topic] = before[stored.topic]
+            positions.pop(stored[:2], None)
+            of_topic = {(stored.topic, instance.number) for instance in former.instances}
+            positions |= {key: list(todo.parent.positions[key]) for key in of_topic}
+    kept = {key: tuple(offsets) for key, offsets in positions.items()}
+    starts = {**(todo.parent.starts if todo.parent else {}), **todo.starts}
+    epochs = {**(todo.parent.epochs if todo.parent else {}), **todo.epochs}
+    pieces = [(result.segments, result.gaps) for result in results]
+    segments = (segment for written, _ in pieces for segment in written)
+    gaps = (*todo.gaps, *(gap for _, lost in pieces for gap in lost))
+    return Added(
+        tuple(topics.values()),
+        {key: starts[key] for key in kept},
+        kept,
+        {key: epochs[key] for key in kept if key in epochs},
+        tuple(segment for segment in segments if _covered(segment, kept)),
+        tuple(gap for gap in gaps if _covered(gap, kept)),
+        _generation_ends(todo.parent, topics.values(), kept),
+    )
+
+
+def _generation_ends(
+    parent: Manifest | None, topics: Iterable[StoredTopic], positions: SnapshotPositions
+) -> SnapshotPositions:
+    """Return where each generation ended when it was made: of those that this run made, where it ends now."""
+    former_ends = parent.generation_ends if parent else {}
+    former_positions = parent.positions if parent else {}
+    keys = [
+        (topic.name, instance.number) for topic in topics if topic.compacted for instance in topic.instances
+    ]
+    new = {key: positions[key] for key in keys if key not in former_positions and key in positions}
+    return {key: former_ends[key] for key in keys if key in former_ends and key in positions} | new
+
+
+def _covered(piece: Segment | Gap, positions: SnapshotPositions) -> bool:
+    offsets = positions.get((piece.topic, piece.instance))
+    return offsets is not None and piece.stop <= offsets[piece.partition]
+
+
+def active_instance(topic: StoredTopic) -> Instance:
+    return next(instance for instance in topic.instances if instance.state is InstanceState.ACTIVATE)
+
+
+def _due(former: StoredTopic, source: Source, now: int, generations: Generations) -> bool:
+    """Tell whether a topic's generation is old enough for the next one."""
+    active = active_instance(former)
+    same = active.topic_id == source.topic_id and former.compacted == source.compacted
+    return source.compacted and same and now - active.started >= generations.milliseconds
+
+
+def _changed(parent: Manifest, active: Instance, source: Source) -> bool:
+    """Tell whether the log has changed since the generation was made; of what nobody knows, it has."""
+    key = source.name, active.number
+    return parent.generation_ends.get(key) != source.ends or parent.starts.get(key) != source.starts
+
+
+def _topic(former: StoredTopic | None, source: Source, now: int, keep: int, *, due: bool) -> StoredTopic:
+    """Return a topic's next state, with a new instance if it was recreated or a generation is due."""
+    instances: tuple[Instance, ...] = ()
+    if former:
+        active = active_instance(former)
+        if active.topic_id == source.topic_id and former.compacted == source.compacted and not due:
+            instances = former.instances
+        else:
+            # A former generation is a copy of what the next one holds; a topic that is gone is not.
+            copies = [instance for instance in former.instances if instance.topic_id == source.topic_id]
+            gone = copies[: max(0, len(copies) + 1 - keep)]
+            kept = (instance for instance in former.instances if instance not in gone)
+            instances = tuple(instance._replace(state=InstanceState.PASSIVATE) for instance in kept)
+    if not any(instance.state is InstanceState.ACTIVATE for instance in instances):
+        number = max((instance.number for instance in former.instances), default=0) + 1 if former else 1
+        instances += (Instance(number, source.topic_id, InstanceState.ACTIVATE, now),)
+    return StoredTopic(
+        name=source.name,
+        topic_id=source.topic_id,
+        partitions=source.partitions,
+        replication_factor=source.replication_factor,
+        compacted=source.compacted,
+        settings=source.settings,
+        instances=instances,
+    )

@@ -1,0 +1,147 @@
+"""Reads ranges of partitions into segments of a store; nothing of it counts until the driver commits it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from kafka.errors import KafkaError
+
+from aqueduct.common.offset_ranges import Range
+from aqueduct.errors import Failed, Skipped
+from aqueduct.kafka import fetch
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client_config import End
+from aqueduct.snapshots.backup.order import BackupOrder
+from aqueduct.snapshots.backup.plan import PlannedReading, ReadingResult, shares
+from aqueduct.snapshots.backup.survey import CLIENT
+from aqueduct.store import keyring, segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.encryption import DataKey
+from aqueduct.store.manifest import Gap, Segment
+from aqueduct.store.objects import Objects
+from aqueduct.store.segments import SegmentLimits
+from aqueduct.work import sampling
+from aqueduct.work.crossover import Verb
+from aqueduct.work.pace import Pace
+from aqueduct.work.progress import Size
+from aqueduct.work.runner import THREADS
+from aqueduct.work.workers import Workers
+
+TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
+TASKS_PER_CORE = 3  # so that cores end at about the same time
+
+
+@dataclass(frozen=True)
+class BackupShare:
+    """The readings of one task, one after another."""
+
+    end: End
+    store: str
+    run: str
+    readings: tuple[PlannedReading, ...]
+    limits: SegmentLimits
+    bytes_per_second: float | None
+    encrypted: bool = False  # with a key that is lent
+
+
+OFFSETS: Size[BackupShare] = Size("offsets", lambda share: sum(map(len, share.readings)))
+
+
+def read_all(
+    order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
+) -> list[ReadingResult]:
+    """Read in as many tasks as keep all workers busy to the end."""
+    total = sum(map(len, readings))
+    work = sampling.reading(Verb.BACKUP, order.end, [_range(reading) for reading in readings], workers)
+    at_once = workers.many(work) or THREADS
+    least, most = TASK_OFFSETS
+    at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
+    rate = workers.per_task(order.bytes_per_second, work)
+    tasks = [
+        BackupShare(order.end, order.store, run, some, order.limits, rate, bool(order.recipients))
+        for some in shares(readings, at_most)
+    ]
+    return [result for results in workers.parallel(work)(write_share, tasks, OFFSETS) for result in results]
+
+
+def _range(reading: PlannedReading) -> Range:
+    return Range(
+        reading.stored_partition.topic, reading.stored_partition.partition, reading.start, reading.stop
+    )
+
+
+def write_share(share: BackupShare) -> list[ReadingResult]:
+    """Read the share's readings one after the other; what can't be read on is left out, with why."""
+    objects = open_store(share.store)
+    pace = Pace(share.bytes_per_second)
+    results: list[ReadingResult] = []
+    away: Failed | None = None
+    with connect(share.end, CLIENT) as client:
+        for reading in share.readings:
+            if away:
+                skipped = Skipped.because_of(
+                    f"{_range(reading).topic_partition} from offset {reading.start} on", away
+                )
+                results.append(ReadingResult(reading, reading.start, (), (), (skipped,)))
+                continue
+            results.append(_read(client, objects, share, reading, pace))
+            if results[-1].left_out:
+                away = _away(share.end)
+    return results
+
+
+def _away(end: End) -> Failed | None:
+    """Return why no broker answers, so that not every partition is waited for; None: one does."""
+    try:
+        with connect(end, CLIENT):
+            return None
+    except Failed as error:
+        return error
+
+
+def _key(share: BackupShare) -> DataKey | None:
+    """Return the key that the share's objects are encrypted with; Failed if this process lacks it."""
+    key = keyring.lent(share.run) if share.encrypted else None
+    if share.encrypted and key is None:
+        raise Failed(
+            "task-key-missing",
+            f"The task did not get the key of run {share.run}. Nothing was written. Run the command again.",
+        )
+    return key
+
+
+def _read(
+    client: Client, objects: Objects, share: BackupShare, reading: PlannedReading, pace: Pace
+) -> ReadingResult:
+    writer = segments.Writer(
+        objects,
+        reading.stored_partition,
+        share.run,
+        reading.start,
+        generation=reading.generation,
+        limits=share.limits,
+        key=_key(share),
+    )
+    made: list[Segment | None] = []
+    gaps: list[Gap] = []
+    left_out: list[Skipped] = []
+    reached = reading.start
+    offset_range = _range(reading)
+    partition = offset_range.topic_partition
+    pieces = fetch.read(client, offset_range, topic_id=UUID(reading.topic_id))
+    while True:
+        try:
+            piece = next(pieces, None)
+        except (Failed, KafkaError) as error:
+            left_out.append(Skipped.because_of(f"{partition} from offset {reached} on", error))
+            break
+        if piece is None:
+            break
+        if piece.lost:
+            made.append(writer.skip(piece.lost[1]))
+            gaps.append(Gap(*reading.stored_partition, *piece.lost))
+        made += writer.add(piece.batches, piece.next_offset)
+        reached = piece.next_offset
+        pace.spent(sum(map(len, piece.batches)))
+    made.append(writer.finish())
+    return ReadingResult(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))

@@ -1,0 +1,123 @@
+"""The selection of topics and groups to back up."""
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from aqueduct.common.topic_names import OWN_TOPICS, matches, unmatched_parts
+from aqueduct.common.wording import some
+from aqueduct.errors import NoMatch, Refused, Skipped, labelled
+
+GROUPS_TOPIC = "__consumer_offsets"  # asked for by name, it means the groups, which are always there
+POSITION_GROUP = "aqueduct-backup-"  # with the store's id: how far it has come
+OWN_GROUPS = (POSITION_GROUP, "aqueduct-restore-")
+
+Pattern = re.Pattern[str]
+
+
+def compiled(pattern: str | None, of: str) -> Pattern | None:
+    """Compile a pattern; Refused if it doesn't compile. `of` is the option that it was given by."""
+    try:
+        return None if pattern is None else re.compile(pattern)
+    except re.error as error:
+        raise Refused("pattern-invalid", f"{of} {pattern} does not compile: {error}.") from None
+
+
+@dataclass(frozen=True)
+class TopicSelection:
+    """The topics to back up: by name, exactly; or by patterns, see names.matches."""
+
+    names: tuple[str, ...] = ()
+    pattern: Pattern | None = None
+    exclude: Pattern | None = None
+
+    def absent(self, topics: Iterable[str]) -> list[str]:
+        """Return the names that don't exist."""
+        return sorted(set(self.names) - set(topics) - {GROUPS_TOPIC})
+
+    def choose(self, topics: Iterable[str], *, again: bool = False) -> list[str]:
+        """Choose topics; Refused if a name doesn't exist or is Kafka's own, or if nothing is chosen.
+
+        `again`: some names may not exist any more.
+        """
+        if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
+            raise Refused(
+                "topic-reserved",
+                f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out.",
+            )
+        existing = set(topics)
+        named = set(self.names) - {GROUPS_TOPIC}
+        absent = self.absent(existing)
+        if absent and not (again and named & existing):
+            raise NoMatch(
+                "topic-unknown",
+                f"There is no topic {some(absent)} that this client may describe; see --topics.",
+            )
+        if self.pattern is None:
+            chosen = sorted(named & existing)
+        else:
+            chosen = sorted(name for name in existing if matches(self.pattern, name))
+            if not chosen:
+                raise NoMatch(
+                    "pattern-matches-nothing",
+                    f"There is no topic whose whole name matches {self.pattern.pattern}.",
+                )
+        left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]
+        if chosen and not left:
+            raise NoMatch(
+                "pattern-matches-nothing",
+                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic.",
+            )
+        return left
+
+    def unmatched(self, topics: Collection[str]) -> list[Skipped]:
+        """Return the parts of the pattern that match none of the topics that it may choose."""
+        if self.pattern is None:
+            return []
+        chosen = [name for name in topics if matches(self.pattern, name)]
+        reason = "the cluster has no topic whose whole name matches"
+        parts = unmatched_parts(self.pattern.pattern, chosen)
+        return [Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts]
+
+    def idle_exclusion(self, topics: Collection[str]) -> str:
+        """Return a sentence if the pattern of excluded topics matches none of these; else an empty one."""
+        if self.exclude is None or any(map(self.exclude.fullmatch, topics)):
+            return ""
+        message = f"--exclude-topics-pattern {self.exclude.pattern} matches no topic, so it excludes nothing."
+        return labelled("pattern-matches-nothing", message)
+
+
+@dataclass(frozen=True)
+class GroupSelection:
+    """The groups to back up: all but our own, or those whose whole name matches."""
+
+    pattern: Pattern | None = None
+    exclude: tuple[str, ...] = ()
+
+    @property
+    def no_match(self) -> str:
+        pattern = self.pattern.pattern if self.pattern else ""
+        return f"There is no group whose whole name matches {pattern}."
+
+    def absent(self, groups: Iterable[str]) -> list[str]:
+        """Return the excluded groups that don't exist."""
+        return sorted(set(self.exclude) - set(groups))
+
+    def unmatched(self, chosen: Collection[str]) -> list[Skipped]:
+        """Return the parts of the pattern that match none of the chosen groups."""
+        parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
+        reason = "there is no group to back up whose whole name matches"
+        return [Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts]
+
+    def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:
+        """Choose groups; Refused if groups were asked for and none exists, unless `again`."""
+        chosen = [
+            name
+            for name in sorted(groups)
+            if not name.startswith(OWN_GROUPS)
+            and name not in self.exclude
+            and (self.pattern is None or self.pattern.fullmatch(name))
+        ]
+        if self.pattern is not None and not chosen and not again:
+            raise Refused("pattern-matches-nothing", self.no_match)
+        return chosen

@@ -1,0 +1,105 @@
+"""One record, consumed as an application would: by a group that was restored, from where it stands."""
+
+import time
+from collections.abc import Iterator
+
+from confluent_kafka import Consumer, KafkaException, Message
+
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Failed
+from aqueduct.kafka import addresses
+from aqueduct.kafka.client_config import End
+from aqueduct.mirror.reconcile import store_reader
+from aqueduct.mirror.reconcile.digest import RecordColumns
+from aqueduct.mirror.reconcile.stored import StoredEnd
+from aqueduct.snapshots.drill.outcome import Consumed
+from aqueduct.snapshots.restore.outcome import RestoreOutcome
+
+GROUP = "aqueduct-drill"  # of a reader who begins at the beginning
+SECONDS = 60  # in which a record must come: a group forms, and what is fetched is there already
+
+
+def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consumed | None:
+    """Consume a record; None where nobody could: there is none."""
+    for group, partition, offset in _readers(store, restored):
+        expected = _next(store, partition, offset)
+        if expected is not None:
+            given = _consume(scratch, group or GROUP, partition)
+            return Consumed(
+                group or GROUP,
+                bool(group),
+                *partition,
+                stored_offset=int(expected.offsets[0]),
+                offset=given.offset() if given else None,
+                right=given is not None and _same(given, expected),
+            )
+    return None
+
+
+def _readers(store: StoredEnd, restored: RestoreOutcome) -> Iterator[tuple[str, TopicPartition, int]]:
+    """Yield a group of the snapshot, a place and its offset there in the store: most likely ones first.
+
+    Then, without a group, each partition that was restored and has records.
+    """
+    # A share group does not take a consumer for a member.
+    moves = (move for move in restored.moves if not move.share)
+    for move in sorted(moves, key=lambda move: (bool(move.note), move.group, move.topic_partition)):
+        yield move.group, move.topic_partition, move.old
+    for partition in sorted(restored.written):
+        yield "", partition, store.partitions[partition][0].start
+
+
+def _next(store: StoredEnd, partition: TopicPartition, offset: int) -> RecordColumns | None:
+    """Return the store's first record from that offset on."""
+    covered, segments = store.partitions[partition]
+    for segment in segments:
+        start = max(offset, segment.start)
+        if segment.last_offset is not None and start <= segment.last_offset:
+            offset_range = Range(*partition, start, covered.stop)
+            for _, records in store_reader.read(store.only([offset_range]), [offset_range]):
+                if len(records.offsets):
+                    one = slice(0, 1)
+                    return RecordColumns(records.contents[one], records.times[one], records.offsets[one], 0)
+    return None
+
+
+def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | None:
+    """Return the first record that the group gets of a partition; commit it, as applications do."""
+    consumer = Consumer(
+        {
+            "client.id": "aqueduct-drill",
+            **scratch.client_config.librdkafka(),
+            "bootstrap.servers": scratch.bootstrap_servers,
+            "error_cb": addresses.report_librdkafka,
+            "group.id": group,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.subscribe([partition.topic])
+        deadline = time.monotonic() + SECONDS
+        while time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is None or message.error() or message.partition() != partition.partition:
+                continue
+            consumer.commit(message=message, asynchronous=False)
+            return message
+        return None
+    except KafkaException as error:
+        reason = error.args[0].str()
+        raise Failed(
+            "drill-group-not-consuming",
+            f"Group {group} cannot consume {partition} of the scratch cluster: {reason}.",
+        ) from None
+    finally:
+        consumer.close()
+
+
+def _same(given: Message, expected: RecordColumns) -> bool:
+    actual = RecordColumns.of([given])
+    timed = not actual.append_times
+    return bool(actual.fingerprints(timed)[0] == expected.fingerprints(timed)[0])

@@ -1,0 +1,143 @@
+"""The snapshot against the cluster that it was made of, at the offsets that both have."""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import LeftOut, Skipped
+from aqueduct.kafka.admin.cluster import cluster_id
+from aqueduct.kafka.admin.settings import setting_if_there
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.mirror.reconcile import reader
+from aqueduct.mirror.reconcile import run as reconcile
+from aqueduct.mirror.reconcile.flow import ComparedFlow, ComparedLane
+from aqueduct.mirror.reconcile.stored import StoredEnd
+from aqueduct.mirror.reconcile.verdict import Verdict
+from aqueduct.snapshots.drill.outcome import Compared, ComparedLive
+from aqueduct.store.snapshots import Snapshot
+from aqueduct.work.workers import Workers
+
+CLIENT = "aqueduct-drill"
+IN_LIVE = "in the comparison with the live cluster"
+TRIES = 3  # while retention deletes what is being read
+
+
+def compare(
+    live: End, store: StoredEnd, snapshot: Snapshot, topics: Iterable[str], workers: Workers
+) -> ComparedLive:
+    """Compare topics; those that are others by now, or of another cluster, are left out, with why."""
+    flow = ComparedFlow(live, (store,))
+    names, compacted, left_out = _same_topics(live, snapshot, topics)
+    partitions = reader.partitions(live) if names else {}
+    places = [
+        partition
+        for partition in store.partitions
+        if partition.topic in names and partition.partition < partitions.get(partition.topic, 0)
+    ]
+    live_ranges = reader.ranges(live, places)
+    behind = dict.fromkeys(names, 0)
+    for partition, live_range in live_ranges.items():
+        behind[partition.topic] += max(live_range.stop - store.partitions[partition][0].stop, 0)
+    cut = tuple(
+        f"{tp} ends at {live_range.stop} in the live cluster, and at {store.partitions[tp][0].stop} in the "
+        "snapshot"
+        for tp, live_range in live_ranges.items()
+        if live_range.stop < store.partitions[tp][0].stop
+    )
+    verdicts, moving = _compare(flow, store, live_ranges, compacted, workers)
+    left_out += tuple(
+        Skipped(
+            f"{partition} {IN_LIVE}",
+            "retention deletes records while they are read",
+            "records-deleted-while-read",
+        )
+        for partition in moving
+    )
+    kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
+    recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
+    gone = tuple(sorted({*topics} - names - recreated)) if names else ()
+    return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out, gone)
+
+
+def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:
+    """Return the topics whose offsets mean the same in both, which are compacted, and why others' do not."""
+    with connect(live, CLIENT) as client:
+        cluster, live_topics = cluster_id(client), client.topics()
+        policies = setting_if_there(client, snapshot.topics.keys() & live_topics.keys(), "cleanup.policy")
+    names = sorted(topics)
+    if cluster != snapshot.manifest.cluster:
+        reason = f"its cluster is {cluster}, and that of the snapshot was {snapshot.manifest.cluster}"
+        return set(), set(), (Skipped(f"everything {IN_LIVE}", reason, "live-cluster-differs"),)
+    ids = {name: snapshot.topics[name].topic_id for name in names if name in live_topics}
+    others = [name for name, topic_id in ids.items() if str(live_topics[name].id) != topic_id]
+    left_out = [Skipped(f"{name} {IN_LIVE}", "it was recreated since", "topic-recreated") for name in others]
+    if names and not ids:  # a deleted topic is no fault; if none is visible, rights may be missing
+        reason = "the live cluster has none of the topics that its client may describe"
+        left_out.append(Skipped(f"everything {IN_LIVE}", reason, "live-topics-not-visible"))
+    same = ids.keys() - set(others)
+    # It may have become so since, and then has fewer records than it had.
+    compacted = {
+        name for name in same if "compact" in policies.get(name, "") or snapshot.topics[name].compacted
+    }
+    return same, compacted, tuple(left_out)
+
+
+def _compare(
+    flow: ComparedFlow,
+    store: StoredEnd,
+    live_ranges: Mapping[TopicPartition, Range],
+    compacted: Set[str],
+    workers: Workers,
+) -> tuple[list[Verdict], list[TopicPartition]]:
+    """Return verdicts on what both ends have, and partitions whose beginning always went meanwhile."""
+    verdicts: list[Verdict] = []
+    for _ in range(TRIES):
+        both = (
+            _common(live_range, store.partitions[partition][0])
+            for partition, live_range in live_ranges.items()
+        )
+        lanes = [lane for lane in both if lane]
+        if not lanes:
+            return verdicts, []
+        compared = reconcile.compare(flow, lanes, workers)
+        unequal = [
+            _place(verdict) for verdict in compared if not verdict.equal and not _thinner(verdict, compacted)
+        ]
+        now = reconcile.ranges(flow.target, unequal) if unequal else {}
+        moved = {
+            partition: live_range
+            for partition, live_range in now.items()
+            if live_range.start > live_ranges[partition].start
+        }
+        verdicts += (verdict for verdict in compared if _place(verdict) not in moved)
+        live_ranges = {
+            partition: replace(live_ranges[partition], start=live_range.start)
+            for partition, live_range in moved.items()
+        }
+    return verdicts, sorted(live_ranges)
+
+
+def _place(verdict: Verdict) -> TopicPartition:
+    return TopicPartition(verdict.lane.topic, verdict.lane.partition)
+
+
+def _common(live_range: Range, covered: Range) -> ComparedLane | None:
+    start, stop = max(live_range.start, covered.start), min(live_range.stop, covered.stop)
+    if start >= stop:
+        return None
+    both = Range(covered.topic, covered.partition, start, stop)
+    return ComparedLane(covered.topic, covered.partition, (both, both))
+
+
+def _thinner(verdict: Verdict, compacted: Set[str]) -> bool:
+    """Tell whether compaction explains the difference: the live cluster lacks records, and has no others."""
+    difference = verdict.difference
+    return (
+        verdict.lane.topic in compacted
+        and not verdict.equal
+        and difference is not None
+        and bool(difference.unmatched)
+        and difference.unmatched[0].records == 0
+    )

@@ -1,0 +1,61 @@
+"""The last drill as figures, in a file that Prometheus's node exporter collects (its textfile collector)."""
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from aqueduct.common import prometheus
+from aqueduct.errors import ExitCode
+from aqueduct.snapshots.drill.outcome import DrillOutcome
+
+OWN = prometheus.Named("aqueduct_drill")
+SUCCEEDED = f"{OWN.prefix}_succeeded_time"
+
+
+def write(path: Path, code: int, seconds: Mapping[str, float], outcome: DrillOutcome | None) -> None:
+    """Replace the file; when a drill was good last stays there while others fail. Failed if it can't be."""
+    prometheus.write(path, list(_all(code, seconds, outcome, succeeded(path))))
+
+
+def succeeded(path: Path) -> float | None:
+    """Return when a drill was good last, Unix time, as the file tells; None: never, or it can't be read."""
+    with contextlib.suppress(OSError, ValueError):
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+            for sample in family.samples:
+                if sample.name == SUCCEEDED:
+                    return float(sample.value)
+    return None
+
+
+def _all(
+    code: int, seconds: Mapping[str, float], outcome: DrillOutcome | None, before: float | None
+) -> Iterator[Metric]:
+    now = time.time()
+    yield OWN.gauge("time", "when the last drill ended, Unix time", now)
+    yield OWN.gauge("exit_code", "0 good, 1 failed, 2 refused, 3 something left out or unequal", code)
+    last = now if code == ExitCode.DONE else before
+    if last is not None:
+        yield OWN.gauge("succeeded_time", "when a drill was good last, Unix time", last)
+    rows = [(float(spent), {"phase": phase}) for phase, spent in seconds.items()]
+    if rows:
+        yield OWN.gauge("seconds", "seconds that each phase took", *rows)
+    if outcome is None:
+        return
+    yield OWN.gauge("snapshot", "number of the snapshot that was restored", outcome.snapshot.manifest.number)
+    yield OWN.gauge("snapshot_age", "seconds from its beginning to the drill", outcome.snapshot_age)
+    if outcome.newest_age is not None:
+        yield OWN.gauge("newest_record_age", "seconds that its newest record was old", outcome.newest_age)
+    yield OWN.gauge("recovery_seconds", "seconds until a user had a record again", outcome.recovery_seconds)
+    yield OWN.gauge("records", "records that were restored", outcome.records)
+    yield OWN.gauge("bytes", "bytes that were restored", outcome.bytes)
+    yield OWN.gauge("left_out", "what was left out", len(outcome.left_out))
+    yield OWN.gauge("unequal", "partitions unlike the store's", len(outcome.compared.unequal))
+    if outcome.live:
+        differs = len(outcome.live.compared.unequal) + len(outcome.live.cut)
+        yield OWN.gauge("live_unequal", "partitions unlike the live cluster's", differs)
+        behind = sum(outcome.live.behind.values())
+        yield OWN.gauge("live_behind", "offsets of the live cluster after the snapshot", behind)

@@ -1,0 +1,171 @@
+"""The report of a drill: a page for people, and JSON for programs."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, shortened, some
+from aqueduct.errors import ExitCode, left_out_entries
+from aqueduct.mirror.reconcile import report as reconcile
+from aqueduct.snapshots.drill.outcome import LIVE, RECOVERY, Compared, Consumed, DrillOutcome
+from aqueduct.snapshots.restore import report as restore
+
+LINES = 20  # about one kind of thing
+
+
+def text(outcome: DrillOutcome) -> str:
+    return "\n".join(_lines(outcome))
+
+
+def _lines(outcome: DrillOutcome) -> Iterator[str]:
+    manifest = outcome.snapshot.manifest
+    yield (
+        f"Snapshot {manifest.number} of {outcome.store}, begun {timestamps.text(manifest.started)}: "
+        f"{count(len(outcome.newest), 'topic')}, {count(outcome.records, 'record')}, "
+        f"{outcome.bytes / 1e6:,.1f} MB restored."
+    )
+    yield from _table(outcome)
+    if others := _not_asked(outcome):
+        yield f"{count(others, 'topic')} of the snapshot not asked for."
+    if outcome.restored.plan.skipped:
+        yield f"{count(len(outcome.restored.plan.skipped), 'topic')} without a complete instance."
+    if gaps := [gap for gap in outcome.restored.plan.gaps if gap.expired is None]:
+        lost = sum(gap.stop - gap.start for gap in gaps)
+        yield f"{count(lost, 'offset')} had been deleted before they were backed up."
+    yield from _differences(outcome.compared, "The scratch cluster and the store")
+    yield _consumed(outcome.consumed)
+    if outcome.live:
+        yield from _differences(
+            outcome.live.compared, "The store and the live cluster at their common offsets"
+        )
+        if outcome.live.thinned:
+            yield (
+                f"{count(outcome.live.thinned, 'partition')} of compacted topics: the live cluster has fewer "
+                "records by now, and no others."
+            )
+        if outcome.live.gone:
+            gone = outcome.live.gone
+            yield f"{count(len(gone), 'topic')} not in the live cluster any more: {some(gone)}."
+        yield from _first([f"Cut: {partition}." for partition in outcome.live.cut])
+        behind = sum(outcome.live.behind.values())
+        yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
+    yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
+    yield from _recovery(outcome)
+    yield _verdict(outcome)
+
+
+def _table(outcome: DrillOutcome) -> Iterator[str]:
+    records = dict.fromkeys(outcome.newest, 0)
+    for (topic, _), written in outcome.restored.written.items():
+        records[topic] += written.progress.records
+    shown = {name: shortened(name) for name in sorted(outcome.newest)[:LINES]}
+    width = max(map(len, ("topic", *shown.values())))
+    yield f"{'topic':<{width}}  {'records':>12}  newest record"
+    for name, short in shown.items():
+        time = outcome.newest[name]
+        yield (
+            f"{short:<{width}}  {records[name]:>12,}  {timestamps.text(time) if time is not None else 'none'}"
+        )
+    if len(outcome.newest) > LINES:
+        yield f"... and {len(outcome.newest) - LINES} more; --report has all."
+
+
+def _differences(compared: Compared, which: str) -> Iterator[str]:
+    unequal = [difference.why for difference in reconcile.sentences(compared.flow, compared.unequal)]
+    yield from _first(unequal)
+    equal = len(compared.verdicts) - len(compared.unequal)
+    yield f"{which}: {count(equal, 'partition')} equal, {len(unequal) or 'none'} unequal."
+
+
+def _first(lines: list[str]) -> Iterator[str]:
+    yield from lines[:LINES]
+    if len(lines) > LINES:
+        yield f"... and {len(lines) - LINES} more of that kind; --report has all."
+
+
+def _consumed(consumed: Consumed | None) -> str:
+    if consumed is None:
+        return "No record was consumed: there is none."
+    whose = f"Group {consumed.group}" if consumed.of_snapshot else f"A new group, {consumed.group},"
+    where = f"{consumed.topic}-{consumed.partition}"
+    if consumed.offset is None:
+        return f"{whose} was given no record of {where}; the store's {consumed.stored_offset} should come."
+    which = f"the store's offset {consumed.stored_offset}, here {consumed.offset}"
+    return f"{whose} was given {'its very next' if consumed.right else 'ANOTHER'} record of {where}: {which}."
+
+
+def _recovery(outcome: DrillOutcome) -> Iterator[str]:
+    phases = ", ".join(f"{phase} {outcome.seconds.get(phase, 0.0):.1f} s" for phase in RECOVERY)
+    yield f"Recovery took {outcome.recovery_seconds:.1f} s (RTO): {phases}."
+    age = outcome.newest_age
+    newest = "There is no record" if age is None else f"The newest record was {_age(age)} old"
+    yield f"{newest} (RPO), the snapshot {_age(outcome.snapshot_age)}."
+
+
+def _age(seconds: float) -> str:
+    if abs(seconds) < 600:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if abs(seconds) < 36_000 else f"{seconds / 3600:,.0f} h"
+
+
+def _verdict(outcome: DrillOutcome) -> str:
+    return {
+        ExitCode.DONE: "The drill was good.",
+        ExitCode.INCOMPLETE: "What was restored is right; above is what was left out or unlike the live one.",
+        ExitCode.FAILED: "THE DRILL FAILED: what came back is not what the store has.",
+    }[outcome.exit_code]
+
+
+def _not_asked(outcome: DrillOutcome) -> int:
+    plan = outcome.restored.plan
+    return len(outcome.snapshot.topics) - len(plan.topics) - len(plan.skipped)
+
+
+def report(outcome: DrillOutcome) -> dict[str, Any]:
+    """Return DESIGN's report, as the restore's, with what was found."""
+    live = outcome.live
+    consumed = outcome.consumed
+    return {
+        **restore.report(outcome.restored),
+        "store": outcome.store,
+        "snapshot_started": timestamps.text(outcome.snapshot.manifest.started),
+        "snapshot_age_seconds": outcome.snapshot_age,
+        "newest_record": None if outcome.newest_time is None else timestamps.text(outcome.newest_time),
+        "newest_record_age_seconds": outcome.newest_age,
+        "newest_records": {
+            name: None if time is None else timestamps.text(time) for name, time in outcome.newest.items()
+        },
+        "recovery_seconds": outcome.recovery_seconds,
+        "seconds": {phase: outcome.seconds.get(phase, 0.0) for phase in (*RECOVERY, LIVE)},
+        "records": outcome.records,
+        "bytes": outcome.bytes,
+        "topics_not_asked_for": _not_asked(outcome),
+        "reconciled": _compared(outcome.compared),
+        "consumed": consumed
+        and {
+            "group": consumed.group,
+            "group_of_snapshot": consumed.of_snapshot,
+            "topic": consumed.topic,
+            "partition": consumed.partition,
+            "stored_offset": consumed.stored_offset,
+            "offset": consumed.offset,
+            "right": consumed.right,
+        },
+        "live": live
+        and {
+            **_compared(live.compared),
+            "thinned_partitions": live.thinned,
+            "gone": list(live.gone),
+            "cut": list(live.cut),
+            "offsets_behind": dict(live.behind),
+        },
+        "left_out": left_out_entries(outcome.left_out),
+    }
+
+
+def _compared(compared: Compared) -> dict[str, Any]:
+    return {
+        "partitions": len(compared.verdicts),
+        "records": sum(verdict.readings[0].records for verdict in compared.verdicts),
+        "unequal": left_out_entries(reconcile.sentences(compared.flow, compared.unequal)),
+    }

@@ -1,0 +1,19 @@
+"""The outcome of an export."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from aqueduct.snapshots.export.state import ExportDone
+from aqueduct.snapshots.restore.plan import RestorePlan
+
+
+@dataclass(frozen=True)
+class ExportOutcome:
+    url: str  # where it went
+    plan: RestorePlan
+    done: ExportDone
+    tables: Mapping[str, str]  # name of the declared table by topic
+    before: bool  # an earlier run had ended it
+    written: int  # shares that this run wrote
+    shares: int
+    seconds: Mapping[str, float] = field(default_factory=dict)  # by phase

@@ -1,0 +1,294 @@
+"""Removes snapshots of a store, and the objects that they alone name.
+
+Nothing is written: so a backup that runs meanwhile loses nothing, and who prunes needs no right to create.
+Manifests go first: while one is there, all that it names is. Objects that no manifest names stay as long as a
+run that has not committed yet may still name them.
+"""
+
+import sys
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aqueduct.common import timestamps
+from aqueduct.common.wording import count, some
+from aqueduct.errors import Failed, Refused, Skipped
+from aqueduct.kafka.requests import in_lists
+from aqueduct.snapshots.prune.outcome import Amount, PruneOutcome, Shrunk, Swept
+from aqueduct.snapshots.prune.plan import Pruned, PrunePlan, plan
+from aqueduct.snapshots.prune.policy import KeepPolicy
+from aqueduct.snapshots.prune.referenced_segments import Digests, NamedSegments, digests
+from aqueduct.store import leases, names
+from aqueduct.store.backends import open_editable
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.clock import Clock
+from aqueduct.store.keyring import Keyring
+from aqueduct.store.leases import Leases
+from aqueduct.store.manifest import Manifest
+from aqueduct.store.objects import EditableObjects, Entry
+from aqueduct.store.signing import EVERYBODY, Trust
+from aqueduct.store.snapshots import Broken
+
+if TYPE_CHECKING:
+    from aqueduct.common.keys import ReceiverKey
+
+REQUEST_PATHS = 1000  # that one request removes: S3's most
+REQUESTS = 8  # at once
+TRIES = 10  # while another prune removes manifests that are being read
+
+
+@dataclass(frozen=True)
+class PruneOrder:
+    """The request for a prune."""
+
+    store: str  # URL
+    keep: KeepPolicy
+    execute: bool = False  # else it is only told what would go
+    orphan_hours: float = 48
+    trust: Trust = EVERYBODY
+    private_keys: "tuple[ReceiverKey, ...]" = ()  # that open encrypted manifests
+    copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests say
+    wrong_clock: frozenset[int] = frozenset()  # snapshots of hosts whose clocks were wrong
+    allow_less: bool = False  # also remove data of a topic that has far less in the newest snapshot
+
+
+def prune(order: PruneOrder) -> PruneOutcome:
+    """Prune a store, or tell what would go.
+
+    Refused without a snapshot, or if the time of a manifest runs backwards. Where the newest snapshot has far
+    less of a topic than what would go, nothing is removed, and the outcome says so (`refused`).
+    Failed, with nothing removed, if a snapshot can't be used: what it names would look as if nobody did.
+    """
+    began = time.monotonic()
+    objects = open_editable(order.store)
+    catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
+    stock = _look(catalog, objects, order)
+    prune_plan = stock.plan
+    left_out = [
+        Skipped(f"snapshot {number}", f"it stays for now: {prune_plan.stay[number]}", "snapshot-leased")
+        for number in prune_plan.leased
+    ]
+    left_out += _doubtful(stock)
+    planned = None
+    if not order.allow_less and prune_plan.go and len(stock.kept) < len(stock.ever):  # else no data go
+        planned = _sweep(objects, stock, order, keep_all=False, remove=False)
+        if refused := planned.shrunk():
+            return _outcome(stock, planned, left_out, began, refused=refused)
+    if order.execute:
+        for some_ in prune_plan.rounds:
+            for paths in in_lists(map(names.snapshot, some_), REQUEST_PATHS):
+                objects.remove_many(paths)
+        for paths in in_lists(stock.leases.over, REQUEST_PATHS):
+            objects.remove_many(paths)
+    # Of a restore that began while its snapshot was removed: it knows what it reads, and nobody else does.
+    newest = max(stock.listed)
+    late = {
+        number for number in _leases(objects, stock.newest).held if number <= newest
+    } - prune_plan.stay.keys()
+    if late:
+        reason = (
+            f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
+        )
+        left_out.append(Skipped("all objects", reason, "restores-use-pruned-snapshots"))
+    preview = planned if not order.execute and not late else None
+    swept = preview or _sweep(objects, stock, order, keep_all=bool(late), remove=order.execute)
+    return _outcome(stock, swept, left_out, began, executed=order.execute)
+
+
+def _outcome(
+    stock: "_Found",
+    swept: Swept,
+    left_out: Sequence[Skipped],
+    began: float,
+    *,
+    executed: bool = False,
+    refused: tuple[Shrunk, ...] = (),
+) -> PruneOutcome:
+    return PruneOutcome(
+        stock.plan,
+        {snapshot.number: snapshot.time for snapshot in stock.snapshots},
+        sum(stock.listed[number].size for number in stock.plan.go),
+        swept,
+        executed,
+        tuple(left_out),
+        time.monotonic() - began,
+        refused,
+    )
+
+
+def _doubtful(stock: "_Found") -> list[Skipped]:
+    """Return the snapshots that stay because their times are in doubt, those in a row as one."""
+    some_ = [snapshot for snapshot in stock.snapshots if snapshot.doubtful]
+    rows: list[list[Pruned]] = []
+    for snapshot in some_:
+        if rows and rows[-1][-1].number + 1 == snapshot.number:
+            rows[-1].append(snapshot)
+        else:
+            rows.append([snapshot])
+    return [
+        Skipped(
+            f"snapshots {row[0].number} to {row[-1].number}" if row[1:] else f"snapshot {row[0].number}",
+            f"{'they stay' if row[1:] else 'it stays'}: {row[-1].doubtful}. Either the store was copied, or "
+            "a clock was wrong, or somebody planted it. If the store was copied, give the number of the last "
+            "snapshot that was copied with --copied-through",
+            "snapshot-times-disagree",
+        )
+        for row in rows
+    ]
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What is in a store, and what is to become of it."""
+
+    listed: Mapping[int, Entry]  # manifests, by number
+    snapshots: tuple[Pruned, ...]
+    leases: Leases
+    plan: PrunePlan
+    ever: NamedSegments  # the segments that any manifest names
+    kept: NamedSegments  # those of what stays
+    last: NamedSegments  # those of the newest snapshot
+
+    @property
+    def newest(self) -> Entry:
+        return self.listed[max(self.listed)]
+
+
+def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Found:
+    """Read every manifest, and full ones that stay once more; all again where another prune took some."""
+    for _ in range(TRIES):
+        listed = catalog.listed()
+        if not listed:
+            raise Refused("snapshot-missing", f"There is no snapshot in {order.store} yet.")
+        if absent := sorted(order.wrong_clock - listed.keys()):
+            raise Refused(
+                "snapshot-missing",
+                f"--wrong-clock {absent[0]}: {order.store} has no snapshot of this number. Run aqueduct "
+                "snapshots to list them. Nothing was removed.",
+            )
+        _say(f"Reading {count(len(listed), 'manifest')}.")
+        try:
+            if stock := _read(catalog, objects, order, listed):
+                return stock
+        except Broken as error:
+            if listed.keys() <= catalog.listed().keys():
+                raise Failed(error.id, _no_prune(error, objects.url)) from None
+    raise Failed(
+        "snapshots-changing",
+        f"Snapshots of {order.store} go while they are read, or restores begin. Nothing was removed; run it "
+        "again when other prunes have ended.",
+    )
+
+
+def _read(
+    catalog: Catalog, objects: EditableObjects, order: PruneOrder, listed: Mapping[int, Entry]
+) -> _Found | None:
+    """Return what is there and what is to become of it; None if that has changed meanwhile."""
+    ever, snapshots = NamedSegments(), []
+    added = dict[
+        int, Digests
+    ]()  # by increments; full manifests repeat what was before, so they are read again
+    clock = Clock(order.copied_through, order.wrong_clock)
+    for manifest in catalog.every(listed):
+        named = _named(manifest)
+        ever.add(named)
+        if not manifest.full:
+            added[manifest.number] = named
+        made, doubtful = clock.time(
+            manifest.number, manifest.created, int(listed[manifest.number].written * 1000)
+        )
+        snapshots.append(Pruned(manifest.number, made, manifest.chain.base, doubtful))
+    if len(snapshots) < len(listed):
+        return None
+    if clock.backwards:
+        raise Refused("snapshot-time-backwards", _not_backwards(clock, objects.url))
+    newest = listed[max(listed)]
+    now = _leases(objects, newest)
+    prune_plan = plan(snapshots, order.keep, now.held)
+    kept, last = NamedSegments(), NamedSegments()
+    for number in prune_plan.stay:
+        named = added[number] if number in added else _named(catalog.manifest(number))
+        kept.add(named)
+        if number >= snapshots[-1].base:
+            last.add(named)
+    if _leases(objects, newest).held.keys() & set(prune_plan.go):
+        return None  # a restore has begun that is not in the plan
+    return _Found(listed, tuple(snapshots), now, prune_plan, ever, kept, last)
+
+
+def _not_backwards(clock: Clock, url: str) -> str:
+    number, made, before = clock.backwards[0]
+    more = f", and {len(clock.backwards) - 1:,} more run backwards" if clock.backwards[1:] else ""
+    return (
+        f"Snapshot {number} of {url} says that it was made at {timestamps.text(made)}, and one before it at "
+        f"{timestamps.text(before)}{more}. Nothing was removed. Find out who made it. If nobody of yours "
+        f"did, move it and what builds on it out of {names.SNAPSHOTS}/. If the clock of a host was wrong, "
+        f"keep it with --wrong-clock {number}."
+    )
+
+
+def _named(manifest: Manifest) -> Digests:
+    """Return the segments that a manifest names and that have objects."""
+    return digests(segment.stem for segment in manifest.segments if segment.records)
+
+
+def _no_prune(error: Broken, url: str) -> str:
+    return (
+        f"{error} Nothing was removed, for what it names would look as if none did. Bring it back from "
+        f"a copy of {url}; or, if it is given up, remove it and what builds on it from {names.SNAPSHOTS}/."
+    )
+
+
+def _leases(objects: EditableObjects, newest: Entry) -> Leases:
+    return leases.read(objects, newest.written, time.time())
+
+
+def _sweep(
+    objects: EditableObjects, stock: _Found, order: PruneOrder, *, keep_all: bool, remove: bool
+) -> Swept:
+    """Look at every object below topics' folders, as they are listed, and remove what goes.
+
+    What a run writes that is not committed yet is newer than the newest manifest: one that began before that
+    was committed comes too late for its number. So it is by the store's clock alone that an object is old.
+    """
+    before = stock.newest.written - order.orphan_hours * 3600
+    swept = Swept()
+    with ThreadPoolExecutor(REQUESTS) as pool:
+        for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
+            going = list(_going(entries, stock, before, swept))
+            if remove and not keep_all:
+                for _ in pool.map(objects.remove_many, in_lists(going, REQUEST_PATHS)):
+                    pass
+    return Swept(young=swept.young, strange=swept.strange) if keep_all else swept
+
+
+def _going(entries: Iterable[Entry], stock: _Found, before: float, swept: Swept) -> Iterator[str]:
+    """Yield the paths of what goes, and count what is there."""
+    segments = []
+    for entry in entries:
+        if of := names.segment_of(entry.path):
+            segments.append((entry, of))
+        else:
+            swept.strange.add(entry.size)
+    stems = [of.stem for _, of in segments]
+    kept, ever, last = stock.kept.has(stems), stock.ever.has(stems), stock.last.has(stems)
+    for (entry, of), stays, was_named, in_newest in zip(segments, kept, ever, last, strict=True):
+        if in_newest:
+            swept.newest.setdefault(of.topic, Amount()).add(entry.size)
+        if stays:
+            continue
+        if was_named:
+            swept.gone.setdefault(of.topic, Amount()).add(entry.size)
+            swept.parts.setdefault((of.topic, of.generation), Amount()).add(entry.size)
+        elif entry.written < before:
+            swept.orphans.add(entry.size)
+        else:
+            swept.young.add(entry.size)
+            continue
+        yield entry.path
+
+
+def _say(progress: str) -> None:
+    print(progress, file=sys.stderr, flush=True)

@@ -1,0 +1,255 @@
+"""Consumer groups get their offsets; one that has members gets them from a later run.
+
+Until then they wait as offsets of a group of our own, each with its move as metadata.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+
+from kafka.errors import KafkaError
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
+from aqueduct.kafka import groups, share_groups
+from aqueduct.kafka.client import Client, passing
+from aqueduct.snapshots.restore import progress, topics
+from aqueduct.snapshots.restore.job import Job, connected
+from aqueduct.snapshots.restore.outcome import Move, Written
+from aqueduct.snapshots.restore.positions import Answers, Unsure, translate
+from aqueduct.snapshots.restore.progress import EVERY_GROUP, TopicState
+from aqueduct.work.workers import Workers
+
+ORIGIN_UNKNOWN = "nothing was appended to this partition, so the offset of its next record is unknown"
+OLDER = "they belong to the topic that was created later under this name"
+LIVE = "it has members; stop them, and run the command again"
+MOVED_ON = (
+    "it already has offsets in the restored topics, and keeps them; to replace them, delete them and run the "
+    "command again"
+)
+
+
+def restore(
+    job: Job, states: dict[str, TopicState], written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[tuple[Move, ...], LeftOut]:
+    """Set every group's offsets to those of the same records; a group with members gets them later."""
+    if job.order.groups is None:
+        return (), ()
+    committed, left_out = _positions(job, states)
+    offsets: defaultdict[TopicPartition, set[int]] = defaultdict(set)
+    for of_group in committed.values():
+        for partition, (old, _) in of_group.items():
+            offsets[partition].add(old)
+    moves, unsure = _moves(job, committed, translate(job, offsets, written, workers))
+    with connected(job.order) as client:
+        late = set_waiting(client, job.id, job.groups)
+        # Where records were there before, groups may have been, too.
+        settled = job.ended | (job.there.keys() if job.order.append else set())
+        now = set_groups(client, job.id, moves, settled)
+        if not (unsure or now.failed):
+            _groups_are_set(client, job, states)
+    return late.moves + now.moves, left_out + late.waiting + unsure + now.waiting + now.failed
+
+
+def _groups_are_set(client: Client, job: Job, states: dict[str, TopicState]) -> None:
+    """Remember that the groups are set, or are to wait; a later run leaves them alone."""
+    chosen = job.order.groups and job.order.groups.pattern
+    pattern = chosen.pattern if chosen else EVERY_GROUP
+    changed = {
+        name: replace(state, groups=(pattern,) if pattern == EVERY_GROUP else (*state.groups, pattern))
+        for name, state in states.items()
+        if not {pattern, EVERY_GROUP} & set(state.groups)
+    }
+    if changed:
+        topics.remember(client, job.id, changed)
+        states |= changed
+
+
+def _positions(
+    job: Job, states: dict[str, TopicState]
+) -> tuple[Mapping[str, groups.CommittedOffsets], LeftOut]:
+    """Return the snapshot's committed offsets of what is restored, by group and the target's topic names.
+
+    Without those that are set already.
+    """
+    renamed, lanes = job.plan.renamed, {lane.target for lane in job.plan.lanes}
+    unknown = {
+        TopicPartition(lane.stored_partition.topic, lane.stored_partition.partition): lane
+        for lane in job.plan.unknown
+    }
+    older = {
+        target for target, (topic, instance) in job.plan.topics.items() if instance.topic_id != topic.topic_id
+    }
+    matched_groups = {
+        patterns: progress.matched(patterns, job.groups) for patterns in {s.groups for s in states.values()}
+    }
+    by_name = {group.group: group for group in job.snapshot.manifest.every_group}
+    committed: dict[str, dict[TopicPartition, tuple[int, str]]] = {}
+    left_out = set()
+    for name in job.groups:
+        for stored_offset in by_name[name].offsets:
+            partition = TopicPartition(renamed.get(stored_offset.topic, ""), stored_offset.partition)
+            if lane := unknown.get(TopicPartition(stored_offset.topic, stored_offset.partition)):
+                left_out.add(Skipped(f"group {name}, {lane}", ORIGIN_UNKNOWN, "append-origin-unknown"))
+                continue
+            if partition not in lanes:
+                continue
+            if partition.topic in older:
+                left_out.add(Skipped(f"group offsets of {partition.topic}", OLDER, "topic-recreated"))
+            elif name not in matched_groups[states[partition.topic].groups]:
+                committed.setdefault(name, {})[partition] = stored_offset.offset, stored_offset.metadata
+    return committed, tuple(sorted(left_out))
+
+
+def _moves(
+    job: Job, committed: Mapping[str, groups.CommittedOffsets], answers: Answers
+) -> tuple[dict[str, list[Move]], LeftOut]:
+    stops = {lane.target: lane.stop for lane in job.plan.lanes}
+    shares = {group.group for group in job.snapshot.manifest.share_groups}
+    moves: defaultdict[str, list[Move]] = defaultdict(list)
+    unsure = []
+    for name, of_group in committed.items():
+        for partition, (old, metadata) in sorted(of_group.items()):
+            answer = answers[partition, old]
+            if isinstance(answer.new, Unsure):
+                unsure.append(Skipped(f"group {name}, {partition}", answer.new.why, answer.new.id))
+                continue
+            note = f"the snapshot ends at {stops[partition]}" if old > stops[partition] else answer.note
+            moves[name].append(Move(name, *partition, old, answer.new, metadata, note, share=name in shares))
+    return moves, tuple(unsure)
+
+
+@dataclass(frozen=True)
+class GroupsSet:
+    moves: tuple[Move, ...]  # that were made
+    waiting: LeftOut  # groups that a later run will try again by itself
+    failed: LeftOut
+
+
+def set_groups(
+    client: Client, restore_id: str, moves: Mapping[str, Sequence[Move]], settled: Set[str]
+) -> GroupsSet:
+    """Set the groups' offsets.
+
+    `settled`: topics where groups may have been before, or continued since: they keep what they have.
+    """
+    late = {name for name, mine in moves.items() if any(move.topic in settled for move in mine)}
+    unanswered: dict[str, KafkaError] = {}
+    shares = {name for name, mine in moves.items() if any(move.share for move in mine)}
+    target_positions = positions(client, moves, shares, unanswered)
+    moves_set: list[Move] = []
+    waiting: list[Skipped] = []
+    failed = [*without_coordinator(unanswered)]
+    for name, every in moves.items():
+        if name in unanswered:
+            continue
+        kept_positions = target_positions.get(name, {}) if name in late else {}
+        mine = [move for move in every if kept_positions.get(move.topic_partition) != move.new]
+        if any(move.topic in settled and move.topic_partition in kept_positions for move in mine):
+            failed.append(Skipped(f"group {name}", MOVED_ON, "group-has-offsets"))
+            continue
+        try:
+            set_positions(client, name, mine)
+        except groups.LiveGroup:
+            try:
+                groups.commit(client, progress.waiting_group(restore_id, name), dict(_kept(mine)))
+                waiting.append(has_members(name))
+            except Refused:  # its own metadata leaves no room
+                failed.append(has_members(name))
+        except (Failed, KafkaError) as error:
+            failed.append(rejected(name, error))
+        else:
+            moves_set += mine
+    return GroupsSet(tuple(moves_set), tuple(waiting), tuple(failed))
+
+
+def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
+    """Set offsets of the chosen groups that had members when the others got theirs."""
+    prefix = progress.waiting_group(restore_id, "")
+    waiting_groups = (name for name in groups.list_groups(client) if name.startswith(prefix))
+    waiting = [name for name in waiting_groups if name.removeprefix(prefix) in chosen]
+    moves_set: list[Move] = []
+    left: list[Skipped] = []
+    unanswered: dict[str, KafkaError] = {}
+    for group, offsets in groups.committed(client, waiting, unanswered).items():
+        name = group.removeprefix(prefix)
+        moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
+        try:
+            set_positions(client, name, moves)
+        except groups.LiveGroup:
+            left.append(has_members(name))
+        except (Failed, KafkaError) as error:
+            left.append(rejected(name, error))
+        else:
+            moves_set += moves
+            groups.delete(client, [group])
+    left += without_coordinator({group.removeprefix(prefix): error for group, error in unanswered.items()})
+    return GroupsSet(tuple(moves_set), tuple(left), ())
+
+
+def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:
+    """Return the groups that are skipped because their coordinators did not answer about them."""
+    return tuple(_without_answer(name, error) for name, error in sorted(unanswered.items()))
+
+
+def _without_answer(name: str, error: KafkaError) -> Skipped:
+    if isinstance(error, share_groups.NOT_SUPPORTED):
+        reason, id_ = f"the target has no share groups. {share_groups.UPGRADE}", "share-groups-unsupported"
+        return Skipped(f"group {name}", reason, id_)
+    if not passing(error):
+        return rejected(name, error)
+    return Skipped(
+        f"group {name}",
+        f"its coordinator does not answer ({cause(error)}). Start the brokers that `aqueduct doctor "
+        f"cluster --groups {name}` lists, and run the command again",
+        "group-coordinator-unavailable",
+    )
+
+
+def cause(error: KafkaError) -> str:
+    """Return what the cluster answered last, within a sentence."""
+    return str(error).rstrip(".")
+
+
+def has_members(name: str) -> Skipped:
+    """Return a group that is skipped because it has members."""
+    return Skipped(f"group {name}", LIVE, groups.LiveGroup.id)
+
+
+def rejected(name: str, error: Failed | KafkaError) -> Skipped:
+    """Return a group that is skipped because the cluster rejected its offsets."""
+    skipped = Skipped.because_of(f"group {name}", error)
+    return skipped if skipped.id else replace(skipped, id="group-offsets-rejected")
+
+
+def positions(
+    client: Client, names: Iterable[str], shares: Set[str], unanswered: dict[str, KafkaError]
+) -> dict[str, Mapping[TopicPartition, int]]:
+    """Return the offsets that groups have at the target; `shares`: which of them are share groups.
+
+    `unanswered` receives the groups that get no answer, with the last error.
+    """
+    asked = set(names)
+    committed = groups.committed(client, asked - shares, unanswered)
+    started = share_groups.start_offsets(client, asked & shares, unanswered)
+    return {
+        **{
+            name: {partition: offset for partition, (offset, _) in of.items()}
+            for name, of in committed.items()
+        },
+        **{name: {partition: share.start for partition, share in of.items()} for name, of in started.items()},
+    }
+
+
+def set_positions(client: Client, name: str, moves: Iterable[Move]) -> None:
+    """Set a group's offsets by the request of its type; LiveGroup if it has members."""
+    mine = list(moves)
+    if share := {move.topic_partition: move.new for move in mine if move.share}:
+        share_groups.set_positions(client, name, share)
+    others = {move.topic_partition: (move.new, move.metadata) for move in mine if not move.share}
+    groups.commit(client, name, others)
+
+
+def _kept(moves: Iterable[Move]) -> Iterator[tuple[TopicPartition, tuple[int, str]]]:
+    for move in moves:
+        yield move.topic_partition, (move.new, progress.dumps(move, f"group {move.group}"))

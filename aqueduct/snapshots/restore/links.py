@@ -1,0 +1,153 @@
+"""One-way links that read the restored topics: they continue at the same records."""
+
+from collections.abc import Iterable, Mapping
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
+from aqueduct.errors import Failed, LeftOut, Skipped
+from aqueduct.kafka import groups
+from aqueduct.link.wire import position
+from aqueduct.link.wire.position import SenderPosition
+from aqueduct.mirror.binding import RestoreRange
+from aqueduct.snapshots.restore.job import Job, connected
+from aqueduct.snapshots.restore.outcome import AHEAD, DOUBLED, IN_BACKUP, FlowRange, Written, listed
+from aqueduct.snapshots.restore.positions import Unsure, translate
+from aqueduct.work.workers import Workers
+
+NO_POSITION = (
+    "the snapshot does not contain its position, so it stays stopped; "
+    "to send all restored records again, start it"
+)
+AS_NEW = "would arrive as new, so the link stays stopped; if that is intended, start it"
+
+
+def move(
+    job: Job, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[tuple[str, ...], LeftOut, tuple[FlowRange, ...]]:
+    """Make one-way links that read the restored topics continue at the same records, once.
+
+    Return the groups of the links that must not be started, the skipped items, and their ranges.
+    """
+    stopped: list[str] = []
+    left_out: list[Skipped] = []
+    ranges: list[FlowRange] = []
+    for name in job.order.links:
+        try:
+            moved_ranges = _moved(job, name, written, workers)
+        except Failed as error:
+            stopped.append(name)
+            left_out.append(Skipped.because_of(f"link {name}", error))
+        else:
+            left_out += skipped(name, moved_ranges)
+            ranges += moved_ranges
+    return tuple(stopped), tuple(left_out), tuple(ranges)
+
+
+def _moved(
+    job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers
+) -> list[FlowRange]:
+    """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
+    lanes = {
+        lane.target: lane
+        for lane in job.plan.lanes
+        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
+    }
+    saved = _link_positions(
+        (
+            TopicPartition(stored_offset.topic, stored_offset.partition),
+            stored_offset.offset,
+            stored_offset.metadata,
+        )
+        for of_group in job.snapshot.manifest.groups
+        if of_group.group == name
+        for stored_offset in of_group.offsets
+    )
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    with connected(job.order) as client:
+        ids = {topic: str(existing.id) for topic, existing in client.topics(backed_up).items()}
+        target_positions = _link_positions(
+            (partition, *committed) for partition, committed in groups.committed(client, [name])[name].items()
+        )
+        # One that only waited in the empty topic has not begun.
+        begun = {
+            partition
+            for partition, (offset, sender) in target_positions.items()
+            if offset and sender.topic_id == ids.get(partition.topic)
+        }
+        if not saved and not begun:
+            raise Failed("link-position-unknown", NO_POSITION)
+        if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
+            raise Failed(
+                "link-position-unknown",
+                f"it is unknown which restore wrote the records of {some(lost)}, and therefore its position "
+                "there, so it stays stopped; to send all records of the topic, start it",
+            )
+        old = {
+            partition: offset
+            for partition, (offset, sender) in sorted(saved.items())
+            if partition in lanes and partition not in begun and sender.topic_id == backed_up[partition.topic]
+        }
+        if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
+            raise Failed(
+                "link-topic-not-recreated",
+                f"{some(same)} was not re-created before the restore; the restored records {AS_NEW}",
+            )
+        answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
+        new = {partition: answers[partition, offset].new for partition, offset in old.items()}
+        if unsure := [
+            f"{partition}: {unknown.why}" for partition, unknown in new.items() if isinstance(unknown, Unsure)
+        ]:
+            raise Failed(
+                "link-position-unknown",
+                f"its position cannot be translated, so it stays stopped: {some(unsure)}",
+            )
+        session = max(sender.session for _, sender in (*saved.values(), *target_positions.values()))
+        groups.commit(
+            *(client, name),
+            {
+                partition: (offset, SenderPosition(ids[partition.topic], offset, session).dumps())
+                for partition, offset in new.items()
+                if not isinstance(offset, Unsure)
+            },
+        )
+    return [
+        FlowRange(
+            f"link {name}",
+            partition,
+            RestoreRange(DOUBLED, offset, lanes[partition].stop, IN_BACKUP, at_most=True)
+            if offset < lanes[partition].stop
+            else RestoreRange(AHEAD, lanes[partition].stop, offset, IN_BACKUP),
+        )
+        for partition, offset in old.items()
+        if offset != lanes[partition].stop
+    ]
+
+
+def skipped(name: str, ranges: Iterable[FlowRange]) -> list[Skipped]:
+    """Return what a link repeats, and what it has sent of records that are not in the snapshot."""
+    of: dict[str, list[FlowRange]] = {DOUBLED: [], AHEAD: []}
+    for flow_range in ranges:
+        of[flow_range.range.kind].append(flow_range)
+    skipped_items = []
+    if repeated := of[DOUBLED]:
+        spans = [
+            f"{flow_range.partition} from {flow_range.range.start} to {flow_range.range.stop - 1}"
+            for flow_range in repeated
+        ]
+        reason = f"it sends {listed(spans)} again (offsets in the backup), as far as they had crossed"
+        skipped_items.append(Skipped(f"link {name}", reason, "link-records-repeated"))
+    if ahead := of[AHEAD]:
+        spans = [f"{flow_range.partition} up to {flow_range.range.stop - 1}" for flow_range in ahead]
+        reason = f"it has sent {listed(spans)}, which the snapshot does not contain"
+        skipped_items.append(Skipped(f"link {name}", reason, "link-ahead"))
+    return skipped_items
+
+
+def _link_positions(
+    committed: Iterable[tuple[TopicPartition, int, str]],
+) -> dict[TopicPartition, tuple[int, SenderPosition]]:
+    return {
+        partition: (offset, sender)
+        for partition, offset, metadata in committed
+        if (sender := position.loads(metadata))
+    }

@@ -1,0 +1,515 @@
+"""Mirrors that read the restored cluster: they continue at the same records.
+
+MirrorMaker 2 keeps its positions as Connect does a source connector's, in a topic at its target: a key names
+a source partition, its last value the offset that was mirrored last; null: none, begin at the log's start.
+Beside each position is its binding to a topic's id (`aqueduct.mirror.binding`). The mirror's services must
+stand still meanwhile.
+
+A position is one offset. Where a topic has records of its own before or among the restored ones, no offset
+may stand for "none of these, all of those". So a restore is refused while the mirror has not read what the
+topic has, and if others write during the restore the mirror continues at their first record.
+"""
+
+import json
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+
+from kafka.errors import UnknownTopicOrPartitionError
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
+from aqueduct.kafka import fetch, groups, offsets
+from aqueduct.kafka.batches.produce import Ready
+from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.compacted_topics import Table
+from aqueduct.kafka.produce import TransactionalProducer, until_committed
+from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.mirror.binding import (
+    UNKNOWN_TOPIC,
+    Binding,
+    EarlierPosition,
+    Evidence,
+    OffsetSpan,
+    PositionFit,
+    RestoredCopy,
+    RestoreRange,
+    RestoreRanges,
+    SourceLog,
+    judge,
+)
+from aqueduct.mirror.engine.names import positions_topic
+from aqueduct.mirror.engine.position import parse_position, parse_status
+from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
+from aqueduct.snapshots.restore import topics
+from aqueduct.snapshots.restore.job import CLIENT, Job, connected
+from aqueduct.snapshots.restore.order import FollowingMirror
+from aqueduct.snapshots.restore.outcome import (
+    AHEAD,
+    DOUBLED,
+    IN_BACKUP,
+    IN_EARLIER,
+    IN_TOPIC,
+    NAMED,
+    UNBOUND,
+    FlowRange,
+    Written,
+    listed,
+)
+from aqueduct.snapshots.restore.plan import RestoreLane
+from aqueduct.snapshots.restore.positions import Unsure, translate
+from aqueduct.snapshots.restore.progress import group
+from aqueduct.work.workers import Workers
+
+Lanes = Mapping[TopicPartition, RestoreLane]
+
+
+@dataclass(frozen=True)
+class MirrorPositions:
+    """All positions of one mirror, ready to be moved once for one restore."""
+
+    client: Client
+    mirror: FollowingMirror
+    restore_id: str
+    positions: FlowPositions
+
+    @property
+    def _mark(self) -> TopicPartition:
+        """The place in this restore's group that says that they are moved."""
+        return TopicPartition(self.positions.topic, 0)
+
+    def moved(self) -> str | None:
+        """Return what an earlier run of this restore reported when it moved them; None: none has."""
+        try:
+            marks = groups.progress(self.client, group(self.restore_id), [self._mark])
+        except UnknownTopicOrPartitionError:
+            return None
+        return marks[self._mark][1] if self._mark in marks else None
+
+    def move(
+        self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding], notes: str
+    ) -> None:
+        """Set the next offsets, all or none, together with the mark that they are."""
+        producer = TransactionalProducer(self.client, f"{group(self.restore_id)}-{self.mirror.name}")
+        records = self.positions.records(moves, bindings)
+
+        def attempt(_: Callable[[], None]) -> None:
+            producer.begin()
+            for partition, mine in sorted(records.items()):
+                producer.send(self.positions.topic, partition, _batch(mine))
+            producer.commit_offsets(group(self.restore_id), {self._mark: (1, notes)})
+            producer.commit()
+
+        until_committed(
+            self.client, attempt, f"; the positions of mirror {self.mirror.name} stay as they were"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MirrorFound:
+    """The position of a mirror in one restored partition."""
+
+    at: int
+    bound: Binding | None
+    log: SourceLog  # as it was before the restore
+    began_at: int  # everything of the present topic before it was mirrored
+    in_backup: int | None  # the position in the topic that was backed up; None: the mirror never read it
+    is_guess: bool  # no binding says that it is of that topic
+    reached: int  # the last position in the topic that `bound` names
+    between: int = 0  # offsets that were read of a topic that was neither backed up nor restored
+    partly: int | None = None  # the position in an earlier restored copy that was not read to its end
+
+
+@dataclass(frozen=True, kw_only=True)
+class _MirrorMoved:
+    """Where a mirror continues in one partition."""
+
+    next: int
+    binding: Binding
+    notes: Sequence[str]
+    unbound: str = ""  # a note: the position was not bound to a topic id
+
+
+@dataclass(frozen=True)
+class MirrorNotes:
+    """What a restore reports of a mirror. It is kept as a group's metadata."""
+
+    ahead: str = ""
+    unbound: str = ""
+
+    @classmethod
+    def of(cls, moved: Mapping[TopicPartition, _MirrorMoved]) -> "MirrorNotes":
+        ahead = [f"{partition}: {note}" for partition, moved_to in moved.items() for note in moved_to.notes]
+        unbound = [
+            f"{partition}: {moved_to.unbound}" for partition, moved_to in moved.items() if moved_to.unbound
+        ]
+        return cls(_kept(ahead), _kept(unbound))
+
+    @classmethod
+    def parse(cls, metadata: str) -> "MirrorNotes":
+        """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
+        try:
+            notes = json.loads(metadata)
+            return cls(notes["ahead"], notes["unbound"])
+        except (ValueError, KeyError, TypeError):
+            return cls(ahead=metadata)
+
+    def dumps(self) -> str:
+        return json.dumps(asdict(self)) if self != MirrorNotes() else ""
+
+
+def check(job: Job) -> None:
+    """Refused while a mirror has not read records that the restored topics have already.
+
+    Refused, too, for a mirror of the engine `batches`, whose positions cannot be moved.
+    """
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as opened:
+            if topics_of_it := _mirrored_by_batches(opened) & {lane.topic for lane in _lanes(job).values()}:
+                raise Refused(
+                    "mirror-batches-restored",
+                    f"Mirror {mirror.name} has the engine batches, which mirrors a re-created topic from its "
+                    f"beginning: all restored records of {some(sorted(topics_of_it))} would arrive twice. "
+                    "Nothing was written. Remove the flow from the inventory, deploy its site, and restore. "
+                    "Then declare the flow again with another name and with topics at the target that are "
+                    "empty.",
+                )
+    lanes = {
+        partition: lane
+        for partition, lane in _lanes(job).items()
+        if lane.topic in job.there and lane.topic not in job.known
+    }
+    if not (lanes and job.order.mirrors):
+        return
+    with connected(job.order) as source:
+        for mirror in job.order.mirrors:
+            with _opened(mirror, job.id) as opened:
+                unread = [
+                    str(partition)
+                    for partition, position in _found(job, source, opened.positions, lanes, {}).items()
+                    if position.began_at < position.log.stable_end
+                    and topics.visible(source, Range(*partition, position.began_at, position.log.stable_end))
+                ]
+            if unread:
+                raise Refused(
+                    "mirror-has-unread-records",
+                    f"Mirror {mirror.name} has not read all records that {some(unread)} "
+                    f"{'has' if len(unread) == 1 else 'have'} now. One position cannot skip restored records "
+                    "and read these. Start the mirror, stop the clients that write, wait until `aqueduct "
+                    "mirror --until-caught-up` ends with 0, then run the command again.",
+                )
+
+
+def move(
+    job: Job, written: Mapping[TopicPartition, Written], workers: Workers
+) -> tuple[LeftOut, tuple[FlowRange, ...]]:
+    """Make mirrors that read the restored topics continue at the same records, once; Failed if one can't.
+
+    Return the skipped items, and the ranges that are doubled at a mirror's target or exist only there.
+    """
+    left_out: list[Skipped] = []
+    ranges: list[FlowRange] = []
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as opened:
+            if _mirrored_by_batches(opened):  # of other topics: `check` has seen to it
+                continue
+            if not opened.positions.exists:
+                left_out.append(_unknown(mirror.name, opened.positions))
+                continue
+            saved_notes = opened.moved()
+            if saved_notes is None:
+                moved = _moved(job, opened, written, workers)
+                saved_notes = MirrorNotes.of(moved).dumps()
+                bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
+                opened.move(
+                    {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
+                )
+            else:
+                opened.positions.refresh()
+                bindings = opened.positions.bindings
+            ranges += ranges_of(mirror.name, job.id, bindings)
+            notes = MirrorNotes.parse(saved_notes)
+            if notes.ahead:
+                left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
+            if notes.unbound:
+                left_out.append(Skipped(f"mirror {mirror.name}", notes.unbound, "mirror-position-unbound"))
+    return tuple(left_out), tuple(ranges)
+
+
+def ranges_of(name: str, restore_id: str, bindings: Mapping[TopicPartition, Binding]) -> Iterator[FlowRange]:
+    """Yield the ranges of a mirror that a restore wrote into its bindings."""
+    for partition, bound in sorted(bindings.items()):
+        if bound.restored and bound.restored.restore_id == restore_id:
+            for restore_range in bound.restored.ranges:
+                yield FlowRange(f"mirror {name}", partition, restore_range)
+
+
+def _kept(notes: Sequence[str]) -> str:
+    """List as many notes as the metadata of a group hold. The bindings hold all ranges."""
+    for limit in range(NAMED, 0, -1):
+        if len(text := listed(notes, limit)) <= METADATA_BYTES // 4:
+            return text
+    return text[: METADATA_BYTES // 4]
+
+
+def _mirrored_by_batches(opened: MirrorPositions) -> set[str]:
+    """Return the source topics that a mirror of the engine `batches` has positions of; none of another."""
+    name = positions_topic(opened.mirror.name)
+    topic = opened.client.topics([name]).get(name)
+    if topic is None:
+        return set()
+    table = Table(opened.client)
+    table.refresh(topic.topic_partitions)
+    stored = [(key, row.value) for key, row in table.rows.items() if parse_status(key, row.value) is None]
+    return {parse_position(key, value)[0].topic for key, value in stored}
+
+
+def _unknown(name: str, positions: FlowPositions) -> Skipped:
+    """Return the skipped item of a mirror whose target has no positions."""
+    reason = (
+        f"its target has no topic {positions.topic}, so no position was adjusted. Check the name in "
+        "--mirror. A mirror that never ran has no positions, and reads the restored topics from the start"
+    )
+    return Skipped(f"mirror {name}", reason, "mirror-unknown")
+
+
+def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
+    """Return the lanes that are restored under their own names: others are new to a mirror."""
+    return {
+        lane.target: lane
+        for lane in job.plan.lanes
+        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
+    }
+
+
+def _found(
+    job: Job,
+    source: Client,
+    positions: FlowPositions,
+    lanes: Collection[TopicPartition],
+    starts: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, _MirrorFound]:
+    """Return a mirror's positions in these partitions.
+
+    `starts`: where their logs ended before the restore.
+    """
+    positions.refresh()
+    stored, bindings = positions.stored, positions.bindings
+    mine = {
+        partition: bindings.get(partition)
+        for partition in sorted(lanes)
+        if partition in stored or partition in bindings
+    }
+    logs = {
+        partition: replace(log, end=starts.get(partition, log.end), bound_epoch_end=None)
+        for partition, log in source_logs(source, mine).items()
+    }
+    next_offsets = {partition: stored[partition].next if partition in stored else None for partition in mine}
+    evidence = positions.evidence(
+        dict(
+            suspects(
+                {partition: (next_offsets[partition], mine[partition], logs[partition]) for partition in logs}
+            )
+        )
+    )
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    return {
+        partition: judged(
+            next_offsets[partition],
+            mine[partition],
+            log,
+            evidence.get(partition, Evidence()),
+            backed_up[partition.topic],
+        )
+        for partition, log in logs.items()
+    }
+
+
+def judged(
+    position: int | None, bound: Binding | None, log: SourceLog, evidence: Evidence, backed_up: str
+) -> _MirrorFound:
+    verdict, offset = judge(position, bound, log, evidence), position or 0
+    if bound is None:
+        return _MirrorFound(
+            at=offset,
+            bound=bound,
+            log=log,
+            began_at=log.start,
+            in_backup=offset,
+            is_guess=True,
+            reached=offset,
+        )
+    is_same = bound.topic_id == log.topic_id
+    reached = offset if is_same else verdict.reached
+    mirrored = is_same or (verdict.fit is PositionFit.RECREATED and verdict.is_certain)
+    in_backup = reached if bound.topic_id == backed_up else bound.position_in(backed_up)
+    unknown = bound.position_in(UNKNOWN_TOPIC)
+    is_guess = in_backup is None and unknown is not None
+    if is_guess:
+        in_backup = unknown
+    partly, copy = None, bound.copy
+    if copy and copy.topic_id == backed_up and not is_same and in_backup is not None:
+        if reached >= copy.end:
+            in_backup = max(in_backup, copy.stop)
+        else:
+            partly = reached
+    # The log was cut below the position: what comes into it now was not mirrored.
+    was_cut = is_same and verdict.fit is PositionFit.CUT
+    began = offset if verdict.resume is None or not was_cut else verdict.resume
+    between = 0
+    if not is_same and offset > log.end and reached != offset:
+        between = offset
+    elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
+        between = reached
+    return _MirrorFound(
+        at=offset,
+        bound=bound,
+        log=log,
+        began_at=max(began, log.start) if mirrored else log.start,
+        in_backup=in_backup,
+        is_guess=is_guess,
+        reached=reached,
+        between=between,
+        partly=partly,
+    )
+
+
+def _moved(
+    job: Job, opened: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
+) -> dict[TopicPartition, _MirrorMoved]:
+    """Return where a mirror continues in each partition, and what of it does not arrive once."""
+    lanes = _lanes(job)
+    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    starts = {partition: restored.progress.start for partition, restored in written.items()}
+    with connected(job.order) as source:
+        old_positions = _found(job, source, opened.positions, lanes, starts)
+        asked = {
+            partition: {old.in_backup}
+            for partition, old in old_positions.items()
+            if old.in_backup is not None
+        }
+        answers = translate(job, asked, written, workers)
+        syncs = opened.positions.sync_end()
+        ends = offsets.ends(source, old_positions)
+        moved = {}
+        for partition, old in sorted(old_positions.items()):
+            new: int | None = None
+            if old.in_backup is not None:
+                answer = answers[partition, old.in_backup]
+                if isinstance(answer.new, Unsure):
+                    raise Failed(
+                        "mirror-position-unknown",
+                        f"The position of mirror {opened.mirror.name} in {partition} cannot be translated: "
+                        f"{answer.new.why}. None of its positions was changed.",
+                    )
+                new = answer.new
+            producers = written[partition].progress.producers if partition in written else ()
+            others = None
+            if job.order.append and new is not None:
+                others = _first_of_others(source, Range(*partition, old.began_at, new), producers)
+            lane = lanes[partition]
+            copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
+            moved[partition] = continued(old, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
+        return moved
+
+
+def continued(
+    old: _MirrorFound,
+    lane: RestoreLane,
+    new: int | None,
+    others: int | None,
+    *,
+    copy: RestoredCopy,
+    syncs: int,
+    restore_id: str,
+) -> _MirrorMoved:
+    """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
+    notes, unbound, ranges = list[str](), "", list[RestoreRange]()
+    doubled: tuple[OffsetSpan, ...] = ()
+    start = old.began_at if new is None else max(old.began_at, new)
+    if new is None:
+        notes.append(
+            "its position in the topic that was backed up is not known, so it reads all that was restored, "
+            f"offsets {lane.segments[0].start if lane.segments else lane.stop} to {lane.stop - 1} of the "
+            "backup; those that had arrived before arrive twice"
+        )
+        doubled = ((start, copy.end),) if start < copy.end else ()  # at most; until somebody accepts it
+        ranges += [RestoreRange(DOUBLED, *span, IN_TOPIC, at_most=True) for span in doubled]
+    elif others is not None:
+        start, doubled = others, ((others, new),)
+        ranges.append(RestoreRange(DOUBLED, others, new, IN_TOPIC))
+        notes.append(
+            f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
+            "twice"
+        )
+    if old.is_guess:
+        unbound = (
+            f"its position {old.in_backup} was not bound to a topic id, and was taken for one in the topic "
+            "that was backed up"
+        )
+        if old.in_backup is not None:
+            ranges.append(RestoreRange(UNBOUND, old.in_backup, old.in_backup, IN_BACKUP))
+    if old.in_backup is not None and old.in_backup > lane.stop:
+        notes.append(f"it has read up to {old.in_backup}, and the snapshot ends at {lane.stop}")
+        ranges.append(RestoreRange(AHEAD, lane.stop, old.in_backup, IN_BACKUP))
+    if old.between:
+        notes.append(
+            f"only the target of the mirror has the {old.between} offsets that it read of a topic of that "
+            "name which was deleted since the backup"
+        )
+        ranges.append(RestoreRange(AHEAD, 0, old.between, IN_EARLIER, at_most=True))
+    if old.partly is not None:
+        notes.append(
+            f"it had read a part of an earlier restore of these records, up to offset {old.partly} there; "
+            "at most that part arrives twice"
+        )
+        ranges.append(RestoreRange(DOUBLED, 0, old.partly, IN_EARLIER, at_most=True))
+    binding = Binding(
+        topic_id=old.log.topic_id,
+        next=start,
+        epoch=old.log.epoch,
+        syncs=syncs,
+        doubled=doubled,
+        copy=copy,
+        restored=RestoreRanges(restore_id, tuple(ranges)) if ranges else None,
+    )
+    before = old.bound
+    if before is None:
+        binding = replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, old.at),))
+    elif before.topic_id != old.log.topic_id:
+        binding = before.followed_by(binding, old.reached)
+    else:
+        binding = replace(binding, earlier=before.earlier, doubled=(*before.doubled, *doubled))
+    return _MirrorMoved(next=start, binding=binding, notes=notes, unbound=unbound)
+
+
+def _first_of_others(client: Client, span: Range, producers: Collection[int]) -> int | None:
+    """Return the first offset of a record there that this restore did not write."""
+    if span.start >= span.stop:
+        return None
+    for piece in fetch.read(client, span):
+        for batch in piece.batches:
+            if batch.producer_id not in producers:
+                return max(batch.base_offset, span.start)
+    return None
+
+
+@contextmanager
+def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[MirrorPositions]:
+    with connect(mirror.end, CLIENT) as client:
+        yield MirrorPositions(client, mirror, restore_id, FlowPositions(mirror.name, client))
+
+
+def _batch(records: Sequence[tuple[bytes, bytes | None]]) -> Ready:
+    now = time.time_ns() // 1_000_000
+    builder = DefaultRecordBatchBuilder(
+        magic=2, compression_type=0, is_transactional=1, producer_id=-1, producer_epoch=-1,
+        base_sequence=-1, batch_size=1 << 30,
+    )  # fmt: skip
+    for number, (key, value) in enumerate(records):
+        builder.append(number, now, key, value, [])
+    return Ready(bytearray(builder.build()), len(records), 0)

@@ -1,0 +1,180 @@
+"""The plan of a restore: which stored records go to which partition, and how the work is shared out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import groupby
+from operator import attrgetter
+
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import LeftOut, Skipped
+from aqueduct.kafka.batches.cutting import Window
+from aqueduct.kafka.requests import in_lists
+from aqueduct.snapshots.restore.request import Request
+from aqueduct.store.manifest import Gap, Instance, Segment, StoredPartition, StoredTopic
+from aqueduct.store.snapshots import Snapshot
+
+# Small partitions go together into one task and its transactions.
+SHARE_BYTES = 64 << 20
+SHARE_LANES = 500
+
+
+@dataclass(frozen=True)
+class RestoreLane:
+    """The records of one partition, from the store to the target."""
+
+    stored_partition: StoredPartition  # in the store
+    topic: str  # at the target
+    stop: int  # exclusive: the snapshot's offsets end here
+    segments: tuple[Segment, ...]  # in order, those that may have records of the window
+    skipped: tuple[Segment, ...]  # those that have others only
+    expired: tuple[Gap, ...] = ()  # what the store removed by its lifecycle rules
+    start: int = 0  # the offset of the snapshot from which on it is written
+
+    def after(self, start: int) -> "RestoreLane":
+        """Return the lane without the records before this offset, which earlier restores wrote."""
+        return replace(
+            self,
+            start=start,
+            segments=tuple(segment for segment in self.segments if segment.stop > start),
+        )
+
+    @property
+    def target(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.stored_partition.partition)
+
+    @property
+    def records(self) -> int:
+        """Return the most records there can be; a window may leave fewer."""
+        return sum(segment.records for segment in self.segments)
+
+    @property
+    def unpacked_bytes(self) -> int:
+        return sum(segment.unpacked_bytes for segment in self.segments)
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.stored_partition.partition}"
+
+
+@dataclass(frozen=True)
+class RestorePlan:
+    snapshot: int
+    window: Window
+    topics: Mapping[str, tuple[StoredTopic, Instance]]  # by the name at the target
+    lanes: tuple[RestoreLane, ...]
+    gaps: tuple[Gap, ...]
+    skipped: tuple[str, ...]  # topics of the snapshot that have no such instance
+    # The restores after which it continues, by topic at the target.
+    continues: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Lanes that are not written: the target may have these records of a restore that it has forgotten.
+    unknown: tuple[RestoreLane, ...] = ()
+
+    def partitions(self, target: str) -> tuple[RestoreLane, ...]:
+        return self._by_topic[target]
+
+    @cached_property
+    def _by_topic(self) -> dict[str, tuple[RestoreLane, ...]]:
+        lanes = groupby(self.lanes, attrgetter("topic"))
+        return {target: tuple(of_topic) for target, of_topic in lanes}
+
+    @property
+    def at_most(self) -> bool:
+        """Return whether there may be fewer records than the lanes have.
+
+        Only the batches tell how many.
+        """
+        return self.window.timed and any(lane.segments for lane in self.lanes)
+
+    def expired(self, target: str) -> int:
+        """Return how many offsets of a topic have expired in the store."""
+        return sum(gap.stop - gap.start for lane in self.partitions(target) for gap in lane.expired)
+
+    @property
+    def left_out(self) -> LeftOut:
+        """Return what has expired in the store, and partitions to which nothing is appended."""
+        return tuple(
+            Skipped(
+                f"records of {lane}",
+                "it has records of transactions with times of this backup, and the target does not store "
+                "which restore wrote them, so nothing is appended to this partition. Restore the topic under "
+                "another name (old:new) and compare both. To write all its records again, pass a new "
+                "--restore-id",
+                "append-origin-unknown",
+            )
+            for lane in self.unknown
+        ) + tuple(
+            Skipped(
+                f"offsets {gap.start} to {gap.stop - 1} of the backup of {lane}",
+                f"a lifecycle rule of the store deleted them by {timestamps.text(gap.expired or 0)}",
+                "records-expired",
+            )
+            for lane in self.lanes
+            for gap in lane.expired
+        )
+
+    def without(self, unknown: Set[TopicPartition]) -> "RestorePlan":
+        """Return the plan that writes nothing to these partitions, and has no topic of which all are such."""
+        writing = {lane.topic for lane in self.lanes if lane.target not in unknown}
+        return replace(
+            self,
+            topics={name: topic for name, topic in self.topics.items() if name in writing},
+            lanes=tuple(
+                replace(lane, segments=()) if lane.target in unknown else lane
+                for lane in self.lanes
+                if lane.topic in writing
+            ),
+            unknown=tuple(lane for lane in self.lanes if lane.target in unknown),
+        )
+
+    @cached_property
+    def unknown_partitions(self) -> frozenset[TopicPartition]:
+        return frozenset(lane.target for lane in self.unknown)
+
+    def unknown_of(self, target: str) -> tuple[int, ...]:
+        """Return the numbers of a topic's partitions to which nothing is written."""
+        return tuple(lane.target.partition for lane in self.unknown if lane.topic == target)
+
+    @property
+    def renamed(self) -> dict[str, str]:
+        """Name at the target by name in the snapshot."""
+        return {topic.name: target for target, (topic, _) in self.topics.items()}
+
+
+def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
+    """Plan a restore; Refused if a topic or an instance doesn't exist."""
+    topics = request.choose(snapshot.topics)
+    lanes: list[RestoreLane] = []
+    gaps: list[Gap] = []
+    for target, (topic, instance) in topics.items():
+        positions = snapshot.manifest.positions[topic.name, instance.number]
+        for partition in snapshot.partitions(topic.name, instance.number):
+            stop = positions[partition.partition]
+            parted: tuple[list[Segment], list[Segment]] = [], []
+            for segment in snapshot.segments.get(partition, ()):
+                if segment.records:
+                    parted[_outside(segment, request.window)].append(segment)
+            missing = snapshot.gaps.get(partition, ())
+            expired = tuple(gap for gap in missing if gap.expired is not None)
+            inside, skipped_ = map(tuple, parted)
+            lanes.append(RestoreLane(partition, target, max(stop, 0), inside, skipped_, expired))
+            gaps += missing
+    asked = {old for old, _ in request.names} or snapshot.topics.keys()
+    skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
+    return RestorePlan(
+        snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped)
+    )
+
+
+def _outside(segment: Segment, window: Window) -> bool:
+    newest, oldest = segment.max_time, segment.min_time
+    before = newest is not None and newest < window.first_time
+    return before or (oldest is not None and oldest > window.last_time)
+
+
+def shares(lanes: Iterable[RestoreLane]) -> Iterator[tuple[RestoreLane, ...]]:
+    """Yield shares of lanes, the same for the same plan.
+
+    A share has a producer of its own, whose id goes by the share's number.
+    """
+    return map(tuple, in_lists(lanes, SHARE_BYTES, attrgetter("unpacked_bytes"), most=SHARE_LANES))

@@ -1,0 +1,306 @@
+"""Plans a restore, and refuses it where store or target stand in the way: before anything is written."""
+
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import replace
+from operator import attrgetter
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import count, some
+from aqueduct.errors import Failed, Refused
+from aqueduct.kafka.admin.cluster import cluster_id
+from aqueduct.kafka.client import Client, Topic
+from aqueduct.snapshots.backup.verify import verify_segments
+from aqueduct.snapshots.restore import continuation, mirrors, records, topics
+from aqueduct.snapshots.restore.job import Job, connected
+from aqueduct.snapshots.restore.order import RestoreOrder
+from aqueduct.snapshots.restore.outcome import DroppedSetting, Warned, Written
+from aqueduct.snapshots.restore.plan import RestorePlan, plan
+from aqueduct.snapshots.restore.progress import TopicState
+from aqueduct.snapshots.restore.request import restore_id
+from aqueduct.store import segments
+from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog, still_there
+from aqueduct.store.keyring import Keyring
+from aqueduct.work.workers import Workers
+
+ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
+
+
+def look(order: RestoreOrder) -> Job:
+    """Find the snapshot, what of it is to be restored, and how far earlier runs have come."""
+    objects = open_store(order.store)
+    keys = Keyring(objects, order.private_keys)
+    catalog = Catalog.open(objects, order.trust, keys)
+    with connected(order) as client:
+        cluster = cluster_id(client)
+        request = order.request.digest(catalog.id, cluster)
+        others = topics.plans(client)
+        if order.restore_id:
+            number = _same(order, request, others.get(order.restore_id, ()))
+            name = order.restore_id
+            snapshot = catalog.snapshot(number, order.at_least)
+        else:
+            number = order.snapshot or _unfinished(others, request, order.release_retention)
+            try:
+                snapshot = catalog.snapshot(number, order.at_least)
+            except Refused as error:
+                if number in (None, order.snapshot):
+                    raise
+                raise Refused(
+                    "resumed-snapshot-missing",
+                    f"{error} An interrupted run of this restore began with it. Delete the topics that it "
+                    "began, which deletes their records, and run the command again.",
+                ) from None
+            name = restore_id(request, snapshot.manifest.number)
+        others.pop(name, None)
+        manifest = snapshot.manifest
+        if not snapshot.topics:
+            raise Refused(
+                "snapshot-without-topics",
+                f"Snapshot {manifest.number} contains {count(len(manifest.every_group), 'group')} and no "
+                "topic, so their offsets refer to no records. Back up their topics, too.",
+            )
+        others_groups = [group.group for group in manifest.every_group if group.group not in order.links]
+        chosen = order.groups.choose(others_groups) if order.groups else ()
+        restore_plan = plan(snapshot, order.request)
+        segments.lend(
+            keys, (segment for lane in restore_plan.lanes for segment in lane.segments), order.store
+        )
+        existing = client.topics(restore_plan.topics)
+        if existing:
+            topics.check_all_known(client)
+        states = topics.states(client, name, existing)
+        continued_states, forgotten = _continued(order, restore_plan, catalog.id, existing, states, others)
+        restore_plan, earlier, unknown = continuation.after(
+            client, catalog, restore_plan, existing, continued_states, states.keys()
+        )
+        if order.append and not order.restore_id:
+            fresh = {topic: existing[topic] for topic in existing if topic not in states}
+            unknown |= continuation.of_unknown_origin(client, restore_plan, fresh, others, earlier)
+        unknown |= {
+            TopicPartition(topic, number)
+            for topic, state in states.items()
+            for number in state.unknown_partitions
+        }
+        if unknown:
+            restore_plan = _without(restore_plan, unknown)
+        _same_records(order, restore_plan, states)
+        dropped: tuple[DroppedSetting, ...] = ()
+        if order.settings:
+            restore_plan, dropped = topics.accepted(client, restore_plan, existing)
+        job = Job(
+            order,
+            name,
+            request,
+            snapshot,
+            restore_plan,
+            existing,
+            states,
+            others,
+            tuple(chosen),
+            {},
+            dropped,
+            earlier,
+        )
+        return replace(job, written=_written(client, job, forgotten))
+
+
+def _without(restore_plan: RestorePlan, unknown: Set[TopicPartition]) -> RestorePlan:
+    """Return the plan that writes nothing to these partitions; Refused if none is left."""
+    writing = restore_plan.without(unknown)
+    if not writing.topics:
+        raise Refused(
+            "append-origin-unknown",
+            f"The target has records of transactions with times of this backup in "
+            f"{some(sorted(map(str, unknown)))}, and does not store which restore wrote them. --append may "
+            "write them twice. Restore under other names (old:new) and compare. To write all records again, "
+            "pass a new --restore-id.",
+        )
+    return writing
+
+
+def _continued(
+    order: RestoreOrder,
+    plan: RestorePlan,
+    store_id: str,
+    existing: Mapping[str, Topic],
+    own_states: Mapping[str, TopicState],
+    others: Mapping[str, list[TopicState]],
+) -> tuple[dict[str, dict[str, TopicState]], set[str]]:
+    """Return the restores that this one continues, and topics where the target has forgotten one of them.
+
+    One that has begun continues those that it remembers. Refused if it has not ended where one is forgotten.
+    """
+    continued_states: dict[str, dict[str, TopicState]] = {}
+    if order.append and not order.restore_id:
+        fresh = {name: topic for name, topic in existing.items() if name not in own_states}
+        continued_states = continuation.continued(plan, store_id, fresh, others)
+    forgotten = set()
+    for name, state in own_states.items():
+        for other in state.continues:
+            mine = [
+                other_state for other_state in others.get(other, ()) if other_state.topic_id == state.topic_id
+            ]
+            if mine:
+                continued_states.setdefault(name, {})[other] = mine[0]
+            elif state.done:
+                forgotten.add(name)
+            else:
+                raise Refused(
+                    "earlier-restore-unknown",
+                    f"This restore of {name} continues restore {other}, whose progress the target has "
+                    "deleted (offsets.retention.minutes). Restore the topic under another name (old:new).",
+                )
+    return {name: restores for name, restores in continued_states.items() if name not in forgotten}, forgotten
+
+
+def _same_records(
+    order: RestoreOrder, restore_plan: RestorePlan, own_states: Mapping[str, TopicState]
+) -> None:
+    """Refused if records have expired since this restore began: which of them are there, none can tell."""
+    old = [
+        name
+        for name, state in own_states.items()
+        if not state.done and state.expired != restore_plan.expired(name)
+    ]
+    if old:
+        raise Refused(
+            "restore-records-expired",
+            f"Records of {some(sorted(old))} have expired in {order.store} since this restore began. Delete "
+            f"{'this topic' if len(old) == 1 else 'these topics'} from the target, which deletes the "
+            "records, and run the command again. The report then lists the expired records.",
+        )
+
+
+def _written(client: Client, job: Job, forgotten: Set[str]) -> dict[TopicPartition, Written]:
+    """Return what the target still knows of the topics that have ended."""
+    ids = {name: job.there[name].id for name in job.ended - forgotten}
+    partitions = [lane.target for lane in job.plan.lanes if lane.topic in ids]
+    positions = records.positions(client, job.id, partitions, ids) if partitions else {}
+    return {partition: Written(progress, 0, 0) for partition, (_, progress) in positions.items()}
+
+
+def _same(order: RestoreOrder, request: str, restore_states: Iterable[TopicState]) -> int | None:
+    """Return the snapshot of the restore that has this id; Refused if it was another request's."""
+    for state in restore_states:
+        if state.request != request or order.snapshot not in (None, state.snapshot):
+            raise Refused(
+                "restore-id-taken",
+                f"Restore {order.restore_id} restores snapshot {state.snapshot}, with other topics, times or "
+                "instance. Repeat its own command, or pass another --restore-id.",
+            )
+        return state.snapshot
+    return order.snapshot
+
+
+def _unfinished(plans: Mapping[str, list[TopicState]], request: str, release: bool) -> int | None:
+    """Return the newest snapshot of a restore of this request that has not ended, or holds something."""
+    states = [state for of_plan in plans.values() for state in of_plan if state.request == request]
+    return max(
+        (state.snapshot for state in states if not state.done or (release and state.held)), default=None
+    )
+
+
+def check(job: Job) -> None:
+    """Check the target; Refused if something there is in the way."""
+    topics.check_partitions(job.plan, job.there)
+    # What a topic has that this restore has begun was found before, or is its own.
+    foreign = {name: topic for name, topic in job.there.items() if name not in job.known}
+    topics.check_others(foreign, job.others)
+    with connected(job.order) as client:
+        partitions = [lane.target for lane in job.plan.lanes if lane.topic in foreign]
+        if partitions and not job.order.append:
+            topics.check_empty(client, partitions, foreign, job.others, _appending(job, foreign))
+        topics.check_creation(client, job.plan, job.there, with_settings=job.order.settings)
+    mirrors.check(job)
+
+
+def _appending(job: Job, existing: Mapping[str, Topic]) -> str:
+    """Return what --append would do, as the end of a sentence; nothing if it would be refused, too."""
+    try:
+        continued_states = continuation.continued(job.plan, job.snapshot.manifest.store, existing, job.others)
+    except Refused:
+        return ""
+    if continued_states:
+        return ", or pass --append, which writes only the records that those restores lack"
+    return (
+        ", or pass --append, which adds all records after these; a mirror that has read these may then get "
+        "restored records twice, and the report lists which"
+    )
+
+
+def doubled(job: Job) -> tuple[Warned, ...]:
+    """Return a warning for topics that get records again, because of --restore-id."""
+    fresh = {name: topic for name, topic in job.there.items() if name not in job.known}
+    if not (job.order.append and job.order.restore_id):
+        return ()
+    origins = continuation.origins(job.snapshot.manifest.store, job.plan)
+    again = [
+        f"{name} (restore {other})"
+        for name, origin in origins.items()
+        for other, state in continuation.ended(name, fresh, job.others)
+        if state.origin is None or origin.overlaps(state.origin)
+    ]
+    if not again:
+        return ()
+    return (
+        Warned(
+            "restored-again",
+            f"{some(sorted(again))}: the records that this restore wrote are written again. Without "
+            "--restore-id, --append writes only those that are missing.",
+        ),
+    )
+
+
+def check_objects(job: Job, workers: Workers) -> None:
+    """Check the objects that will be used; Failed if one isn't what was written."""
+    segments = [segment for lane in job.lanes for segment in lane.segments]
+    faults = verify_segments(job.order.store, segments, workers, whole=False)
+    if faults:
+        still_there(open_store(job.order.store), job.plan.snapshot)
+        raise Failed(
+            faults[0].id,
+            f"{count(len(faults), 'object')} of snapshot {job.plan.snapshot} cannot be used: "
+            f"{some(map(attrgetter('why'), faults))} Nothing was written. Run aqueduct verify --store "
+            f"{job.order.store} --snapshot N for older snapshots, and restore an undamaged one.",
+        )
+
+
+def check_again(client: Client, job: Job, states: Mapping[str, TopicState]) -> None:
+    """Repeat the checks of `check`: much may have happened while the objects were read.
+
+    By now others can see this restore; of two that begin at once, one sees the other at least. What it had
+    begun and not written to, it then gives up.
+    """
+    existing = client.topics(job.plan.topics)
+    open_ = {name: existing[name] for name, state in states.items() if not state.done and name in existing}
+    ids = {name: topic.id for name, topic in open_.items()}
+    begun = records.begun(client, job.id, ids)
+    fresh = {name: topic for name, topic in open_.items() if name not in begun}
+    others = topics.plans(client)
+    others.pop(job.id, None)
+    try:
+        topics.check_partitions(job.plan, open_)
+        topics.check_others(open_, others)
+        if job.order.append and not job.order.restore_id:
+            begins = {name: topic for name, topic in open_.items() if name not in job.known}
+            now = continuation.continued(job.plan, job.snapshot.manifest.store, begins, others)
+            if ended := sorted(
+                name for name in now if set(now[name]) != set(job.plan.continues.get(name, ()))
+            ):
+                raise Refused(
+                    "restore-in-progress",
+                    f"Another restore of {some(ended)} ended during this run. Run the command again: it "
+                    "continues after that one.",
+                )
+        if fresh and not job.order.append:
+            partitions = [lane.target for lane in job.lanes if lane.topic in fresh]
+            try:
+                topics.check_empty(client, partitions, fresh, others, "")
+            except Refused:
+                client.sleep(ENDING_SECONDS)
+                if not fresh.keys() <= records.begun(client, job.id, ids):
+                    raise
+    except Refused:
+        topics.withdraw(client, job.id, fresh)
+        raise

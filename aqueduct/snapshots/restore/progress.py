@@ -1,0 +1,207 @@
+"""Progress of a restore, as Kafka keeps it: offsets of two groups, with JSON as their metadata.
+
+`aqueduct-restore-<id>` has of each partition of the target the next offset of the store to be restored,
+committed in the transactions that write the records. `aqueduct-restore-<id>.plan` has of each topic, at its
+partition 0, what a run that continues must know. Kafka forgets both when a topic is deleted, so that it can
+be restored again, and offsets.retention.minutes (7 days) after the last commit.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import NamedTuple, TypeVar
+
+from aqueduct.common import strict_json
+from aqueduct.common.strict_json import ADDED
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Refused
+from aqueduct.kafka.requests import METADATA_BYTES
+from aqueduct.store.manifest import Segment
+
+GROUP = "aqueduct-restore-"
+PLAN = ".plan"
+EVERY_GROUP = "(?s).*"
+
+Remembered = TypeVar("Remembered")
+
+
+def group(restore_id: str) -> str:
+    return GROUP + restore_id
+
+
+def plan_group(restore_id: str) -> str:
+    return GROUP + restore_id + PLAN
+
+
+def waiting_group(restore_id: str, name: str) -> str:
+    """Return the group that holds the new offsets of a group with members, until it has none."""
+    return f"{GROUP}{restore_id}.group.{name}"
+
+
+def id_of_plan_group(name: str) -> str | None:
+    """Return the restore's id in the name of its plan group; None for other groups."""
+    return name[len(GROUP) : -len(PLAN)] if name.startswith(GROUP) and name.endswith(PLAN) else None
+
+
+class UnopenedBatch(NamedTuple):
+    """A batch of the store that had to be opened, and takes too much for that: it is not restored."""
+
+    first: int
+    last: int
+    records: int
+
+
+@dataclass(frozen=True)
+class RestoreProgress:
+    """The progress of one partition's restore."""
+
+    topic_id: str  # the target's: another topic by that name has none of it
+    start: int  # where the target's log ended before
+    records: int  # written so far
+    bytes: int
+    producers: tuple[int, ...]  # the ids that they have in their batches
+    # The least of what the batches tell as their records' greatest time.
+    oldest: int | None = field(default=None, metadata=ADDED)
+    # The id of the run that wrote last, and what of `records` and `bytes` it wrote.
+    run: str = field(default="", metadata=ADDED)
+    run_records: int = field(default=0, metadata=ADDED)
+    run_bytes: int = field(default=0, metadata=ADDED)
+    # Offsets among the records that are none: markers, and what was aborted.
+    holes: int = field(default=0, metadata=ADDED)
+    unopened: tuple[UnopenedBatch, ...] = field(default=(), metadata=ADDED)  # in their order
+
+    @property
+    def end(self) -> int:
+        """Return where the target's log ends if nobody else writes there."""
+        return self.start + self.records + self.holes
+
+    def written(self, run: str, records: int, size: int) -> "RestoreProgress":
+        """Return the progress after the run wrote so much more."""
+        had, had_bytes = self.by(run)
+        return replace(
+            self,
+            records=self.records + records,
+            bytes=self.bytes + size,
+            run=run,
+            run_records=had + records,
+            run_bytes=had_bytes + size,
+        )
+
+    def by(self, run: str) -> tuple[int, int]:
+        """Return the records and bytes that the run wrote, in all attempts of its tasks."""
+        return (self.run_records, self.run_bytes) if self.run == run else (0, 0)
+
+
+@dataclass(frozen=True)
+class RestoreOrigin:
+    """The records of a store that a restore writes to a topic."""
+
+    store: str  # its id
+    topic: str  # in the store
+    instance: int
+    topic_id: str  # of the instance
+    first_time: int  # of the window, milliseconds, inclusive
+    last_time: int
+
+    def overlaps(self, other: "RestoreOrigin") -> bool:
+        """Return whether both may have the same record of the source."""
+        same = (self.store, self.topic, self.topic_id) == (other.store, other.topic, other.topic_id)
+        return same and self.first_time <= other.last_time and other.first_time <= self.last_time
+
+
+@dataclass(frozen=True)
+class TopicState:
+    """The state to remember while a topic is being restored."""
+
+    topic_id: str
+    snapshot: int
+    request: str  # its digest
+    back: Mapping[str, str | None]  # settings as they shall be; None: the cluster's
+    holds: Mapping[str, str]  # the values that then hold of those that retention depends on
+    of_backup: bool  # those that were backed up are among them
+    # Patterns: the groups that they match are set, or wait.
+    groups: tuple[str, ...] = field(default=(), metadata=ADDED)
+    # All is written, and the settings are set back.
+    done: bool = field(default=False, metadata=ADDED)
+    # Of `back`, not set back.
+    held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
+    # How many offsets had expired in the store when it began.
+    expired: int = field(default=0, metadata=ADDED)
+    # The records that this restore writes; None: an earlier version began it.
+    origin: RestoreOrigin | None = field(default=None, metadata=ADDED)
+    # The ids of the restores after which it continues.
+    continues: tuple[str, ...] = field(default=(), metadata=ADDED)
+    # The partitions to which nothing is appended, because the target may have the records: a bit for each,
+    # hexadecimal. Empty: none.
+    unknown: str = field(default="", metadata=ADDED)
+
+    @property
+    def unknown_partitions(self) -> tuple[int, ...]:
+        """Return the numbers of the partitions to which nothing is appended."""
+        bits = int(self.unknown or "0", 16)
+        return tuple(number for number in range(bits.bit_length()) if bits >> number & 1)
+
+    @property
+    def pending(self) -> Mapping[str, str | None]:
+        """The settings that are not set back."""
+        return self.held if self.done else self.back
+
+
+@dataclass(frozen=True)
+class EarlierPart:
+    """The records of a partition that an earlier restore wrote, after which another one continues."""
+
+    start: int  # offsets of the store
+    stop: int  # exclusive
+    progress: RestoreProgress | None  # None: the target has forgotten it
+    compacted: bool  # at the target, since that restore ended
+    segments: tuple[Segment, ...]
+
+
+Earlier = Mapping[
+    TopicPartition, tuple[EarlierPart, ...]
+]  # in the order of offsets, by the target's partition
+
+
+def matched(patterns: Iterable[str], groups: Iterable[str]) -> frozenset[str]:
+    """Return the groups that one of the patterns matches."""
+    compiled = [re.compile(pattern) for pattern in patterns]
+    return frozenset(name for name in groups if any(pattern.fullmatch(name) for pattern in compiled))
+
+
+def partition_bits(partitions: Iterable[int]) -> str:
+    """Return `TopicState.unknown` of these partitions."""
+    bits = sum(1 << number for number in set(partitions))
+    return f"{bits:x}" if bits else ""
+
+
+def dumps(state: object, owner: str) -> str:
+    """Return a state as a commit's metadata; Refused if Kafka would not keep that much.
+
+    What later versions added is left out where it has its default: less is kept, and former versions read it.
+    """
+    kept = {
+        attribute.name: value
+        for attribute in fields(state)  # type: ignore[arg-type]
+        for value in [getattr(state, attribute.name)]
+        if not (ADDED.items() <= attribute.metadata.items() and value == strict_json.default(attribute))
+    }
+    text = strict_json.dumps(kept).decode()
+    if len(text.encode()) > METADATA_BYTES:
+        raise Refused(
+            "restore-state-too-large",
+            f"The state of {owner} has {len(text.encode())} bytes, and Kafka keeps {METADATA_BYTES} with an "
+            "offset. Check the settings of the topic, or pass a shorter --groups-pattern.",
+        )
+    return text
+
+
+def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
+    """Parse a committed offset's metadata; None if it isn't of this kind.
+
+    What an earlier version did not write yet has its default.
+    """
+    try:
+        return strict_json.loads(kind, metadata.encode())
+    except strict_json.Unreadable:
+        return None

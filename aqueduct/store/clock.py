@@ -1,0 +1,37 @@
+"""The times of snapshots: the store's own, for whoever may create objects can write any time into one."""
+
+from dataclasses import dataclass, field
+
+from aqueduct.common import timestamps
+
+DIFFER = 86_400_000  # milliseconds after a manifest's own time at which the store may have written it
+BACK = 3_600_000  # by which a host's clock may be set back
+
+
+@dataclass
+class Clock:
+    """What dates snapshots, in the order of their numbers. All times are milliseconds since 1970."""
+
+    copied_through: int = 0  # the last snapshot of a copied store: to the store they are all new
+    wrong: frozenset[int] = frozenset()  # snapshots whose manifests are known to have a wrong time
+    # Snapshots whose manifest has an earlier time than one before: number, its time, the one before.
+    backwards: list[tuple[int, int, int]] = field(default_factory=list)
+    _latest: int = 0
+
+    def time(self, number: int, created: int, written: int) -> tuple[int, str]:
+        """Return when a snapshot was made, and why that is in doubt, or nothing.
+
+        `created`: what its manifest says; `written`: what the store says. A manifest that says a later time
+        than the store gains nothing by that, so it is in no doubt.
+        """
+        wrong = number in self.wrong
+        if not wrong:
+            if created < self._latest - BACK:
+                self.backwards.append((number, created, self._latest))
+            self._latest = max(self._latest, min(created, written))
+        if number <= self.copied_through and not wrong:
+            return min(created, written), ""
+        if wrong or written - created > DIFFER:
+            times = f"its manifest says {timestamps.text(created)}, and the store {timestamps.text(written)}"
+            return written, times
+        return written, ""

@@ -1,0 +1,541 @@
+"""Which id a host had, and what brings its partitions back."""
+
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+from identifiers import raises
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from aqueduct.cli import main
+from aqueduct.cli import mend as command
+from aqueduct.common import timestamps
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Refused
+from aqueduct.kafka.cluster import Cluster, Partition, Quorum
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
+from aqueduct.recovery.broker_ids.log_comparison import KnownPartition, KnownTopic, fit, nowhere
+from aqueduct.recovery.broker_ids.log_comparison import sentences as sentences_of
+from aqueduct.recovery.broker_ids.plan import ReplacedIds, electable, emptied, plan, refuse_old, sentences
+
+
+def cluster(*partitions: Partition, brokers: set[int], fenced: set[int] = frozenset()) -> Cluster:  # type: ignore[assignment]
+    return Cluster("C", frozenset(brokers), frozenset(fenced), partitions, Quorum(1, {1: 0}, {}))
+
+
+def part(name: str, leader: int | None, *replicas: int) -> Partition:
+    topic, _, number = name.rpartition("-")
+    return Partition(topic, int(number), leader, replicas, (leader,) if leader else ())
+
+
+def log(name: str, end: int, epoch: int = 0, *, stray: bool = False, damage: str = "") -> DiskLog:
+    topic, _, number = name.rpartition("-")
+    folder = f"{name}.{'0' * 32}-stray" if stray else name
+    return DiskLog(TopicPartition(topic, int(number)), folder, stray, "", end, epoch, end * 10, damage)
+
+
+def folder(node_id: int, *logs: DiskLog, cluster_id: str = "C") -> list[Folder]:
+    return [Folder("/data", cluster_id, node_id, logs)]
+
+
+def test_the_log_that_goes_furthest_is_to_lead() -> None:
+    """Both hosts of a partition have other ids; a later epoch counts more than a later offset (KIP-101)."""
+    state = cluster(part("a-0", None, 1, 2), part("a-1", None, 2, 1), brokers={11, 12})
+    mend = plan(
+        state,
+        {
+            "x": folder(11, log("a-0", 90, epoch=1), log("a-1", 5)),
+            "y": folder(12, log("a-0", 80, epoch=2), log("a-1", 7)),
+        },
+    )
+    assert {each.host: each.before for each in mend.changed} == {"x": 1, "y": 2}
+    assert mend.move == {TopicPartition("a", 0): (12, 11), TopicPartition("a", 1): (12, 11)}
+    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert not mend.empty
+
+
+def test_a_host_that_kept_its_id_is_not_changed() -> None:
+    state = cluster(part("a-0", 1, 1, 2), part("b-0", None, 2), brokers={1, 12})
+    hosts = {"x": folder(1, log("a-0", 9)), "y": folder(12, log("a-0", 9), log("b-0", 4))}
+    mend = plan(state, hosts)
+    assert [(each.host, each.before) for each in mend.changed] == [("y", 2)]
+    assert mend.move == {TopicPartition("a", 0): (1, 12), TopicPartition("b", 0): (12,)}
+    said = sentences(state, mend)
+    assert said[:2] == [
+        "y was broker 2 and is 12 now: it has logs of 2 partitions of broker 2.",
+        "Best: give y the id 2 back. All logs and positions are whole then.",
+    ]
+
+
+def test_an_id_that_has_got_partitions_since_stays() -> None:
+    state = cluster(part("a-0", None, 2), part("new-0", 12, 12), brokers={1, 12})
+    said = sentences(state, plan(state, {"y": folder(12, log("a-0", 9, stray=True), log("new-0", 1))}))
+    assert said[0].endswith("of which the broker has put 1 aside.")
+    assert said[1].startswith("y can't have the id 2 back without losing the use of 1 partition")
+
+
+def test_what_has_no_log_anywhere_is_named() -> None:
+    state = cluster(
+        part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={12}, fenced={3}
+    )
+    mend = plan(state, {"y": folder(12, log("a-0", 9))}, lost=[3])
+    assert mend.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
+    assert any("a-1" in each and "positions of its groups" in each for each in sentences(state, mend))
+
+
+def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
+    """Its partition isn't empty: it waits for a leader, as when KRaft's got its old id back, or a broker."""
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={2})
+    hosts = {"x": folder(2, log("a-0", 9), log("a-1", 4, stray=True)), "y": folder(3, log("b-0", 5))}
+    mend = plan(state, hosts)
+    assert (mend.changed, mend.move, mend.empty) == ((), {}, ())
+    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert mend.stopped == (TopicPartition("b", 0),)
+    said = sentences(state, mend)
+    assert said[0].startswith("2 partitions without a leader, whose logs are on running brokers: a-0, a-1.")
+    assert said[1:] == ["Who has most of the log does not run, of 1 partition: b-0. Start their brokers."]
+    with raises(Refused, "partition-may-have-logs") as refused:
+        emptied(state, mend, [TopicPartition("a", 0), TopicPartition("b", 0)])
+    assert "a-0, b-0" in str(refused.value)
+
+
+def test_nobody_is_chosen_while_who_has_more_of_the_log_does_not_run() -> None:
+    state = cluster(part("a-0", None, 2, 3), brokers={2})
+    hosts = {"x": folder(2, log("a-0", 9)), "y": folder(3, log("a-0", 10))}
+    assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+    assert plan(state, hosts | {"y": folder(3, log("a-0", 9))}).lead == (TopicPartition("a", 0),)
+
+
+def test_nothing_is_assigned_to_a_broker_that_does_not_run() -> None:
+    """A controller may refuse it: its folder's directory.id is another broker's."""
+    state = cluster(part("a-0", None, 2), brokers={1})
+    found = plan(state, {"y": folder(12, log("a-0", 9))})
+    said = " ".join(sentences(state, found))
+    assert "Broker 12 does not run on y, so nothing can be assigned to it." in said
+    assert "Or assign" not in said
+
+
+def test_nobody_leads_where_a_log_is_damaged() -> None:
+    """Whoever led, what the others can't follow would be cut off; and what only the damaged one has."""
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2, 1), brokers={2})
+    broken = log("a-1", 9, damage="0.log: no CRC.")
+    for first, second in (
+        ((log("a-1", 5),), (broken, log("a-0", 9, damage="0.log: no CRC."))),
+        ((broken,), (log("a-1", 5), log("a-0", 9))),
+    ):
+        hosts = {"x": folder(1, *first), "y": folder(2, *second)}
+        mend, (found, left) = plan(state, hosts), electable(state, hosts, [TopicPartition("a", 1)])
+        node = 1 if broken in first else 2
+        why = f"the log of broker {node} is damaged (0.log: no CRC)"
+        whole = [TopicPartition("a", 0)] * (node == 1)
+        assert (mend.lead, found) == (tuple(whole), whole)
+        assert {why for _, why in left} == {why}
+        names = "a-1" if node == 1 else "a-0, a-1"
+        assert any(
+            each.startswith(f"Nobody is to lead {names}, for {why}, and what only")
+            for each in sentences(state, mend)
+        )
+
+
+def test_of_a_broker_s_two_logs_the_further_one_counts() -> None:
+    state = cluster(part("a-0", None, 2, 1), brokers={2})
+    [short], [long] = folder(1, log("a-0", 5)), folder(1, log("a-0", 9))
+    for folders in ([short, long], [long, short]):
+        assert electable(state, {"x": folders, "y": folder(2, log("a-0", 5))})[0] == []
+
+
+@pytest.mark.parametrize(
+    ("hosts", "id_", "fact"),
+    [
+        ({"y": folder(12, log("a-0", 9), cluster_id="D")}, "cluster-mismatch", "/data of y"),
+        ({"y": folder(12) + folder(13, log("a-0", 9))}, "data-folders-mixed", "12, 13"),
+        ({"x": folder(11, log("a-0", 9)), "y": folder(12, log("a-0", 9))}, "data-folders-mixed", " y "),
+    ],
+)
+def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], id_: str, fact: str) -> None:
+    with raises(Refused, id_) as refused:
+        plan(cluster(part("a-0", None, 2), brokers={11, 12}), hosts)
+    assert fact in str(refused.value)
+
+
+def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
+    """It may be the one that goes furthest; made empty, it would be cut to nothing."""
+    state = cluster(part("a-0", None, 1, 2), part("b-0", None, 1), part("c-0", None, 2), brokers={2})
+    hosts = {"y": folder(2, log("a-0", 9), log("c-0", 9))}
+    a, b, c = (TopicPartition(topic, 0) for topic in "abc")
+    mend, (found, left) = plan(state, hosts), electable(state, hosts, [b])
+    why = (
+        "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good, or "
+        "another broker's now"
+    )
+    assert (mend.lead, mend.empty, mend.unseen) == ((c,), (), {a: why, b: why})
+    assert f"Another log may go further of 2 partitions without a leader, a-0, b-0: {why}." in sentences(
+        state, mend
+    )
+    assert (found, dict(left)) == ([c], {"a-0": why, "b-0": "none of its replicas runs"})
+    with raises(Refused, "partition-may-have-logs") as unseen:
+        emptied(state, mend, [b])
+    assert "broker 1;" in str(unseen.value)
+    mend, (found, _) = plan(state, hosts, lost=[1]), electable(state, hosts, lost=[1])
+    assert (mend.lead, mend.empty, found) == ((a, c), (b,), [a, c])
+    for refusing in (plan, electable):
+        with raises(Refused, "lost-broker-has-logs"):
+            refusing(state, hosts, lost=[2])
+
+
+def test_an_id_that_another_broker_has_now_must_be_said() -> None:
+    """A copy that a reassignment has begun looks as one that has the logs of the id that is gone."""
+    state = cluster(part("a-0", None, 12, 2), brokers={12})
+    hosts = {"y": folder(12, log("a-0", 9))}
+    found, [(_, why)] = electable(state, hosts)
+    assert (found, why.partition(";")[0]) == ([], "nobody looked at broker 2")
+    assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
+
+
+def test_an_id_that_a_former_run_replaced_need_not_be_said() -> None:
+    """Unless its broker runs again, or the partition was never assigned from the one to the other."""
+    a, b = (TopicPartition(topic, 0) for topic in "ab")
+    state = cluster(part("a-0", None, 2, 12), part("b-0", None, 2), brokers={12})
+    hosts = {"y": folder(12, log("a-0", 9))}
+    replaced = ReplacedIds("C", {"2": 12})
+    mend = plan(state, hosts, replaced=replaced)
+    assert (mend.move, mend.lead, [*mend.unseen]) == ({a: (12,)}, (a,), [b])
+    assert electable(state, hosts, replaced=replaced)[0] == [a]
+    other = ReplacedIds("C", {"2": 13})
+    assert [*plan(state, hosts, replaced=other).unseen] == [a, b]
+    both = replace(state, brokers=frozenset({2, 12}))
+    assert electable(both, hosts, replaced=replaced)[0] == []
+
+
+def test_ids_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    file, state = tmp_path / "ids.json", cluster(brokers={12})
+    assert command._replaced(file, state).ids == {}
+    command._keep(file, ReplacedIds("C", {"2": 12}))
+    assert command._replaced(file, state).ids == {"2": 12}
+    for content in ('{"cluster": "D", "ids": {}}', "{", '{"cluster": "C", "ids": {"2": "12"}}'):
+        file.write_text(content)
+        with pytest.raises(Refused) as caught:
+            command._replaced(file, state)
+        assert caught.value.id == "replaced-ids-unreadable"
+
+
+@pytest.mark.parametrize(
+    ("ran", "running", "sentence"),
+    [
+        (True, {1, 2}, ""),
+        (False, {2}, ""),
+        (True, {2}, "broker 1 ran when it was looked at, and does not serve now; look again"),
+        (False, {1, 2}, "broker 1 did not run when it was looked at, and does now; look again"),
+    ],
+)
+def test_a_look_ends_where_its_broker_starts_or_stops(ran: bool, running: set[int], sentence: str) -> None:
+    state = cluster(part("a-0", None, 2, 1), brokers=running)
+    [first], hosts = folder(1, log("a-0", 5)), {"y": folder(2, log("a-0", 5))}
+    # Of its two disks only one is locked where the other one has failed.
+    hosts["x"] = [replace(first, running=ran), replace(first, path="/other", logs=(), running=False)]
+    mend, (found, left) = plan(state, hosts), electable(state, hosts)
+    assert [*mend.unseen] == [TopicPartition("a", 0)] * bool(sentence)
+    assert found == [TopicPartition("a", 0)] * (not sentence)
+    assert all(why.startswith(sentence) for _, why in left)
+
+
+def test_old_looks_are_refused() -> None:
+    now = timestamps.parse("2026-01-31T18:00:00Z")
+    [found] = folder(1)
+    for time in ("2026-01-31T17:00:00Z", "2026-01-31T19:00:00.000Z"):
+        refuse_old({"x": [replace(found, time=time)]}, now)
+    for time in ("2026-01-31T16:59:59Z", "2026-01-31T19:00:01Z"):
+        with raises(Refused, "inspection-outdated") as refused:
+            refuse_old({"x": [replace(found, time=time)]}, now)
+        assert time in str(refused.value)
+    for time in ("", "yesterday"):
+        with raises(Refused, "inspection-outdated"):
+            refuse_old({"x": [replace(found, time=time)]}, now)
+
+
+def test_nobody_leads_who_lacks_what_another_one_has() -> None:
+    names = ("short-0", "aside-0", "whole-0", "nowhere-0", "gone-0")
+    parts = [part(name, None, *([2] if name == "gone-0" else [12, 13])) for name in names]
+    state = cluster(*parts, brokers={12, 13})
+    hosts = {
+        "x": folder(
+            12, log("short-0", 5), log("aside-0", 0), log("aside-0", 5, stray=True), log("whole-0", 5)
+        ),
+        "y": folder(13, log("short-0", 6), log("whole-0", 5)),
+    }
+    found, left = electable(state, hosts)
+    assert found == [TopicPartition("whole", 0)]
+    assert dict(left) == {
+        "short-0": "broker 12 would lead, and another one has more of the log",
+        "aside-0": "a broker has put a log of it aside: take that back first",
+        "nowhere-0": "no folder of broker 12 that was named has a log of it",
+        "gone-0": "none of its replicas runs",
+    }
+
+
+def taken(state: Cluster, hosts: dict[str, list[Folder]], *lost: int) -> list[tuple[str, int]]:
+    """Return which host is taken for which broker, and expect a sentence about every other one."""
+    mend = plan(state, hosts, lost)
+    said = sentences(state, mend)
+    for each in mend.leftovers:
+        assert any(f"{each.host} is broker {each.now}, and has logs of" in line for line in said)
+        assert all(at not in mend.move for at in hosts_of(state, each.owner))
+    return [(each.host, each.before) for each in mend.changed]
+
+
+def hosts_of(state: Cluster, node: int) -> list[TopicPartition]:
+    return [each.topic_partition for each in state.partitions if node in each.replicas]
+
+
+def test_host_with_leftover_logs_is_not_taken_for_broker_that_is_down() -> None:
+    """Broker 3 has its own partitions, and a log of one that has moved to broker 2, which is down."""
+    parts = (part("a-0", None, 2), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    registered = {2: "host-2:9092", 3: "host-3:9092"}
+    state = replace(cluster(*parts, brokers={3}, fenced={2}), addresses=registered)
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).unseen.keys() == {TopicPartition("a", 0)}
+    [said, *_] = sentences(state, plan(state, hosts))
+    assert "broker 2 is registered at host-2:9092, and broker 3 at host-3:9092" in said
+    assert "pass --lost 2" in said
+    assert taken(state, hosts, 2) == [("x", 2)], "broker 2 does not come back"
+    same = replace(state, addresses={2: "host-3:9092", 3: "host-3:9092"})
+    assert taken(same, hosts) == [("x", 2)]
+
+
+def test_broker_with_its_own_partitions_and_few_logs_of_another_is_not_it() -> None:
+    """Where the address of the one that is down is not known, as with ZooKeeper."""
+    parts = (*(part(f"a-{number}", None, 2) for number in range(3)), part("b-0", 3, 3))
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    state = cluster(*parts, brokers={3})
+    assert taken(state, hosts) == []
+    assert taken(state, hosts, 2) == [("x", 2)]
+    own = folder(3, *(log(f"a-{number}", 4) for number in range(3)), log("b-0", 9))
+    assert taken(state, {"x": own}) == [("x", 2)]
+
+
+def test_brokers_that_replicated_a_partition_together_are_two() -> None:
+    """Even where one is lost for good; a reassignment that has not ended has both ids of one broker."""
+    state = cluster(part("a-0", None, 2), part("b-0", 3, 3, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
+    assert taken(state, hosts) == taken(state, hosts, 2) == []
+    moving = {TopicPartition("b", 0)}
+    assert [each.before for each in plan(state, hosts, moving=moving).changed] == [2]
+
+
+def test_host_is_not_taken_for_broker_whose_folders_another_host_has() -> None:
+    state = cluster(part("a-0", None, 2), brokers={3})
+    hosts = {"x": folder(3, log("a-0", 4)), "y": folder(2, log("a-0", 9))}
+    assert taken(state, hosts) == []
+    assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
+
+
+def test_lost_one_of_several_folders_is_listed_and_the_others_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, gone = tmp_path / "whole", tmp_path / "gone"
+    whole.mkdir()
+    (whole / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (whole / "a-0").mkdir()
+    look = ["mend", "look", "--data-folder", str(whole), "--lost-folder", str(gone)]
+    assert main(look) == 0
+    missing = capsys.readouterr().out
+    (gone / "lost+found").mkdir(parents=True)  # a new file system
+    assert main(look) == 0
+    seen = tmp_path / "x.json"
+    seen.write_text(capsys.readouterr().out)
+    assert [each["lost"] for each in json.loads(missing)] == [False, True]
+    hosts = command.hosts([seen])
+    topics = [KnownTopic("a", "", {0: KnownPartition((2,), (2,), 2, 0), 1: KnownPartition((2,), (2,), 2, 0)})]
+    found = fit("C", topics, hosts, without_ids=True)
+    assert (found.lost_folders, found.differs) == ((f"{gone} of x",), True)
+    assert found.empty == (TopicPartition("a", 1),)
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences_of(found, ""))
+    state = cluster(part("a-0", None, 2), part("a-1", None, 2), brokers={2})
+    assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences(state, plan(state, hosts)))
+    for name in ("a-1", "meta.properties"):
+        (gone / name).mkdir()
+        assert main(look) == 2
+        assert "[lost-folder-invalid]" in capsys.readouterr().err
+        (gone / name).rmdir()
+
+
+def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
+    """A batch that is cut off ends it before; one with another CRC is damage, which is named.
+
+    So are zeros, which a host that loses its power may leave. A log whose records have expired has an epoch
+    all the same, but none that began with what it has lost.
+    """
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 10**9)
+    for offset, value in enumerate((b"a", b"b")):
+        builder.append(offset, 1000, None, value, [])
+    built = bytes(builder.build())
+    whole = built[:12] + (3).to_bytes(4) + built[16:]  # the leader's epoch is not in the CRC
+    for name, content in (
+        ("a-0", whole),
+        ("a-1", whole + whole[:40]),
+        ("a-2", whole[:-1] + bytes([whole[-1] ^ 1])),
+        ("a-3", b""),
+        ("a-4", whole + bytes(100)),
+        ("a-5", b""),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{7 if not content else 0:020}.log").write_bytes(content)
+    (tmp_path / "replication-offset-checkpoint").write_text("0\n2\na 0 2\na 1 3\n")
+    (tmp_path / "a-5" / "leader-epoch-checkpoint").write_text("0\n3\n4 0\n5 7\n6 8\n")
+    found = {each.folder: each for each in look(tmp_path).logs}
+    ends = {name: (each.end, each.epoch) for name, each in found.items()}
+    assert ends == {
+        "a-0": (2, 3),
+        "a-1": (2, 3),
+        "a-2": (0, -1),
+        "a-3": (7, -1),
+        "a-4": (2, 3),
+        "a-5": (7, 5),
+    }
+    assert [name for name, each in found.items() if each.damage] == ["a-1", "a-2", "a-4"]
+    assert (
+        found["a-1"].damage
+        == "it ends at offset 2, and its broker wrote down that all before 3 was committed."
+    )
+    assert "does not have the CRC" in found["a-2"].damage
+
+
+@pytest.mark.parametrize("torn", [b"", bytes(20), b"0\n2\na 0 2\na 1", b"0\n2\na 0 2\n", b"0\n", b"\xff"])
+def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: bytes) -> None:
+    """A log that has lost its end would pass for whole; one that was put aside is in no such file."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    aside = f"b-0.{'0' * 32}-stray"
+    for name in ("a-0", "a-1", aside):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{0:020}.log").write_bytes(b"cut off")
+    assert [each.damage for each in look(tmp_path).logs] == ["", "", ""]
+    checkpoint = tmp_path / "replication-offset-checkpoint"
+    checkpoint.write_bytes(torn)
+    found = look(tmp_path)
+    said = "the folder's replication-offset-checkpoint is not whole, so nobody can tell which log lacks"
+    assert {each.folder: each.damage.startswith(said) for each in found.logs} == {
+        "a-0": True,
+        "a-1": True,
+        aside: False,
+    }
+    topic = KnownTopic("a", "", {number: KnownPartition((2,), (2,), 2, 0) for number in range(2)})
+    line, _ = sentences_of(fit("C", [topic], {"x": [found]}, without_ids=True), "")
+    assert line.startswith(f"DAMAGED: a-0, a-1 on x: {said}")
+    checkpoint.write_text("0\n2\na 0 0\na 1 9\n")
+    assert [each.damage[:9] for each in look(tmp_path).logs] == ["", "it ends a", ""]
+
+
+def test_a_new_folder_has_an_empty_file_for_what_is_committed(tmp_path: Path) -> None:
+    """The broker writes it within five seconds, unless it is killed. What it wrote has a later time."""
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    for at, name in enumerate(
+        ("replication-offset-checkpoint", "a-0/leader-epoch-checkpoint", "a-0/0.log"), 1
+    ):
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (at, at))
+    checkpoint, log = tmp_path / "replication-offset-checkpoint", tmp_path / "a-0/0.log"
+    os.utime(checkpoint, (9, 9))
+    assert [each.damage for each in look(tmp_path).logs] == [""]
+    log.write_bytes(b"the first")
+    assert [each.damage[:12] for each in look(tmp_path).logs] == ["the folder's"]
+    os.utime(checkpoint, (1, 1))
+    assert [each.damage for each in look(tmp_path).logs] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "sentence"),
+    [
+        ("abc.log", b"", "abc.log: no segment of a log is named so, and no broker starts with it."),
+        ("partition.metadata", b"version: 0\ntopic_id: \xff", "partition.metadata names no topic."),
+        ("partition.metadata", bytes(9), "partition.metadata names no topic."),
+        ("partition.metadata", b"version: 0\ntopic_id: abc", ""),
+    ],
+)
+def test_files_that_a_broker_does_not_write_are_damage(
+    tmp_path: Path, name: str, content: bytes, sentence: str
+) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / f"{7:020}.log").touch()
+    (tmp_path / "a-0" / name).write_bytes(content)
+    [found] = look(tmp_path).logs
+    assert (found.end, found.topic_id, found.damage) == (
+        7,
+        "" if sentence or name == "abc.log" else "abc",
+        sentence,
+    )
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"end": None},
+        {"end": "10"},
+        {"end": True},
+        {"epoch": 1.5},
+        {"stray": 0},
+        {"damage": None},
+        {"partition": ["a", "0"]},
+        {"partition": ["a"]},
+        {"partition": None},
+        {"more": 1},
+        {"logs": None},
+        {"logs": [1]},
+        {"node_id": "2"},
+        {"running": "no"},
+        {"time": 1},
+        None,
+    ],
+)
+def test_what_look_does_not_write_is_refused(tmp_path: Path, wrong: dict[str, object] | None) -> None:
+    [found] = folder(2, log("a-0", 9))
+    said = asdict(found)
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps([said]))
+    assert command.hosts([path]) == {"x": [found]}
+    for each in wrong or ():
+        (said if each in said or each == "more" else said["logs"][0])[each] = wrong[each]  # type: ignore[index]
+    path.write_text(json.dumps([said] if wrong else []))
+    with raises(Refused, "file-content-invalid") as caught:
+        command.hosts([path])
+    assert "x.json" in str(caught.value)
+
+
+def test_a_lost_broker_that_has_nothing_is_named() -> None:
+    """Its id may be mistyped."""
+    topic = KnownTopic("a", "", {0: KnownPartition((2, 3), (2,), 2, 0)})
+    found = fit("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
+    assert "--lost 98, 99: no partition has a replica there." in sentences_of(found, "")
+    assert nowhere([3], [2, 3]) == ""
+
+
+def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / f"{7:020}.log").touch()
+    (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n4 0\n")
+    [found] = look(tmp_path).logs
+    assert (found.end, found.epoch, found.damage) == (7, -1, "leader-epoch-checkpoint is not whole.")
+
+
+def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> None:
+    """Files are named after hosts, which may be addresses."""
+    paths = [tmp_path / name for name in ("10.0.0.11", "10.0.0.12.json", "other/10.0.0.12")]
+    (tmp_path / "other").mkdir()
+    for node, path in zip((11, 12, 13), paths, strict=True):
+        folder = {"path": "/data", "cluster_id": "C", "node_id": node, "logs": []}
+        path.write_text(json.dumps([folder]))
+    assert [*command.hosts(paths[:2])] == ["10.0.0.11", "10.0.0.12"]
+    with raises(Refused, "broker-looked-at-twice") as caught:
+        command.hosts(paths)
+    assert "10.0.0.12" in str(caught.value)
+    paths[2].rename(tmp_path / "copy")
+    (tmp_path / "copy").write_text(paths[0].read_text())
+    with raises(Refused, "broker-looked-at-twice") as caught:
+        command.hosts([*paths[:2], tmp_path / "copy"])
+    assert "broker 11" in str(caught.value)

@@ -1,0 +1,36 @@
+import argparse
+
+import pytest
+
+from aqueduct.cli import timestamp_argument
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("1700000000123", 1_700_000_000_123),
+        ("2023-11-14T22:13:20Z", 1_700_000_000_000),
+        ("2023-11-14t22:13:20.123z", 1_700_000_000_123),
+        ("2023-11-15T00:13:20.123999+02:00", 1_700_000_000_123),
+        ("1969-12-31T23:59:59.999Z", -1),
+    ],
+)
+def test_times_are_milliseconds(text: str, milliseconds: int) -> None:
+    assert timestamp_argument.parse(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "now", "2023", "2023-11-14", "2023-11-14T22:13:20", "2023-13-14T22:13:20Z", "-5", "1e9"),
+        *("1700000000", "17000000001234", "1700000000123456", "\u0661" * 13, "0001-01-01T00:00:00+25:00"),
+    ],
+)
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="isn't a time"):
+        timestamp_argument.parse(text)
+
+
+def test_seconds_are_not_taken_for_milliseconds() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="in seconds, write 1700000000000"):
+        timestamp_argument.parse("1700000000")

@@ -1,0 +1,28 @@
+"""Messages about a cluster that can't be reached."""
+
+import logging
+
+import pytest
+from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+
+from aqueduct.errors import Failed
+from aqueduct.kafka.client_errors import reaching
+
+
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [
+        (["Handshake failed: wrong CA", "Connection timed out"], "Handshake failed: wrong CA"),
+        (["Connection timed out", "Handshake failed: wrong CA"], "Handshake failed: wrong CA"),
+        (["Connection refused", "Handshake failed: wrong CA"], "Handshake failed: wrong CA"),
+        (["Connection timed out"], "there is no answer in time"),
+    ],
+)
+def test_an_attempt_that_was_cut_off_does_not_hide_why(attempts: list[str], told: str) -> None:
+    def connect() -> None:
+        for each in attempts:
+            logging.getLogger("kafka.net.manager").error("Connection failed: %s", KafkaConnectionError(each))
+        raise KafkaTimeoutError("Unable to bootstrap")
+
+    with pytest.raises(Failed, match=told), reaching("kafka:9092", 1):
+        connect()

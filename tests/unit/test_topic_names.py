@@ -1,0 +1,57 @@
+import pytest
+
+from aqueduct.common.topic_names import alternatives, parse_renames, pattern_parts, unmatched_parts
+from aqueduct.errors import Refused
+
+
+def test_names_are_taken_as_they_are_or_as_others() -> None:
+    assert list(parse_renames("b:c.d,a").items()) == [("a", "a"), ("b", "c.d")]
+    assert parse_renames("b:c,a", "p.") == {"a": "p.a", "b": "c"}
+
+
+@pytest.mark.parametrize(
+    "text", ["", ",", "a,", "a:", ":a", "a:b:c", "a b", "a,a", "a,b:a", "..", "a:.", "x" * 250]
+)
+def test_names_that_can_not_be_meant_are_refused(text: str) -> None:
+    with pytest.raises(Refused, match="--topics"):
+        parse_renames(text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        ("a", ["a"]),
+        ("a|b.*|c", ["a", "b.*", "c"]),
+        ("(a|b)c|d", ["(a|b)c", "d"]),
+        (r"a\|b|[|]c|[]|]d|[^]|]e", [r"a\|b", "[|]c", "[]|]d", "[^]|]e"]),
+        (r"[\]|]a|b", [r"[\]|]a", "b"]),
+        ("(?i)a|b", ["(?i)a|b"]),
+        ("(?i:a|b)|c", ["(?i:a|b)", "c"]),
+    ],
+)
+def test_pattern_is_split_at_bars_of_its_top_level(pattern: str, parts: list[str]) -> None:
+    assert alternatives(pattern) == parts
+
+
+@pytest.mark.parametrize(
+    ("pattern", "parts"),
+    [
+        (r"a|b\.c|", ["a", r"b\.c"]),
+        (r"(?!(?:x|__.*)$)(?:a|b[)|]|(c|d))", ["a", "b[)|]", "(c|d)"]),
+        ("(a|b)", ["a", "b"]),
+        ("(a|b)c", ["(a|b)c"]),
+        ("(a|b)(c|d)", ["(a|b)(c|d)"]),
+        ("(?i)(?:a|b)", ["(?i)(?:a|b)"]),
+        (r"(a)|\1", [r"(a)|\1"]),
+        ("", []),
+    ],
+)
+def test_parts_of_a_pattern_are_as_they_were_written(pattern: str, parts: list[str]) -> None:
+    assert list(pattern_parts(pattern)) == parts
+
+
+def test_each_part_that_matches_no_name_is_returned() -> None:
+    names = {"a", "b.c", "x"}
+    assert unmatched_parts(r"a|b\.c|d|a.+", names) == ["d", "a.+"]
+    assert unmatched_parts(r"(?!(?:x)$)(?:a|b\.c|x|d)", names) == ["x", "d"]
+    assert unmatched_parts("", names) == []

@@ -1,0 +1,166 @@
+"""Sentences out of what Spark 4.3.0 said, as it was seen, on a cluster whose workers could not run a task."""
+
+import pytest
+
+from aqueduct.work.spark_errors import late, launched, reason, start
+
+ABORTED = (
+    "Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, most recent "
+    "failure: Lost task 0.3 "
+    "in stage 0.0 (TID 3) (127.0.0.1 executor 0): "
+)
+GIVE = (
+    "give them what `aqueduct environment --out env.tar.gz` packs, by --conf "
+    "spark.archives=env.tar.gz#environment"
+)
+STACK = "\n\tat java.base/java.lang.ProcessBuilder.start(ProcessBuilder.java:1143)\n\nDriver stacktrace:"
+PATH = (
+    "\nPYTHONPATH was:\n  /opt/pyspark/python/lib/pyspark.zip\norg.apache.spark.SparkException: EOFException "
+    "occurred while reading the port number from aqueduct.work.daemon's stdout."
+)
+ERROR = f"{ABORTED}org.apache.spark.SparkException: \nError from python worker:\n  "
+RAISED = (
+    "[PYTHON_EXCEPTION] An exception was thrown from the Python worker: Traceback (most recent call last):\n"
+    '  File "/opt/pyspark/python/lib/pyspark.zip/pyspark/worker.py", line 4174, in invoke_udf\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        pytest.param(
+            f'{ABORTED}java.io.IOException: Cannot run program "/nowhere/bin/python": error=2, No such '
+            f"file or directory{STACK}",
+            f"Workers have no /nowhere/bin/python: {GIVE}; or name their own Python, with Aqueduct, in "
+            "PYSPARK_PYTHON.",
+            id="no such Python",
+        ),
+        pytest.param(
+            f'{ABORTED}java.io.IOException: Cannot run program "./environment/bin/python": error=2, No such '
+            f"file or directory{STACK}",
+            "Workers found no ./environment/bin/python in an archive of spark.archives: `aqueduct "
+            "environment --out env.tar.gz` makes one that has it; the folder is what stands behind the # of "
+            "the archive.",
+            id="an archive of something else",
+        ),
+        pytest.param(
+            f"{ERROR}/usr/bin/python3: Error while finding module specification for 'aqueduct.work.daemon' "
+            f"(ModuleNotFoundError: No module named 'aqueduct'){PATH}",
+            f"Workers lack the Python package aqueduct: {GIVE}.",
+            id="no Aqueduct",
+        ),
+        pytest.param(
+            f"{ABORTED}{RAISED}ModuleNotFoundError: No module named 'tzdata'\n\nDuring handling of the above "
+            "exception, another exception occurred:\nzoneinfo._common.ZoneInfoNotFoundError: 'No time zone "
+            "found with key America/New_York'\n",
+            "Workers don't know the time zone America/New_York: install their distribution's package tzdata "
+            "there.",
+            id="no time zones",
+        ),
+        pytest.param(
+            f"{ERROR}aqueduct: The worker vm has no python3.12: its environment was packed for Python 3.12, "
+            f"x86_64.{PATH}",
+            "The worker vm has no python3.12: its environment was packed for Python 3.12, x86_64. "
+            "Install that "
+            "Python there, or pack it (aqueduct environment) on a host like that one.",
+            id="another Python than the archive's",
+        ),
+        pytest.param(
+            f"{RAISED}pyspark.errors.exceptions.base.PySparkRuntimeError: "
+            "[PYTHON_VERSION_MISMATCH] Python in worker "
+            "has different version: 3.12 than that in driver: 3.11, PySpark cannot run with different minor "
+            "versions.\nPlease check environment variables PYSPARK_PYTHON and "
+            "PYSPARK_DRIVER_PYTHON are correctly "
+            "set.\n SQLSTATE: 38000",
+            f"Workers run Python 3.12, this host 3.11, and they have to be the same: {GIVE}, or name such a "
+            "Python of theirs in PYSPARK_PYTHON.",
+            id="another Python than the driver's",
+        ),
+        pytest.param(
+            f"{RAISED}ImportError: cannot import name 'count' from 'aqueduct.common.wording' "
+            "(/spark/work/app-20261122132939-0004/0/environment/lib/aqueduct/common/wording.py)\n SQLSTATE: "
+            "38000",
+            f"Workers have another version of Aqueduct than this host: {GIVE}.",
+            id="an old archive, without a name",
+        ),
+        pytest.param(
+            f"{RAISED}AttributeError: Can't get attribute 'Probe' on <module 'aqueduct.common.job_files' "
+            "from '/spark/work/app-20261122131119-0000/0/environment/lib/aqueduct/common/job_files.py'>\n "
+            "SQLSTATE: 38000",
+            f"Workers have another version of Aqueduct than this host: {GIVE}.",
+            id="an old archive",
+        ),
+        pytest.param(
+            "\ngzip: /tmp/spark-bb3de288/damaged.tar.gz: unexpected end of file\ntar: Unexpected "
+            "EOF in archive\n"
+            "tar: Unexpected EOF in archive\ntar: Error is not recoverable: exiting now\n",
+            "The archive damaged.tar.gz can't be unpacked (unexpected end of file): pack it "
+            "again, by `aqueduct "
+            "environment --out env.tar.gz`.",
+            id="an archive that was cut",
+        ),
+        pytest.param(
+            f"{RAISED}ZeroDivisionError: division by zero\n SQLSTATE: 38000", None, id="a mistake of ours"
+        ),
+    ],
+)
+def test_what_spark_says_of_workers(said: str, sentence: str | None) -> None:
+    assert reason(said) == sentence
+
+
+REFUSED = (
+    "Connecting to master spark://one:7077...\n\nSuccessfully created connection to /10.0.0.1:7077\n\n"
+    "Failed to connect to master one:7077\nException thrown in awaitResult: \n"
+)
+CONNECTED = "Connected to Spark cluster with app ID app-20261122124432-0001\n"
+ENDED = "Executor updated: app-20261122124432-0001/1 is now EXITED (Command exited with code 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "master", "sentence"),
+    [
+        pytest.param(REFUSED, "spark://one:7077", "spark://one:7077 refuses this host", id="secret"),
+        pytest.param(REFUSED, "spark://one:7077,two:7077", None, id="one of two masters is down"),
+        pytest.param(REFUSED + CONNECTED, "spark://one:7077", None, id="taken at the second try"),
+        pytest.param(
+            "All masters are unresponsive! Giving up.", "spark://one:7077", "does not answer", id="no master"
+        ),
+        pytest.param(CONNECTED + ENDED * 3, "spark://one:7077", None, id="a few executors ended"),
+        pytest.param(
+            CONNECTED + ENDED * 4, "spark://one:7077", "reach this driver at me:1", id="all of them ended"
+        ),
+        pytest.param(
+            CONNECTED + ENDED * 4 + "Registered executor", "spark://one:7077", None, id="one of them ran"
+        ),
+    ],
+)
+def test_why_no_executor_comes(said: str, master: str, sentence: str | None) -> None:
+    found = start(said, master, "me:1")
+    assert found is None if sentence is None else sentence in str(found)
+
+
+@pytest.mark.parametrize(
+    ("said", "master", "sentence"),
+    [
+        pytest.param("", "spark://one:7077", "does not answer", id="no answer"),
+        pytest.param("", "yarn", "started no application in time", id="queued"),
+        pytest.param(CONNECTED, "spark://one:7077", "gave no executor within 5 s", id="no executor"),
+        pytest.param(CONNECTED + "Registered executor", "spark://one:7077", None, id="one of two"),
+        pytest.param("Registered executor", "yarn", None, id="one of two on YARN"),
+    ],
+)
+def test_what_is_missing_when_the_wait_is_over(said: str, master: str, sentence: str | None) -> None:
+    found = late(said, master, 5)
+    assert found is None if sentence is None else sentence in str(found)
+
+
+def test_executors_that_are_launched_are_counted_until_they_end() -> None:
+    """As Spark 4.3.0 logged them."""
+    granted = "Granted executor ID app-1/{} on hostPort 127.0.0.1:44111 with 1 core(s), 1024.0 MiB RAM\n"
+    said = "Connected to Spark cluster with app ID app-1\n"
+    assert launched(said) == 0
+    said += granted.format(0) + granted.format(1) + "Executor updated: app-1/1 is now RUNNING\n"
+    assert launched(said) == 2
+    said += "Executor updated: app-1/0 is now EXITED (Command exited with code 1)\n" + granted.format(2)
+    assert launched(said) == 2
+    assert launched(said + "Executor updated: app-1/2 is now LOST\n") == 1
