@@ -1,6 +1,7 @@
 """Makes the certificates that site west is provided with, as another company's authority would.
 
-Nothing is Aqueduct's: RSA keys, a root and an issuing authority, subjects with more than a CN.
+Nothing is Aqueduct's: RSA keys, a root and an issuing authority, subjects with more than a CN. Key
+identifiers and usages are those that RFC 5280 demands, as Python 3.13 does.
 """
 
 import sys
@@ -19,6 +20,17 @@ SERVICES = {  # file: principal and host
     "west-broker-1/monitoring-west.pem": ("monitoring-west", "west-broker-1"),
     "admin.pem": ("admin", "people"),
 }
+AUTHORITY_USAGE = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
 NOW = datetime.now(UTC)
 
 
@@ -34,10 +46,14 @@ def signed(name: str, key: RSAPrivateKey, issuer: str, by: RSAPrivateKey, host: 
         .not_valid_before(NOW - timedelta(hours=1))
         .not_valid_after(NOW + timedelta(days=2))
         .add_extension(x509.BasicConstraints(ca=not host, path_length=None), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
     )
     if host:
         names = x509.SubjectAlternativeName([x509.DNSName(host), x509.DNSName("localhost")])
         builder = builder.add_extension(names, critical=False)
+    else:
+        builder = builder.add_extension(AUTHORITY_USAGE, critical=True)
     return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
