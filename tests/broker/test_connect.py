@@ -221,9 +221,8 @@ def test_a_client_without_tls_is_refused(worker: Worker, module: Module, topic: 
     plain = sink | {"producer.override.security.protocol": "PLAINTEXT"}
     for check in (True, False):
         refused = module("plain", config=plain, check=check, worker_config=worker.properties)
-        assert refused["msg"].startswith(
-            "connect_connectors, plain: the block producer.override. would speak PLAINTEXT, but "
-        )
+        assert refused["msg"].startswith("[connect-clients-unsafe] connect_connectors, plain: ")
+        assert "producer.override. would speak PLAINTEXT" in refused["msg"]
         assert "KAFKA-4090" in refused["msg"]
     assert changes(module("plain", state="absent")) == {}
     made = module("plain", config=sink, worker_config=worker.properties)
@@ -318,8 +317,8 @@ def test_topics_of_a_sink_that_match_nothing_are_found(
     ]
     assert judged_connectors == [
         (ObjectState.WELL, []),
-        (ObjectState.WANTS_A_HAND, ["connector-topic-missing"]),
-        (ObjectState.WANTS_A_HAND, ["connector-topic-missing"] * 2),
+        (ObjectState.NEEDS_ACTION, ["connector-topic-missing"]),
+        (ObjectState.NEEDS_ACTION, ["connector-topic-missing"] * 2),
     ]
     away = ["127.0.0.1:1" if argument == worker.broker.plaintext else argument for argument in ask]
     assert main(away) == 3
