@@ -10,10 +10,11 @@ from aqueduct.kafka.admin.topics import apply_topics
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from servers.broker import Broker
+from servers.process import binary
 
-FILE = max(
-    Path(__file__).parents[2].glob("artifacts/kafka-*.configs.json")
-)  # of the newest version, which the brokers here are
+[CLIENTS] = Path(binary("AQUEDUCT_KAFKA_JARS")).glob("kafka-clients-*.jar")  # of the brokers here
+VERSION = CLIENTS.stem.removeprefix("kafka-clients-")
+FILE = Path(__file__).parents[2] / f"artifacts/kafka-{VERSION}.configs.json"
 # Here a broker judges by more than the ConfigDef tells: by its own storage, by other settings, by plain code.
 UNTOLD = {"remote.storage.enable", "remote.log.copy.disable", "remote.log.delete.on.disable"}
 UNTOLD |= {"compression.gzip.level", "follower.replication.throttled.replicas"}
