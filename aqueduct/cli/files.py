@@ -262,7 +262,7 @@ def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ..
     try:
         return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
     except AqueductError as error:
-        return (), str(error)
+        return (), error.labelled
 
 
 def _now() -> int:
@@ -337,7 +337,7 @@ def _verify(args: argparse.Namespace) -> int:
         try:
             verified.append(verify(own, own.dates() if args.at is None else [_at(own, args.at)]))
         except Failed as error:
-            verified.append(FilesVerified(own.name, 0, 0, 0, (), (str(error),)))
+            verified.append(FilesVerified(own.name, 0, 0, 0, (), (error.labelled,)))
     bad = any(outcome.damage or outcome.unusable for outcome in verified)
     for outcome in verified:
         print(_verified(outcome))

@@ -129,7 +129,9 @@ def run(args: argparse.Namespace) -> int:
                     if isinstance(mirror, MirrorReader) and not args.json:
                         mirror.renew()
                 except Failed as error:  # such as a client that may only read
-                    findings += [f"The positions were checked, and not bound to their topics: {error}"]
+                    findings += [
+                        f"The positions were checked, and not bound to their topics: {error.labelled}"
+                    ]
     if not args.json:
         print(_table(progress))
     warnings = []
@@ -157,7 +159,7 @@ def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str
     except PatternError as error:
         return [labelled("pattern-invalid", f"Whether each pattern matches a topic is not known: {error}.")]
     except Failed as error:
-        return [f"Whether each pattern matches a topic is not known: {error}"]
+        return [f"Whether each pattern matches a topic is not known: {error.labelled}"]
     return [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
 
 

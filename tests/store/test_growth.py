@@ -138,7 +138,7 @@ def test_a_manifest_that_no_reader_would_take_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = grown(tmp_path.as_uri(), Estate(1, 1), 2)
-    monkeypatch.setattr(catalogs.judge, "MOST_MANIFEST_BYTES", 2000)
+    monkeypatch.setattr(catalogs.validation, "MOST_MANIFEST_BYTES", 2000)
     with raises(Failed, "manifest-too-large") as failed:
         idle(replace(place, estate=Estate(200, 12)))
     assert "2,000" in str(failed.value)

@@ -50,7 +50,7 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
                 for path, flaw in _faults(own, snapshot, listed, seen):
                     damage.setdefault((path, flaw), []).append(date)
             except Failed as error:
-                unusable.append(str(error))
+                unusable.append(error.labelled)
     damaged_files = tuple(
         FileDamage(path, flaw, tuple(where)) for (path, flaw), where in sorted(damage.items())
     )
