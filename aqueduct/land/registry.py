@@ -167,7 +167,7 @@ def _text(answer: Mapping[str, Any]) -> str:
 
 
 def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN) -> Any:
-    """Return the answer; None if the registry itself says that there is no such thing.
+    """Return the answer; None if the registry itself reports that it does not have it.
 
     Unasked if the task has no request left. A question that has begun is repeated all the same: a registry
     that is away makes no record wrong.

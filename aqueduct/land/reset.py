@@ -187,7 +187,7 @@ def _not_by_time(
     for topic in topics:
         landed = state.positions.get(topic.name, {})
         if landed and str(topic.id) != state.topic_ids[topic.name]:
-            reason = "it was deleted and made again: name offsets of its partitions"
+            reason = "it was deleted and re-created: pass an offset of each partition"
             yield topic.name, Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
         elif any(
             logs[partition].compacted and to[partition] < landed.get(str(partition.partition), 0)

@@ -374,7 +374,7 @@ def _there(end: End, table: LandTable, state: State) -> _There:
                 left_out.append(Skipped(f"topic {name}", "it is gone", "landed-topic-missing"))
             elif str(topics[name].id) != state.topic_ids[name]:
                 left_out.append(
-                    Skipped(f"topic {name}", "it was deleted and made again", "landed-topic-recreated")
+                    Skipped(f"topic {name}", "it was deleted and re-created", "landed-topic-recreated")
                 )
             else:
                 stops += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]

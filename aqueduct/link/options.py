@@ -697,7 +697,7 @@ def _file(path: Path) -> Iterable[tuple[str, str]]:
     try:
         root = yaml.compose(text, yaml.SafeLoader)
     except yaml.YAMLError as error:
-        raise Refused("config-file-invalid", f"{path} is no YAML: {' '.join(str(error).split())}.") from None
+        raise Refused("config-file-invalid", f"{path} is not YAML: {' '.join(str(error).split())}.") from None
     if root is None:
         return []
     if not isinstance(root, yaml.MappingNode):

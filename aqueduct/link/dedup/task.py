@@ -74,7 +74,7 @@ def check_there(
             raise Refused(
                 "link-partitions-unequal",
                 f"Raw topic {name} has {count(partitions, 'partition')} and gap topic {gap_topic} has "
-                f"{buckets}: they must have the same number, which must not change.",
+                f"{buckets}: they must have the same number of partitions, and it must not change.",
             )
 
 

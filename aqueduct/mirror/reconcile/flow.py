@@ -36,7 +36,7 @@ class ComparedLane:
 
     @property
     def sources(self) -> list[Range]:
-        """The ranges of those sources that have the partition."""
+        """Return the ranges of the sources that have the partition."""
         return [part for part in self.ranges[1:] if part is not None]
 
     def __str__(self) -> str:

@@ -213,7 +213,7 @@ def run(
             env=KEYLESS, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:
-        raise Failed("rsync-missing", "there is no rsync on this host; install the package rsync.") from None
+        raise Failed("rsync-missing", "rsync is missing on this host. Install the package rsync.") from None
 
 
 def sizes(folders: Sequence[Path]) -> list[int]:

@@ -22,7 +22,7 @@ def check(folder: Path, node_id: int, seed: Metadata) -> bool:
     if not folder.is_dir():
         raise Refused(
             "data-folder-missing",
-            f"{folder} is no folder: make it, for the user of the node. Nothing was done.",
+            f"{folder} is not a folder. Create it for the user of the node. Nothing was done.",
         )
     if misfit := _misfit(folder, node_id, seed):
         raise Refused("controller-folder-mismatch", f"{misfit} Nothing was done.")
@@ -154,7 +154,7 @@ def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     if not folder.is_dir():
         raise Refused(
             "data-folder-missing",
-            f"{folder} is no folder: name the one in which the broker keeps its metadata.",
+            f"{folder} is not a folder. Pass the folder of the broker's metadata.",
         )
     copy = folder / FOLDER
     with locked(folder):
