@@ -497,6 +497,8 @@ def test_groups_that_were_left_out_come_later(
     report = restore(*topics, "--groups-pattern", f"{name}.a.*")
     assert [(each["group"], each["new"]) for each in report["groups"]] == [(f"{name}.a.one", 4)]
     assert report["finished_before"]
+    report = restore(*topics, "--groups-pattern", f"{name}.a.*|{name}-tpyo", code=ExitCode.INCOMPLETE)
+    assert skipped(report) == [("pattern-matches-nothing", f"groups {name}-tpyo")]
     # What these have now is theirs: the first continued, the second began before it was asked for.
     commit(target, f"{name}.a.one", {(name, 0): 7})
     commit(target, f"{name}.b.two", {(name, 0): 9})

@@ -339,6 +339,18 @@ def test_only_topics_that_are_asked_for(
     assert "1 topic of the snapshot not asked for." in capsys.readouterr().out
 
 
+def test_a_part_of_the_pattern_without_a_topic_is_named(
+    source: Broker, name: str, backup: Callable[..., None], drill: Drill
+) -> None:
+    create(source, f"{name}.a")
+    produce(source, f"{name}.a", range(3))
+    backup()
+    report = drill("--topics-pattern", rf"{name}\.a|{name}\.tpyo", code=ExitCode.INCOMPLETE)
+    assert [(skipped["id"], skipped["what"]) for skipped in report["left_out"]] == [
+        ("pattern-matches-nothing", rf"topics {name}\.tpyo")
+    ]
+
+
 def test_an_encrypted_store(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill, tmp_path: Path, capsys: Said
 ) -> None:

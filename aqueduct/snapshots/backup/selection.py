@@ -70,12 +70,12 @@ class TopicSelection:
             )
         return left
 
-    def unmatched(self, topics: Collection[str]) -> list[Skipped]:
+    def unmatched(self, topics: Collection[str], searched: str = "the cluster") -> list[Skipped]:
         """Return the parts of the pattern that match none of the topics that it may choose."""
         if self.pattern is None:
             return []
         chosen = [name for name in topics if matches(self.pattern, name)]
-        reason = "the cluster has no topic whose whole name matches"
+        reason = f"{searched} has no topic whose whole name matches"
         parts = unmatched_parts(self.pattern.pattern, chosen)
         return [Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts]
 
@@ -103,10 +103,10 @@ class GroupSelection:
         """Return the excluded groups that don't exist."""
         return sorted(set(self.exclude) - set(groups))
 
-    def unmatched(self, chosen: Collection[str]) -> list[Skipped]:
+    def unmatched(self, chosen: Collection[str], searched: str = "the cluster") -> list[Skipped]:
         """Return the parts of the pattern that match none of the chosen groups."""
         parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
-        reason = "there is no group to back up whose whole name matches"
+        reason = f"{searched} has no group of a client whose whole name matches"
         return [Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts]
 
     def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:

@@ -46,6 +46,7 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
     ):
         scratch.check(client, snapshot.manifest.cluster)
     chosen = order.topics.choose(snapshot.topics) if order.topics else list(snapshot.topics)
+    unmatched = order.topics.unmatched(snapshot.topics, "the snapshot") if order.topics else []
 
     with phases.phase("restore"):
         restored = restore.main(_restore(order, snapshot, chosen), workers)
@@ -73,7 +74,7 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
         compared=compared,
         consumed=consumed,
         live=compared_live,
-        left_out=(*restored.left_out, *(compared_live.left_out if compared_live else ())),
+        left_out=(*unmatched, *restored.left_out, *(compared_live.left_out if compared_live else ())),
         seconds=phases.seconds,
     )
 

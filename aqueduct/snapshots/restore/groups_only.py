@@ -64,6 +64,8 @@ def main(order: RestoreOrder) -> GroupsRestored:
         unanswered: dict[str, KafkaError] = {}
         target_positions = positions(client, stored_positions, shares, unanswered)
         left_out += without_coordinator(unanswered)
+        if order.groups:
+            left_out += tuple(order.groups.unmatched(chosen, "the snapshot"))
         stored_positions = {name: mine for name, mine in stored_positions.items() if name not in unanswered}
         kept = sum(
             len(target_positions.get(name, {}).keys() & mine.keys())
