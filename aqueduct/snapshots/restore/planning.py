@@ -63,9 +63,6 @@ def look(order: RestoreOrder) -> Job:
         others_groups = [group.group for group in manifest.every_group if group.group not in order.links]
         chosen = order.groups.choose(others_groups) if order.groups else ()
         restore_plan = plan(snapshot, order.request)
-        if order.groups:
-            unmatched = order.groups.unmatched(chosen, "the snapshot")
-            restore_plan = replace(restore_plan, left_out=(*restore_plan.left_out, *unmatched))
         segments.lend(
             keys, (segment for lane in restore_plan.lanes for segment in lane.segments), order.store
         )

@@ -47,7 +47,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     if order.dry_run:
         return RestoreOutcome(
             *(job.id, job.plan, job.written),
-            left_out=job.plan.left_out + report.dropped(job.dropped),
+            left_out=_left_out(job),
             dropped=job.dropped,
             seconds=clock.seconds,
             dry_run=True,
@@ -55,6 +55,12 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         )
     with leased(open_store(order.store), job.plan.snapshot, job.id, _say):
         return _restore(job, workers, clock)
+
+
+def _left_out(job: Job) -> LeftOut:
+    """Return what the plan of a restore leaves out, which is known before anything is written."""
+    unmatched = job.order.groups.unmatched(job.groups, "the snapshot") if job.order.groups else ()
+    return (*job.plan.left_out, *report.dropped(job.dropped), *unmatched)
 
 
 def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
@@ -76,7 +82,7 @@ def _restore(job: Job, workers: Workers, clock: Phases) -> RestoreOutcome:
             with clock.phase("records"):
                 written |= records.write(job, workers)
                 recount.check(job, states, written, workers)  # or a group's offsets would mean other records
-        left_out = [*job.plan.left_out, *report.dropped(job.dropped), *records.left_out(written)]
+        left_out = [*_left_out(job), *records.left_out(written)]
         with clock.phase("groups"):
             moves, more = groups.restore(job, states, written, workers)
             left_out += more
