@@ -17,11 +17,17 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, duration, report_file, selection
 from aqueduct.cli.optional_packages import spark_packages
-from aqueduct.errors import Failed, NoMatch, Refused
+from aqueduct.errors import ExitCode, Failed, NoMatch, Refused
 from aqueduct.kafka import client_config
+
+if TYPE_CHECKING:
+    from aqueduct.snapshots.backup.order import BackupOrder, LifecycleWish
+    from aqueduct.snapshots.backup.run import BackupOutcome
+    from aqueduct.work.workers import Workers
 
 MOST_DAYS = 36_500
 MOST_GENERATIONS = 100
@@ -130,15 +136,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.snapshots.backup import report
         from aqueduct.snapshots.backup.metrics import BackupFigures
-        from aqueduct.snapshots.backup.order import BackupOrder, LifecycleWish
         from aqueduct.snapshots.backup.run import back_up
-        from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection, compiled
-        from aqueduct.store.segments import SegmentLimits
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.store)
+    order = _order(args)
+    done_so_far = BackupFigures()
+    noted: tuple[str, ...] = ()  # in the last round
+    with Workers("aqueduct backup", common.spark(args)) as workers:
+        common.serve_metrics(args, done_so_far.all, workers)
+        while True:
+            started = datetime.now(UTC)
+            began = time.monotonic()
+            try:
+                outcome = back_up(order, workers)
+            except (Failed, NoMatch) as error:
+                if args.every is None or (isinstance(error, NoMatch) and not order.again):
+                    raise
+                done_so_far.add(None)
+                report_file.write_error(args, "backup", started, error)
+                workers.ran()  # nothing of this round is in the next one's report
+                # The next run resumes from there.
+                print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
+            else:
+                done_so_far.add(outcome)
+                order = replace(order, again=True)
+                for note in outcome.notes if outcome.notes != noted else ():
+                    print(f"aqueduct: {note}", file=sys.stderr, flush=True)
+                noted = outcome.notes
+                code = _report(args, outcome, started, workers)
+                if args.every is None:
+                    return code
+            time.sleep(max(0.0, began + args.every - time.monotonic()))
+
+
+def _order(args: argparse.Namespace) -> "BackupOrder":
+    """Return the order that the options give; Refused if they do not fit each other."""
+    from aqueduct.snapshots.backup.order import BackupOrder
+    from aqueduct.snapshots.backup.selection import GroupSelection, TopicSelection, compiled
+    from aqueduct.store.segments import SegmentLimits
+
     options = {
         name: getattr(args, name)
         for name in (
@@ -147,18 +185,13 @@ def run(args: argparse.Namespace) -> int:
         )
         if getattr(args, name)
     }
-    if args.lifecycle_topics_pattern and not args.lifecycle_days:
-        raise Refused("option-required", "--lifecycle-topics-pattern needs --lifecycle-days.")
-    lifecycle = None
-    if args.lifecycle_days is not None:
-        chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
-        lifecycle = LifecycleWish(args.lifecycle_days, chosen)
+    lifecycle = _lifecycle(args)
     if args.recipient and not args.private_key:
         raise Refused(
             "option-required",
             "--recipient needs --private-key: the next run of this host must decrypt the manifest.",
         )
-    order = BackupOrder(
+    return BackupOrder(
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
         store=args.store,
         topics=TopicSelection(
@@ -180,41 +213,34 @@ def run(args: argparse.Namespace) -> int:
         private_keys=common.private_keys(args),
         signing_key=common.signing_key(args),
     )
-    done_so_far = BackupFigures()
-    noted: tuple[str, ...] = ()  # in the last round
-    with Workers("aqueduct backup", common.spark(args)) as workers:
-        common.serve_metrics(args, done_so_far.all, workers)
-        while True:
-            started = datetime.now(UTC)
-            began = time.monotonic()
-            try:
-                outcome = back_up(order, workers)
-            except (Failed, NoMatch) as error:
-                if args.every is None or (isinstance(error, NoMatch) and not order.again):
-                    raise
-                done_so_far.add(None)
-                report_file.write_error(args, "backup", started, error)
-                workers.ran()  # nothing of this round is in the next one's report
-                # The next run resumes from there.
-                print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
-            else:
-                done_so_far.add(outcome)
-                order = replace(order, again=True)
-                code = report.exit_code(outcome.manifest, outcome.left_out)
-                page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
-                for note in outcome.notes if outcome.notes != noted else ():
-                    print(f"aqueduct: {note}", file=sys.stderr, flush=True)
-                noted = outcome.notes
-                for line in report.lifecycle(outcome.rules, outcome.put):
-                    print(line)
-                for line in report.unchanged(outcome.unchanged):
-                    print(line)
-                print(page, flush=True)
-                if args.report:
-                    content = (
-                        report.report(outcome.manifest, outcome.left_out, outcome.unchanged) | workers.ran()
-                    )
-                    report_file.write(args.report, "backup", code, started, content)
-                if args.every is None:
-                    return code
-            time.sleep(max(0.0, began + args.every - time.monotonic()))
+
+
+def _lifecycle(args: argparse.Namespace) -> "LifecycleWish | None":
+    from aqueduct.snapshots.backup.order import LifecycleWish
+    from aqueduct.snapshots.backup.selection import compiled
+
+    if args.lifecycle_topics_pattern and not args.lifecycle_days:
+        raise Refused("option-required", "--lifecycle-topics-pattern needs --lifecycle-days.")
+    if args.lifecycle_days is None:
+        return None
+    chosen = compiled(args.lifecycle_topics_pattern, "--lifecycle-topics-pattern")
+    return LifecycleWish(args.lifecycle_days, chosen)
+
+
+def _report(
+    args: argparse.Namespace, outcome: "BackupOutcome", started: datetime, workers: "Workers"
+) -> ExitCode:
+    """Print what a run did, write it to the report, and return its exit code."""
+    from aqueduct.snapshots.backup import report
+
+    code = report.exit_code(outcome.manifest, outcome.left_out)
+    page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
+    for line in report.lifecycle(outcome.rules, outcome.put):
+        print(line)
+    for line in report.unchanged(outcome.unchanged):
+        print(line)
+    print(page, flush=True)
+    if args.report:
+        content = report.report(outcome.manifest, outcome.left_out, outcome.unchanged) | workers.ran()
+        report_file.write(args.report, "backup", code, started, content)
+    return code

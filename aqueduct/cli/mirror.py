@@ -19,6 +19,7 @@ import json
 import sys
 import time
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from aqueduct.cli import duration, report_file, selection
@@ -92,6 +93,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report_file.add_arguments(parser)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FlowState:
+    """The state of one flow."""
+
+    source: str
+    findings: list[str]
+    progress: list[MirrorProgress]
+    lost: Collection[MirrorProgress]  # where records were lost
+    positions: list[str]  # findings about positions
+    unmatched: list[str]  # findings about patterns that match no topic
+    unknown: list[str]  # sentences
+    ranges: list[AffectedRange] = field(default_factory=list)
+    ages: dict[TopicPartition, float] = field(default_factory=dict)  # of the oldest unread record, seconds
+
+
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     _refuse(args)
@@ -104,11 +120,7 @@ def run(args: argparse.Namespace) -> int:
                 flow = ClassicReader(args.source, *names, clients, target)
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
-                findings, progress, lost = _look(flow, args)
-                positions, unmatched = flow.position_findings(), _unmatched(flow)
-                ranges: list[AffectedRange] = []
-                ages = dict[TopicPartition, float]()  # Kafka 0.10 has no batches to read them of
-                unknown = flow.unknown()
+                state = _classic_state(flow, args)
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
                 mirror: MirrorReader | BatchesReader
@@ -118,37 +130,68 @@ def run(args: argparse.Namespace) -> int:
                     mirror = reading.MirrorReader(args.source, source, target)
                 if isinstance(mirror, MirrorReader) and args.before_start:
                     return _prepare(mirror, args, started)
-                findings, progress, lost = _look(mirror, args)
-                if isinstance(mirror, MirrorReader) and args.accept_ranges:
-                    mirror.renew(accept=True)
-                    findings, progress, lost = _look(mirror, args)
-                positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
-                unknown = mirror.unknown()
-                ages = mirror.unread_ages(progress) if args.json or args.report else {}
-                try:
-                    if isinstance(mirror, MirrorReader) and not args.json:
-                        mirror.renew()
-                except Failed as error:  # such as a client that may only read
-                    findings += [
-                        f"The positions were checked, and not bound to their topics: {error.labelled}"
-                    ]
-    if not args.json:
-        print(_table(progress))
-    warnings = []
+                state = _mirror_state(mirror, args)
+    return _report(state, args, started)
+
+
+def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
+    findings, progress, lost = _look(flow, args)
+    return _FlowState(  # without ages: Kafka 0.10 has no batches to read them of
+        source=args.source,
+        findings=findings,
+        progress=progress,
+        lost=lost,
+        positions=flow.position_findings(),
+        unmatched=_unmatched(flow),
+        unknown=flow.unknown(),
+    )
+
+
+def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace) -> _FlowState:
+    """Return the state, and bind MirrorMaker's positions to the ids of their topics."""
+    findings, progress, lost = _look(mirror, args)
+    if isinstance(mirror, MirrorReader) and args.accept_ranges:
+        mirror.renew(accept=True)
+        findings, progress, lost = _look(mirror, args)
+    state = _FlowState(
+        source=args.source,
+        findings=findings,
+        progress=progress,
+        lost=lost,
+        positions=mirror.position_findings(),
+        unmatched=_unmatched(mirror),
+        ranges=mirror.ranges(),
+        unknown=mirror.unknown(),
+        ages=mirror.unread_ages(progress) if args.json or args.report else {},
+    )
+    try:
+        if isinstance(mirror, MirrorReader) and not args.json:
+            mirror.renew()
+    except Failed as error:  # such as a client that may only read
+        unbound = f"The positions were checked, and not bound to their topics: {error.labelled}"
+        return replace(state, findings=[*findings, unbound])
+    return state
+
+
+def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> int:
+    """Print the state, write it to the report, and return the exit code."""
+    findings, warnings = state.findings, list[str]()
     if args.started:
-        warnings = status.loss_findings(args.source, lost) + positions + unmatched
+        warnings = status.loss_findings(state.source, state.lost) + state.positions + state.unmatched
     else:
-        findings += unmatched
+        findings = findings + state.unmatched
+    content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
     if args.json:
-        print(json.dumps(status.report(findings, progress, lost, ranges, ages), indent=2))
-    for finding in [] if args.json else findings:
-        print(finding)
-    for warning in [*warnings, *unknown]:
+        print(json.dumps(content, indent=2))
+    else:
+        print(_table(state.progress))
+        for finding in findings:
+            print(finding)
+    for warning in [*warnings, *state.unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        content = status.report(findings, progress, lost, ranges, ages) | {"unknown": unknown}
-        report_file.write(args.report, "mirror", code, started, content)
+        report_file.write(args.report, "mirror", code, started, content | {"unknown": state.unknown})
     return code
 
 

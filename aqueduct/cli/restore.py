@@ -131,15 +131,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.snapshots.backup.selection import GroupSelection, compiled
         from aqueduct.snapshots.restore import report, task_rights
         from aqueduct.snapshots.restore import run as restore
-        from aqueduct.snapshots.restore.order import FollowingMirror, RestoreOrder, TaskClient
-        from aqueduct.snapshots.restore.request import Request, parse_id, parse_instance
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.store)
     started = datetime.now(UTC)
+    _refuse_conflicts(args)
+    order = _order(args)
+    if args.groups_only:
+        return _groups_only(args, order, started)
+    with Workers("aqueduct restore", common.spark(args)) as workers:
+        sent = task_rights.key_sent(order) if workers.on_other_hosts else None
+        if sent:  # before the key is sent, and in the report
+            print(f"aqueduct: {labelled(sent.id, sent.message)}", file=sys.stderr, flush=True)
+        outcome = restore.main(order, workers)
+    if sent:
+        outcome = replace(outcome, warnings=(sent, *outcome.warnings))
+    code = report.exit_code(outcome)
+    print(report.text(outcome))
+    if args.report:
+        report_file.write(args.report, "restore", code, started, report.report(outcome) | workers.ran())
+    return code
+
+
+def _refuse_conflicts(args: argparse.Namespace) -> None:
+    """Refuse options that need others, or exclude them."""
     if args.groups_only:
         _refuse_beside_groups_only(args)
     if args.acls_within and not args.acls:
@@ -152,8 +169,15 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("option-required", "--mirror-config requires --mirror. Add --mirror.")
     if args.task_principal and not args.task_config:
         raise Refused("option-required", "--task-principal requires --task-config. Add --task-config.")
+
+
+def _order(args: argparse.Namespace) -> "RestoreOrder":
+    from aqueduct.snapshots.backup.selection import GroupSelection, compiled
+    from aqueduct.snapshots.restore.order import FollowingMirror, RestoreOrder, TaskClient
+    from aqueduct.snapshots.restore.request import Request, parse_id, parse_instance
+
     tasks = args.task_config is not None
-    order = RestoreOrder(
+    return RestoreOrder(
         end=client_config.end("target", args.bootstrap_servers, args.client_config, for_tasks=not tasks),
         store=args.store,
         request=Request(
@@ -189,20 +213,6 @@ def run(args: argparse.Namespace) -> int:
         if tasks
         else None,
     )
-    if args.groups_only:
-        return _groups_only(args, order, started)
-    with Workers("aqueduct restore", common.spark(args)) as workers:
-        sent = task_rights.key_sent(order) if workers.on_other_hosts else None
-        if sent:  # before the key is sent, and in the report
-            print(f"aqueduct: {labelled(sent.id, sent.message)}", file=sys.stderr, flush=True)
-        outcome = restore.main(order, workers)
-    if sent:
-        outcome = replace(outcome, warnings=(sent, *outcome.warnings))
-    code = report.exit_code(outcome)
-    print(report.text(outcome))
-    if args.report:
-        report_file.write(args.report, "restore", code, started, report.report(outcome) | workers.ran())
-    return code
 
 
 def _declared(path: Path | None) -> frozenset[acls.Acl] | None:

@@ -1,7 +1,8 @@
 """Asks the brokers that are responsible for many things, all at once."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from kafka.errors import KafkaError
 
@@ -11,6 +12,55 @@ from aqueduct.kafka.requests import in_lists
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answers(Generic[K, T]):
+    """What the brokers answered to a question that they were asked once."""
+
+    answers: Mapping[K, T]
+    errors: Mapping[K, KafkaError]
+    of_all: bool = False  # the error concerns all things
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Question(Generic[K, T]):
+    """A question to the brokers that are responsible for many things; the fields are those of `ask_all`."""
+
+    responsible: Callable[[list[K]], Mapping[K, int | KafkaError]]
+    request: Callable[[list[K]], Any]
+    read: Callable[[Any], Iterable[tuple[K, T | KafkaError]]]
+    limit: int
+
+    def ask(self, client: Client, missing: list[K]) -> _Answers[K, T]:
+        """Send all requests, and then wait for the responses."""
+        answer_by_key: dict[K, T] = {}
+        errors: dict[K, KafkaError] = {}
+        by_broker: dict[int, list[K]] = {}
+        try:
+            brokers = self.responsible(missing)
+        except KafkaError as error:
+            return _Answers(answers={}, errors=dict.fromkeys(missing, error), of_all=True)
+        for key, broker in brokers.items():
+            if isinstance(broker, KafkaError):
+                errors[key] = broker
+            else:
+                by_broker.setdefault(broker, []).append(key)
+        sent = [
+            (keys, client.submit(self.request(keys), broker))
+            for broker, all_keys in by_broker.items()
+            for keys in in_lists(all_keys, self.limit)
+        ]
+        for keys, response in sent:
+            try:
+                for key, answer in self.read(client.wait(response)):
+                    if isinstance(answer, KafkaError):
+                        errors[key] = answer
+                    else:
+                        answer_by_key[key] = answer
+            except KafkaError as error:
+                errors |= dict.fromkeys(keys, error)
+        return _Answers(answers=answer_by_key, errors=errors)
 
 
 def ask_all(
@@ -32,38 +82,17 @@ def ask_all(
     `unanswered` receives each thing that gets no answer, with its error, instead of the error being raised;
     an error that concerns all of them is raised.
     """
+    question = _Question(responsible=responsible, request=request, read=answers, limit=limit)
     answer_by_key: dict[K, T] = {}
     missing = list(dict.fromkeys(requested))
     patience = Patience(client, fault)
     while missing:
-        errors: dict[K, KafkaError] = {}
-        by_broker: dict[int, list[K]] = {}
-        of_all = False
-        try:
-            for key, broker in responsible(missing).items():
-                if isinstance(broker, KafkaError):
-                    errors[key] = broker
-                else:
-                    by_broker.setdefault(broker, []).append(key)
-        except KafkaError as error:
-            errors, of_all = dict.fromkeys(missing, error), True
-        asked = [
-            (keys, client.submit(request(keys), broker))
-            for broker, all_keys in by_broker.items()
-            for keys in in_lists(all_keys, limit)
-        ]
-        for keys, response in asked:
-            try:
-                for key, answer in answers(client.wait(response)):
-                    if isinstance(answer, KafkaError):
-                        errors[key] = answer
-                    else:
-                        answer_by_key[key] = answer
-            except KafkaError as error:
-                errors |= dict.fromkeys(keys, error)
+        asked = question.ask(client, missing)
+        answer_by_key |= asked.answers
+        errors = asked.errors
         if len(errors) < len(missing):
             patience.progress()
-        if unanswered is not None and not of_all:
+        if unanswered is not None and not asked.of_all:
             unanswered |= {key: error for key, error in errors.items() if not passing(error)}
             errors = {key: error for key, error in errors.items() if passing(error)}
         missing = list(errors)
@@ -73,7 +102,7 @@ def ask_all(
             try:
                 patience.pause(min(errors.values(), key=passing))  # one that won't pass, if there is one
             except Failed:
-                if unanswered is None or of_all:
+                if unanswered is None or asked.of_all:
                     raise
                 unanswered |= errors
                 break

@@ -7,19 +7,21 @@ dies in between has done nothing, or something that the next round finishes firs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 
 from kafka.errors import KafkaError
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
-from aqueduct.errors import AqueductError, Failed, Refused, Skipped
+from aqueduct.errors import AqueductError, Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
 from aqueduct.land import iceberg_table, log, registry
 from aqueduct.land.absent_columns import Unseen
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
-from aqueduct.land.log import LAND, Commit, NeverLanded, Staging, State, Step
+from aqueduct.land.log import LAND, AddedFile, Commit, NeverLanded, Positions, Staging, State, Step
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import (
@@ -58,6 +60,42 @@ class SourceTopics:
     epoch_ends: Mapping[
         str, Mapping[TopicPartition, int]
     ]  # where logs leave their landings' epochs, by table
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TableRound:
+    """One table in a round: what is read of it, and where that is staged."""
+
+    table: LandTable
+    planned: LandPlan
+    staging: Staging
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Settled:
+    """What of a table's round is to be committed."""
+
+    positions: Positions
+    kept: Sequence[LandedShare]  # the tasks whose results count
+    gaps: Sequence[Range]
+    epochs: Mapping[str, Mapping[str, int]]  # of the leaders, by topic and partition
+
+    @property
+    def added(self) -> tuple[AddedFile, ...]:
+        return tuple(file for share in self.kept for file in share.files)
+
+    @property
+    def broken(self) -> LeftOut:
+        return tuple(
+            Skipped(f"{read.range.topic_partition} from offset {read.reached} on", read.why, read.id)
+            for share in self.kept
+            for read in share.read
+            if read.why
+        )
+
+    @property
+    def moved(self) -> bool:
+        return any(read.reached > read.range.start for share in self.kept for read in share.read)
 
 
 class Lander:
@@ -274,24 +312,27 @@ class Lander:
     ) -> bool:
         """Land what is new of each table, and commit it; return whether nothing is left."""
         tables = [table for table in tables if not outcomes[table.full_name].failed]
-        plans = {table.full_name: self._plan(table, source_topics, stops) for table in tables}
-        stagings = {table.full_name: self._logs[table.full_name].begin() for table in tables}
-        results = self._land(tables, source_topics, plans, stagings)
+        plans = [self._plan(table, source_topics, stops) for table in tables]
+        rounds = [
+            _TableRound(table=table, planned=planned, staging=self._logs[table.full_name].begin())
+            for table, planned in zip(tables, plans, strict=True)
+        ]
+        results = self._land(rounds, source_topics)
         caught_up = True
-        for table in tables:
-            name = table.full_name
+        for of_round in rounds:
+            name = of_round.table.full_name
             before = self._logs[name].state.positions
             try:
-                self._commit(table, source_topics, plans[name], results[name], stagings[name], outcomes[name])
+                self._commit(of_round, source_topics, results[name], outcomes[name])
             except Failed as error:
                 outcomes[name].failed = error
                 continue
             except Refused as error:  # a replay by other declarations has changed it; the others land
-                self._logs[name].discard(stagings[name])
+                self._logs[name].discard(of_round.staging)
                 outcomes[name].failed = Failed(error.id, str(error))
                 continue
             # A partition that can't be read on is left out; nobody waits for it.
-            caught_up &= plans[name].whole or before == self._logs[name].state.positions
+            caught_up &= of_round.planned.whole or before == self._logs[name].state.positions
             self._show_positions(name, source_topics, outcomes[name])
         self._bring_catalogue_up(tables, outcomes)
         return caught_up
@@ -310,14 +351,10 @@ class Lander:
         )
 
     def _land(
-        self,
-        tables: Sequence[LandTable],
-        source_topics: SourceTopics,
-        plans: Mapping[str, LandPlan],
-        stagings: Mapping[str, Staging],
+        self, rounds: Sequence[_TableRound], source_topics: SourceTopics
     ) -> dict[str, list[LandedShare]]:
         """Read what is planned, and stage it, all tables in one job."""
-        every = [range_ for planned in plans.values() for range_ in planned.ranges]
+        every = [range_ for of_round in rounds for range_ in of_round.planned.ranges]
         total = sum(map(len, every))
         work = sampling.reading(Verb.LAND, self._order.end, every, self._workers)
         at_once = self._workers.many(work) or THREADS
@@ -327,15 +364,16 @@ class Lander:
             LandShare(
                 self._order.end,
                 self._order.location,
-                table,
-                stagings[table.full_name],
+                of_round.table,
+                of_round.staging,
                 number,
                 parts,
                 tuple(source_topics.taken[part.topic].id for part in parts),
             )
-            for table in tables
-            for number, parts in enumerate(shares(plans[table.full_name].ranges, at_most))
+            for of_round in rounds
+            for number, parts in enumerate(shares(of_round.planned.ranges, at_most))
         ]
+        tables = [of_round.table for of_round in rounds]
         landed: dict[str, list[LandedShare]] = {table.full_name: [] for table in tables}
         if by_python := [task for task in tasks if not task.table.by_sql]:
             for share in self._workers.parallel(work)(land_share, by_python, OFFSETS):
@@ -349,68 +387,26 @@ class Lander:
 
     def _commit(
         self,
-        table: LandTable,
+        of_round: _TableRound,
         source_topics: SourceTopics,
-        planned: LandPlan,
         landed: Sequence[LandedShare],
-        staging: Staging,
         outcome: LandedTable,
     ) -> None:
         """Commit what was read of a table, if that is anything; Failed if a task says that it may not be."""
+        table, planned, staging = of_round.table, of_round.planned, of_round.staging
         of_table = self._logs[table.full_name]
         for share in landed:
             if share.failed:
                 of_table.discard(staging)
                 raise Failed("schema-registry-unreachable", f"{table.full_name}: {share.failed}")
-        positions, counts = settle(planned, [share.read for share in landed])
-        kept = [share for number, share in enumerate(landed) if number in counts]
-        broken = tuple(
-            Skipped(f"{read.range.topic_partition} from offset {read.reached} on", read.why, read.id)
-            for share in kept
-            for read in share.read
-            if read.why
-        )
-        outcome.left_out = planned.left_out + broken
-        moved = any(read.reached > read.range.start for share in kept for read in share.read)
-        if not (moved or planned.gaps):
+        settled = _settle(planned, source_topics, landed)
+        outcome.left_out = planned.left_out + settled.broken
+        if not (settled.moved or planned.gaps):
             return
-        added = tuple(file for share in kept for file in share.files)
-        epochs: dict[str, dict[str, int]] = {}
-        for range_ in planned.ranges:
-            of_topic = epochs.setdefault(range_.topic, {})
-            of_topic[str(range_.partition)] = source_topics.taken[range_.topic].epochs[range_.partition]
-        gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
-
-        def following(state: State) -> Commit:
-            declared = log.definition(table, state.definition)
-            schema = next_schema(state, declared, table)
-            return Commit(
-                number=state.number + 1,
-                kind=LAND,
-                positions=Step(state.positions, positions),
-                added=added,
-                removed=(),
-                bad=sum(share.bad for share in kept),
-                schema=schema,
-                created=datetime.now(UTC).isoformat(timespec="milliseconds"),
-                topic_ids=planned.topic_ids,
-                definition=declared if schema != state.schema else None,
-                gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in gaps),
-                epochs=epochs,
-            )
-
-        of_table.commit_beside(staging, following)
-        seen = {name for share in kept for name in share.seen}
-        self._unseen.add(table, sum(share.valued for share in kept), seen)
-        outcome.commits += 1
-        outcome.gaps += gaps
-        outcome.rows += sum(share.rows for share in kept)
-        outcome.late += sum(share.late for share in kept)
-        outcome.bad += sum(share.bad for share in kept)
-        outcome.filtered += sum(share.filtered for share in kept)
-        outcome.tombstones += sum(share.tombstones for share in kept)
-        outcome.files += len(added)
-        outcome.bytes += sum(file.bytes for file in added)
+        of_table.commit_beside(staging, partial(_following, of_round, settled))
+        seen = {name for share in settled.kept for name in share.seen}
+        self._unseen.add(table, sum(share.valued for share in settled.kept), seen)
+        _count(outcome, settled)
         of_table.publish(staging)
 
     def _show_positions(self, name: str, source_topics: SourceTopics, outcome: LandedTable) -> None:
@@ -432,3 +428,47 @@ class Lander:
             outcome.left_out += (Skipped(f"group {GROUP}{name}", reason, "landing-position-not-committed"),)
         else:
             self._shown[name] = positions
+
+
+def _settle(planned: LandPlan, source_topics: SourceTopics, landed: Sequence[LandedShare]) -> _Settled:
+    positions, counts = settle(planned, [share.read for share in landed])
+    kept = [share for number, share in enumerate(landed) if number in counts]
+    epochs: dict[str, dict[str, int]] = {}
+    for range_ in planned.ranges:
+        of_topic = epochs.setdefault(range_.topic, {})
+        of_topic[str(range_.partition)] = source_topics.taken[range_.topic].epochs[range_.partition]
+    gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
+    return _Settled(positions=positions, kept=kept, gaps=gaps, epochs=epochs)
+
+
+def _following(of_round: _TableRound, settled: _Settled, state: State) -> Commit:
+    """Return the commit that follows a state of the table's log."""
+    table = of_round.table
+    declared = log.definition(table, state.definition)
+    schema = next_schema(state, declared, table)
+    return Commit(
+        number=state.number + 1,
+        kind=LAND,
+        positions=Step(state.positions, settled.positions),
+        added=settled.added,
+        removed=(),
+        bad=sum(share.bad for share in settled.kept),
+        schema=schema,
+        created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        topic_ids=of_round.planned.topic_ids,
+        definition=declared if schema != state.schema else None,
+        gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in settled.gaps),
+        epochs=settled.epochs,
+    )
+
+
+def _count(outcome: LandedTable, settled: _Settled) -> None:
+    outcome.commits += 1
+    outcome.gaps += settled.gaps
+    outcome.rows += sum(share.rows for share in settled.kept)
+    outcome.late += sum(share.late for share in settled.kept)
+    outcome.bad += sum(share.bad for share in settled.kept)
+    outcome.filtered += sum(share.filtered for share in settled.kept)
+    outcome.tombstones += sum(share.tombstones for share in settled.kept)
+    outcome.files += len(settled.added)
+    outcome.bytes += sum(file.bytes for file in settled.added)

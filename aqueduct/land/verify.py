@@ -118,6 +118,15 @@ BYTES: Size[FilesShare] = Size(
 OFFSETS: Size[TopicShare] = Size("offsets", lambda share: sum(map(len, share.ranges)))
 
 
+@dataclass(frozen=True)
+class _There:
+    """What of the topics landed, as far as the cluster has it still."""
+
+    ranges: list[Range]
+    compacted: set[str]  # topics
+    left_out: LeftOut  # which can't be compared
+
+
 def verify(order: LandOrder, workers: Workers) -> list[VerifiedTable]:
     """Verify each table as it is committed now."""
     objects = open_editable(order.location)
@@ -146,35 +155,75 @@ def _verify(
     state = of_table.read()
     in_cluster = _there(order.end, table, state)
     runner = workers.parallel(sampling.reading(Verb.RECONCILE, order.end, in_cluster.ranges, workers))
-    in_topic = Found()
     files = list(_placed(of_table))
     strays = _strays(objects, of_table)
-    in_table = _read(order.location, files, state, runner)
-    if gone := in_table.gone:  # to where a compaction put them meanwhile
+    in_table = _read_table(order.location, of_table, state, files, runner)
+    in_topic = _read_topics(order.end, table, state, in_cluster, runner)
+    comparison = _compare(in_cluster, in_topic, in_table, placed(state.passed))
+    return VerifiedTable(
+        table.full_name,
+        rows=sum(placed_file.file.rows for placed_file in files),
+        files=len(files),
+        missing=_some(comparison.missing),
+        doubled=_some(comparison.doubled),
+        unknown=_some(comparison.unknown),
+        passed=_some(comparison.passed),
+        deleted=placed(state.deleted),
+        commits=state.number,
+        damaged=in_table.left_out,
+        strays=strays,
+        left_out=in_cluster.left_out + in_topic.left_out,
+        ahead=iceberg_table.ahead(table, newest, state),
+    )
+
+
+def _read_table(
+    location: str, of_table: TableLog, state: State, files: Sequence[PlacedFile], runner: Runner
+) -> Found:
+    """Read the offsets in a table's files; those that are gone from where a compaction put them meanwhile."""
+    in_table = _read(location, files, state, runner)
+    if gone := in_table.gone:
         replaced = of_table.replaced_since(state.number)
         again = [
             PlacedFile(placed_file.file, (*placed_file.paths, *replaced.get(placed_file.file.path, ())))
             for placed_file in gone
         ]
-        found_later = _read(order.location, again, state, runner)
+        found_later = _read(location, again, state, runner)
         in_table.join(found_later)
         reason = "the store has no object of that name"
         in_table.left_out += tuple(
             Skipped(placed_file.paths[-1], reason, "table-file-missing") for placed_file in found_later.gone
         )
+    return in_table
+
+
+def _read_topics(end: End, table: LandTable, state: State, in_cluster: _There, runner: Runner) -> Found:
+    """Read the offsets that the table's topics still have."""
     parts = [
         part for landed_range in in_cluster.ranges for part in offset_ranges.split(landed_range, TASK_OFFSETS)
     ]
     shares = [
-        TopicShare(
-            order.end, some, tuple(state.topic_ids[part.topic] for part in some), table.keeps_tombstones
-        )
+        TopicShare(end, some, tuple(state.topic_ids[part.topic] for part in some), table.keeps_tombstones)
         for some in offset_ranges.shares(parts, TASK_OFFSETS)
     ]
+    in_topic = Found()
     for in_share in runner(read_topic, shares, OFFSETS):
         in_topic.join(in_share)
+    return in_topic
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Comparison:
+    """Offsets that a table and its topics do not share, by partition."""
+
+    missing: Placed  # in the topic alone
+    passed: Placed  # in the topic alone, as a reset asked for
+    unknown: Placed  # in the table alone
+    doubled: Placed  # more than once in the table
+
+
+def _compare(in_cluster: _There, in_topic: Found, in_table: Found, passed_over: Placed) -> _Comparison:
     have = {partition: offset_sets.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
-    passed_over = placed(state.passed)
     missing, unknown, passed = {}, {}, {}
     for landed_range in in_cluster.ranges:
         partition = landed_range.topic_partition
@@ -190,21 +239,7 @@ def _verify(
         partition: offset_sets.spans_of([*offset_sets.overlaps(pieces), *in_table.doubled.get(partition, ())])
         for partition, pieces in in_table.pieces.items()
     }
-    return VerifiedTable(
-        table.full_name,
-        rows=sum(placed_file.file.rows for placed_file in files),
-        files=len(files),
-        missing=_some(missing),
-        doubled=_some(doubled),
-        unknown=_some(unknown),
-        passed=_some(passed),
-        deleted=placed(state.deleted),
-        commits=state.number,
-        damaged=in_table.left_out,
-        strays=strays,
-        left_out=in_cluster.left_out + in_topic.left_out,
-        ahead=iceberg_table.ahead(table, newest, state),
-    )
+    return _Comparison(missing=missing, passed=passed, unknown=unknown, doubled=doubled)
 
 
 def _otherwise(
@@ -352,15 +387,6 @@ def read_topic(share: TopicShare) -> Found:
                 in_topic.left_out += (Skipped.because_of(f"{partition} from offset {reached} on", error),)
     in_topic.add(own)
     return in_topic
-
-
-@dataclass(frozen=True)
-class _There:
-    """What of the topics landed, as far as the cluster has it still."""
-
-    ranges: list[Range]
-    compacted: set[str]  # topics
-    left_out: LeftOut  # which can't be compared
 
 
 def _there(end: End, table: LandTable, state: State) -> _There:

@@ -82,6 +82,23 @@ def explain(text: str, location: Location, action: str) -> Trouble:
     if code in _CODES:
         words = _CODES[code].format(code=code, kind=CLOUDS.get(location.scheme, "bucket"))
         return Trouble(words, settings=True)
+    answer = _Answer(text=text, code=code, status=status, undeleted=undeleted)
+    return _of_endpoint(answer, location) or _of_store(answer, location, action)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Answer:
+    """What object_store tells of an error, with the codes of S3 and the status of HTTP in it (0: none)."""
+
+    text: str
+    code: str | None
+    status: int
+    undeleted: str | None  # the code of an object that was not removed
+
+
+def _of_endpoint(answer: _Answer, location: Location) -> Trouble | None:
+    """Explain the answer of an endpoint that is not the object store; None: it may be."""
+    text, status = answer.text, answer.status
     if certificate := _TLS.search(text):
         return Trouble(
             f"has a certificate that is not trusted ({certificate[1] or certificate[2]}); "
@@ -108,6 +125,11 @@ def explain(text: str, location: Location, action: str) -> Trouble:
             settings=True,
             id="store-endpoint-wrong",
         )
+    return None
+
+
+def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
+    text, code, status, undeleted = answer.text, answer.code, answer.status, answer.undeleted
     if status == 501 and action == "write":
         return Trouble(
             f"does not support conditional writes ({code or status}), which keep two runs from overwriting "
@@ -134,8 +156,8 @@ def explain(text: str, location: Location, action: str) -> Trouble:
             or status in (408, 409, 429)
             or code in ("SlowDown", "RequestTimeout")
         )
-        answer = f"answers {status}{f' ({code})' if code else ''}"
-        return Trouble(answer if passing else f"{answer}; check {_endpoint(location)}", passing)
+        words = f"answers {status}{f' ({code})' if code else ''}"
+        return Trouble(words if passing else f"{words}; check {_endpoint(location)}", passing)
     return Trouble(f"can't be reached: {_network(text)}", passing=True)
 
 
@@ -181,6 +203,15 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         return Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
     if isinstance(error, OSError):
         return Trouble(f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True)
+    return _of_name_node(text, name, message, action, user) or (
+        Trouble(f"answers {name}: {_plain(message)}", passing=name in _PASSING)
+        if java
+        else Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
+    )
+
+
+def _of_name_node(text: str, name: str, message: str, action: str, user: str) -> Trouble | None:
+    """Explain an error that has a remedy of its own; `name`: of Java's exception; None: it has none."""
     if name == "SafeModeException" or "SafeModeException" in message:
         return Trouble(
             "is in safe mode and takes no changes: see why its DataNodes miss blocks, or end that by "
@@ -223,9 +254,7 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
         return Trouble("it names neither a port nor a name service that HADOOP_CONF_DIR knows", settings=True)
     if "UrlParseError" in text or "InvalidArgument" in text:
         return Trouble("it must be hdfs://HOST:PORT/directory", settings=True)
-    if java:
-        return Trouble(f"answers {name}: {_plain(message)}", passing=name in _PASSING)
-    return Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
+    return None
 
 
 def _first_line(text: str) -> str:

@@ -79,10 +79,26 @@ def _faults(manifest: Manifest) -> Iterator[str]:
     for name in sorted(names):
         if not LEGAL_NAME.fullmatch(name):
             yield f"no topic can be called {name[:40]!r}"
+    yield from _of_topics(manifest)
+    yield from _of_positions(manifest)
+    yield from _of_segments(manifest)
+    yield from _of_gaps(manifest)
+    if not _within(manifest.lifecycle.values(), 1, LONG):
+        yield "days of a lifecycle rule can't be"
+    if not _within(
+        (stored_offset.offset for group in manifest.every_group for stored_offset in group.offsets), -1, LONG
+    ):
+        yield "a group's offset can't be"
+
+
+def _of_topics(manifest: Manifest) -> Iterator[str]:
     for topic in manifest.topics:
         factor, numbers = topic.replication_factor, [instance.number for instance in topic.instances]
         if not 1 <= factor <= SHORT or not _within(numbers, 1, LONG):
             yield f"numbers of topic {topic.name} can't be"
+
+
+def _of_positions(manifest: Manifest) -> Iterator[str]:
     for of in (manifest.starts, manifest.positions, manifest.epochs, manifest.generation_ends):
         # All at once, for there may be a million of them; one by one to tell which.
         if max(map(len, of.values()), default=0) <= MOST_PARTITIONS and _within(
@@ -92,7 +108,9 @@ def _faults(manifest: Manifest) -> Iterator[str]:
         for lineage, offsets in of.items():
             if len(offsets) > MOST_PARTITIONS or not _within(offsets, NOT_READ, LONG):
                 yield f"offsets of {lineage[0]} can't be"
-    yield from _of_segments(manifest)
+
+
+def _of_gaps(manifest: Manifest) -> Iterator[str]:
     for gap in manifest.gaps:
         if not (
             gap.instance >= 1
@@ -101,12 +119,6 @@ def _faults(manifest: Manifest) -> Iterator[str]:
             and 0 <= (gap.expired or 0) <= LAST_MILLISECOND
         ):
             yield f"a gap of {gap.topic} can't be"
-    if not _within(manifest.lifecycle.values(), 1, LONG):
-        yield "days of a lifecycle rule can't be"
-    if not _within(
-        (stored_offset.offset for group in manifest.every_group for stored_offset in group.offsets), -1, LONG
-    ):
-        yield "a group's offset can't be"
 
 
 def _of_chain(position: Chain) -> str:

@@ -71,8 +71,17 @@ def declared_at(sound: Sound, site: str) -> list[DeclaredFlow]:
 
 def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     """Check one flow by itself."""
-    source, target = mirror.flow.source, mirror.flow.target
     yield from _check_engine(inventory, mirror)
+    yield from _check_source(inventory, mirror)
+    yield from _check_name(inventory, mirror)
+    yield from _check_topics(mirror)
+    header = mirror.flow.header or "name=value"
+    if header.startswith("=") or "=" not in header:
+        yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
+
+
+def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
+    source, target = mirror.flow.source, mirror.flow.target
     if mirror.flow.source_servers:
         yield from _check_outside(inventory, mirror)
     elif mirror.flow.source_settings:
@@ -86,16 +95,22 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     elif not inventory.members(source, "kafka"):
         sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
         yield mirror.finding(sentence, ("source",))
+
+
+def _check_name(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     name = mirror.flow.given_name
     if name and not LEGAL_SITE.fullmatch(name):
         sentence = "a flow's name becomes part of names in Kafka; take letters, digits, - and _ only."
         yield mirror.finding(sentence, ("name",))
-    elif name != source and name in inventory.sites:
+    elif name != mirror.flow.source and name in inventory.sites:
         sentence = f"{name} is a site, and not the one that these topics come from; take another name."
         yield mirror.finding(sentence, ("name",))
     if mirror.flow.name == RESERVED:
         sentence = f"{RESERVED} is the folder of keys beside the flows' own; name the flow otherwise."
         yield mirror.finding(sentence, ("name",) if name else ("source",))
+
+
+def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
     if not mirror.flow.topics:
         yield mirror.finding("a flow without topics brings nothing; name some, or take it out.", ("topics",))
     for path, pattern in _patterns(mirror):
@@ -107,9 +122,6 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
             yield mirror.finding(
                 f"MirrorMaker takes {pattern} apart at its comma; write it without one.", path
             )
-    header = mirror.flow.header or "name=value"
-    if header.startswith("=") or "=" not in header:
-        yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
 
 
 def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:

@@ -109,35 +109,36 @@ def grant_known(client: Client, acls: Iterable[Acl]) -> dict[Acl, str]:
             refused[acl] = "this version of Aqueduct does not know its resource or operation"
         else:
             sent.append(acl)
-
-    def create(added: list[Acl]) -> dict[Acl, str]:
-        reason_by_acl: dict[Acl, str] = {}
-
-        def noted(response: Any) -> Iterator[Said]:
-            for acl, result in zip(added, response.results, strict=True):
-                if result.error_code and for_code(result.error_code) is not NotControllerError:
-                    if for_code(result.error_code) is SecurityDisabledError:
-                        raise SecurityDisabledError(result.error_message or "")
-                    reason_by_acl[acl] = result.error_message or for_code(result.error_code).__name__
-                yield str(acl), result.error_code, result.error_message
-
-        creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
-        change(client, CreateAclsRequest(creations=creations), noted)
-        return reason_by_acl
-
     for added in in_lists(sent, RESOURCES_PER_REQUEST):
         try:
-            doubtful = list(create(added))
+            doubtful = list(_create(client, added))
         except KafkaConnectionError:
             doubtful = added
         for acl in doubtful:
             try:
-                refused |= create([acl])
+                refused |= _create(client, [acl])
             except KafkaConnectionError:  # a broker hangs up at a code that it does not know
                 refused[acl] = "the broker closed the connection: it does not know the resource or operation"
     granted = tuple(acl for acl in sent if acl not in refused)
     _await_acls(client, AclChanges(granted, ()))
     return refused
+
+
+def _create(client: Client, added: list[Acl]) -> dict[Acl, str]:
+    """Create ACLs in one request; return those that were refused, each with the reason."""
+    reason_by_acl: dict[Acl, str] = {}
+
+    def noted(response: Any) -> Iterator[Said]:
+        for acl, result in zip(added, response.results, strict=True):
+            if result.error_code and for_code(result.error_code) is not NotControllerError:
+                if for_code(result.error_code) is SecurityDisabledError:
+                    raise SecurityDisabledError(result.error_message or "")
+                reason_by_acl[acl] = result.error_message or for_code(result.error_code).__name__
+            yield str(acl), result.error_code, result.error_message
+
+    creations = [CreateAclsRequest.AclCreation(*_codes(acl)) for acl in added]
+    change(client, CreateAclsRequest(creations=creations), noted)
+    return reason_by_acl
 
 
 def _await_acls(client: Client, changes: AclChanges) -> None:

@@ -7,6 +7,7 @@ a kill at any moment leaves all three as they were.
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 
 from aqueduct.common.topic_names import TopicPartition
@@ -27,6 +28,7 @@ from aqueduct.link.dedup.sorting import BucketState, Sorter, check_number
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket, New, Unsound
 from aqueduct.link.ledger.entry import LedgerPartition
+from aqueduct.link.wire.frame import Frame
 
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
@@ -45,11 +47,8 @@ def dedup(share: DedupShare) -> DedupCounts:
 
         def attempt(progress: Callable[[], None]) -> DedupCounts:
             while True:
-                run = _Run(client, following, share, producers, unsound)
                 try:
-                    while run.step(deadline):
-                        progress()
-                    return run.counts()
+                    return _Run(client, following, share, producers, unsound).to_end(deadline, progress)
                 except _Quarantine as found:  # again from what is committed, without it
                     unsound[found.place] = str(found)
 
@@ -155,6 +154,11 @@ class _Run:
             check_number(self._share, topic, partition, number, self._share.gap_topic)
         return ledger
 
+    def to_end(self, deadline: float | None, progress: Callable[[], None]) -> DedupCounts:
+        while self.step(deadline):
+            progress()
+        return self.counts()
+
     def step(self, deadline: float | None) -> bool:
         """Poll once, and commit the transactions; return whether there may be more to do."""
         now = time.monotonic()
@@ -189,39 +193,52 @@ class _Run:
 
     def _write(self, number: int, bucket: BucketState) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
-        producer, counts = self._producers[number], bucket.done
-        counts.frames += len(bucket.frames)
-        for frames in (bucket.again, bucket.frames):
-            repeated = bucket.ledger.repeated
-            try:
-                for new in bucket.ledger.arrive(frames):
-                    send_new(self._share, producer, new, counts)
-            except Unsound as error:
-                raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
-            frames.clear()
+        self._write_frames(number, bucket)
+        changed = self._write_ledger(number, bucket)
+        return partial(self._commit, number, bucket, self._reached(number, bucket), changed=changed)
+
+    def _write_frames(self, number: int, bucket: BucketState) -> None:
+        """Write the records of the frames that came: those that wait from before, then the new ones."""
+        bucket.done.frames += len(bucket.frames)
+        self._write_records(number, bucket, bucket.again)
+        repeated = bucket.ledger.repeated
+        self._write_records(number, bucket, bucket.frames)
+        bucket.done.repeated += bucket.ledger.repeated - repeated
         bucket.places.clear()
-        counts.repeated += bucket.ledger.repeated - repeated  # of the new ones
+
+    def _write_records(self, number: int, bucket: BucketState, frames: list[Frame]) -> None:
+        try:
+            for new in bucket.ledger.arrive(frames):
+                send_new(self._share, self._producers[number], new, bucket.done)
+        except Unsound as error:
+            raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
+        frames.clear()
+
+    def _write_ledger(self, number: int, bucket: BucketState) -> bool:
+        """Write the entries of the ledger that changed; return whether one did."""
         now = int(time.time() * 1000)
         for announcement in bucket.matured(now - int(self._share.grace_seconds * 1000)):
             bucket.ledger.announce(announcement)
         changes = bucket.ledger.changes(now)
         for batch in entries(changes, now):
-            producer.send(self._share.gap_topic, number, batch)
-        reached = self._reached(number, bucket)
+            self._producers[number].send(self._share.gap_topic, number, batch)
+        return bool(changes)
 
-        def commit() -> None:
-            if not (changes or bucket.uncommitted or reached != bucket.committed):
-                return
-            counts.committed_time = time.time()
-            positions = {
-                partition: (offset, self._counted(partition, bucket)) for partition, offset in reached.items()
-            }
-            producer.commit_offsets(self._share.group, positions)
-            producer.commit()
-            producer.begin()
-            bucket.committed, bucket.uncommitted = reached, False
-
-        return commit
+    def _commit(
+        self, number: int, bucket: BucketState, reached: dict[TopicPartition, int], *, changed: bool
+    ) -> None:
+        """Commit the bucket's transaction with its position, unless it has nothing new."""
+        if not (changed or bucket.uncommitted or reached != bucket.committed):
+            return
+        bucket.done.committed_time = time.time()
+        positions = {
+            partition: (offset, self._counted(partition, bucket)) for partition, offset in reached.items()
+        }
+        producer = self._producers[number]
+        producer.commit_offsets(self._share.group, positions)
+        producer.commit()
+        producer.begin()
+        bucket.committed, bucket.uncommitted = reached, False
 
     def _counted(self, raw: TopicPartition, bucket: BucketState) -> str:
         topic_id = str(self._share.raw_topics[raw.topic])

@@ -256,42 +256,55 @@ class Receiver:
             self.counters.not_of_the_link += 1
             return
         cipher, session = keyed
-        nonce = header[NONCE]
-        kind, shard, k, m, counter = FIELDS.unpack_from(nonce)
+        kind = header[NONCE.start]
         if kind == Type.DATA:
-            block = session.blocks.get(counter)
-            if block is None:
-                if session.window is not None and counter not in session.window:
-                    self._unneeded(session.window, counter, shard, k)
-                    return
-            elif shard in block.shards:
-                self.counters.shards_again += 1
-                return
-            try:
-                content = cipher.decrypt(nonce, view[HEADER.size :], header)
-            except InvalidTag:
-                self.counters.bad_tag += 1
-                return
-            if block is None:
-                block = self._begin(session, counter, shard, k, m, len(content))
-            elif (k, m, len(content)) != (block.k, block.m, block.length):
-                block = None
-            if block is None or shard >= k + m:
-                self.counters.malformed += 1
-                return
-            self.counters.shards += 1
-            session.heard = now
-            block.shards[shard] = content
-            session.held += len(content)
-            if len(block.shards) == k:
-                self._whole(session, counter, block, now, records)
-            elif session.held > self._limits.block_bytes:
-                self.counters.blocks_crowded_out += 1
-                self._lose(session, next(iter(session.blocks)))
+            self._shard(keyed, header, view, now, records)
         elif kind == Type.KEY:
             self._key_frame(bytes(view), session, now)
         else:
             self._beat(session, cipher, header, view, now)
+
+    def _shard(
+        self,
+        keyed: tuple[AESGCM, _ReceivedSession],
+        header: bytes,
+        view: memoryview,
+        now: float,
+        records: list[RawRecord],
+    ) -> None:
+        """Take one shard of a block, and the block's records with its last one."""
+        cipher, session = keyed
+        nonce = header[NONCE]
+        _, shard, k, m, counter = FIELDS.unpack_from(nonce)
+        block = session.blocks.get(counter)
+        if block is None:
+            if session.window is not None and counter not in session.window:
+                self._unneeded(session.window, counter, shard, k)
+                return
+        elif shard in block.shards:
+            self.counters.shards_again += 1
+            return
+        try:
+            content = cipher.decrypt(nonce, view[HEADER.size :], header)
+        except InvalidTag:
+            self.counters.bad_tag += 1
+            return
+        if block is None:
+            block = self._begin(session, counter, shard, k, m, len(content))
+        elif (k, m, len(content)) != (block.k, block.m, block.length):
+            block = None
+        if block is None or shard >= k + m:
+            self.counters.malformed += 1
+            return
+        self.counters.shards += 1
+        session.heard = now
+        block.shards[shard] = content
+        session.held += len(content)
+        if len(block.shards) == k:
+            self._whole(session, counter, block, now, records)
+        elif session.held > self._limits.block_bytes:
+            self.counters.blocks_crowded_out += 1
+            self._lose(session, next(iter(session.blocks)))
 
     def _without_key(self, view: memoryview, header: bytes, now: float) -> None:
         if len(header) < HEADER.size or header[:2] != MAGIC:

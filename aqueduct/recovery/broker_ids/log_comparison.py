@@ -9,7 +9,7 @@ a broker writes that down each five seconds, and one that was killed had acknowl
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -112,11 +112,38 @@ def fit(
     `without_ids`: brokers take a log for a topic's by its name, where one of both has no id.
     """
     refuse_lost(hosts, lost)
-    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id}
-    by_name = {topic.name: topic for topic in topics}
-    logs_by_partition: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
-    strange: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
-    damaged, aside, seen = [], 0, {*lost}
+    _refuse_other_clusters(cluster, hosts)
+    logs = _sorted_logs(topics, hosts, without_ids=without_ids)
+    seen = {*lost, *(folder.node_id for folders in hosts.values() for folder in folders)}
+    corrected, empty, committed, furthest = [], [], {}, {}
+    for topic in topics:
+        for number, state in sorted(topic.partitions.items()):
+            partition = TopicPartition(topic.name, number)
+            its_own = logs.of_partitions.get(partition, {})
+            committed[partition] = max((log.committed for log in its_own.values()), default=0)
+            if its_own:
+                furthest[partition] = max(log.far for log in its_own.values())
+            if fitting := _corrected(partition, topic.topic_id, state, its_own, seen):
+                corrected.append(fitting)
+            elif not its_own and seen >= set(state.replicas):
+                empty.append(partition)
+    replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
+    return Fit(
+        unknown=tuple(UnknownLogs(*of, tuple(unknown)) for of, unknown in sorted(logs.unknown.items())),
+        empty=tuple(empty),
+        corrected=tuple(corrected),
+        damaged=tuple(logs.damaged),
+        aside=logs.aside,
+        lost=tuple(sorted(replicas.intersection(lost))),
+        lost_folders=lost_folders(hosts),
+        nowhere=nowhere(lost, replicas),
+        unseen=tuple(sorted(replicas - seen)),
+        committed=committed,
+        furthest=furthest,
+    )
+
+
+def _refuse_other_clusters(cluster: str, hosts: Mapping[str, Sequence[Folder]]) -> None:
     for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         if folder.cluster_id != cluster:
             raise Refused(
@@ -124,7 +151,31 @@ def fit(
                 f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
                 f"{cluster}: name a store of that cluster. Nothing was done.",
             )
-        seen.add(folder.node_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SortedLogs:
+    """The logs on all disks, by what metadata know of them."""
+
+    of_partitions: Mapping[TopicPartition, Mapping[int, DiskLog]]  # of known ones, by broker
+    unknown: Mapping[tuple[str, str, str], Sequence[tuple[str, DiskLog]]]  # by topic, its id, and why
+    damaged: Sequence[tuple[str, DiskLog]]
+    aside: int
+
+
+def _sorted_logs(
+    topics: Collection[KnownTopic[KnownPartition]],
+    hosts: Mapping[str, Sequence[Folder]],
+    *,
+    without_ids: bool,
+) -> _SortedLogs:
+    by_id = {topic.topic_id: topic for topic in topics if topic.topic_id}
+    by_name = {topic.name: topic for topic in topics}
+    of_partitions: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
+    unknown: dict[tuple[str, str, str], list[tuple[str, DiskLog]]] = defaultdict(list)
+    damaged: list[tuple[str, DiskLog]] = []
+    aside = 0
+    for host, folder in ((host, folder) for host, folders in hosts.items() for folder in folders):
         for log in folder.logs:
             topic, named = by_id.get(log.topic_id), by_name.get(log.partition.topic)
             if without_ids and named and not (log.topic_id and named.topic_id):
@@ -132,39 +183,14 @@ def fit(
             if log.stray:
                 aside += 1
             elif reason := _strange(topic, named, log, folder.node_id):
-                strange[log.partition.topic, log.topic_id, reason].append((host, log))
+                unknown[log.partition.topic, log.topic_id, reason].append((host, log))
             else:
-                its_own = logs_by_partition[log.partition]
+                its_own = of_partitions[log.partition]
                 if other := its_own.get(folder.node_id):
                     damaged.append((host, replace(log, damage=TWICE)))
                 its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.far)
                 damaged += [(host, log)] if log.damage else []
-    corrected, empty, committed, furthest = [], [], {}, {}
-    for topic in topics:
-        for number, state in sorted(topic.partitions.items()):
-            partition = TopicPartition(topic.name, number)
-            logs = logs_by_partition[partition]
-            committed[partition] = max((log.committed for log in logs.values()), default=0)
-            if logs:
-                furthest[partition] = max(log.far for log in logs.values())
-            if fitting := _corrected(partition, topic.topic_id, state, logs, seen):
-                corrected.append(fitting)
-            elif not logs and seen >= set(state.replicas):
-                empty.append(partition)
-    replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
-    return Fit(
-        tuple(UnknownLogs(*of, tuple(logs)) for of, logs in sorted(strange.items())),
-        tuple(empty),
-        tuple(corrected),
-        tuple(damaged),
-        aside,
-        tuple(sorted(replicas.intersection(lost))),
-        lost_folders(hosts),
-        nowhere(lost, replicas),
-        tuple(sorted(replicas - seen)),
-        committed,
-        furthest,
-    )
+    return _SortedLogs(of_partitions=of_partitions, unknown=unknown, damaged=damaged, aside=aside)
 
 
 def lost_folders(hosts: Mapping[str, Sequence[Folder]]) -> tuple[str, ...]:
@@ -234,30 +260,11 @@ def _corrected(
 def sentences(outcome: Fit, fate: str) -> Iterable[str]:
     """Say what comes back otherwise than it was; `fate`: what brokers do with logs that are not known."""
     for unknown in outcome.unknown:
-        named = sorted({str(log.partition) for _, log in unknown.logs})
-        records = max(log.end for _, log in unknown.logs)
-        yield (
-            f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), for {unknown.why} in the metadata; "
-            f"{count(len(unknown.logs), 'log')} on {some(sorted({host for host, _ in unknown.logs}))}, up to "
-            f"offset {records:,}. {fate}"
-        )
-        if unknown.topic == GROUPS:
-            yield (
-                "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup."
-            )
+        yield from _of_unknown(unknown, fate)
     if outcome.empty:
         yield f"EMPTY: {some(outcome.empty)}: no broker has a log of them; deleted since, or lost."
-    furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
-    for fitting in outcome.corrected:
-        furthest[fitting.leader, fitting.lacking].append(fitting.partition)
-    for (leader, lacking), led in sorted(furthest.items()):
-        remark = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
-        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{remark}."
-    damaged: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for host, log in outcome.damaged:
-        damaged[host, log.damage].append(log.folder)
-    for (host, damage), folders in damaged.items():
-        yield f"DAMAGED: {some(folders)} on {host}: {damage}"
+    yield from _of_corrected(outcome.corrected)
+    yield from _of_damaged(outcome.damaged)
     if outcome.lost:
         yield f"LOST: the disks of brokers {some(outcome.lost)}. If one is only not mounted, mount it before."
     if outcome.lost_folders:
@@ -271,3 +278,32 @@ def sentences(outcome: Fit, fate: str) -> Iterable[str]:
         )
     if outcome.aside:
         yield f"{count(outcome.aside, 'log')} had been put aside before, and stay so."
+
+
+def _of_unknown(unknown: UnknownLogs, fate: str) -> Iterator[str]:
+    named = sorted({str(log.partition) for _, log in unknown.logs})
+    records = max(log.end for _, log in unknown.logs)
+    yield (
+        f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), for {unknown.why} in the metadata; "
+        f"{count(len(unknown.logs), 'log')} on {some(sorted({host for host, _ in unknown.logs}))}, up to "
+        f"offset {records:,}. {fate}"
+    )
+    if unknown.topic == GROUPS:
+        yield "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup."
+
+
+def _of_corrected(corrected: Iterable[Corrected]) -> Iterator[str]:
+    furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
+    for fitting in corrected:
+        furthest[fitting.leader, fitting.lacking].append(fitting.partition)
+    for (leader, lacking), led in sorted(furthest.items()):
+        remark = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
+        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{remark}."
+
+
+def _of_damaged(logs: Iterable[tuple[str, DiskLog]]) -> Iterator[str]:
+    damaged: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for host, log in logs:
+        damaged[host, log.damage].append(log.folder)
+    for (host, damage), folders in damaged.items():
+        yield f"DAMAGED: {some(folders)} on {host}: {damage}"

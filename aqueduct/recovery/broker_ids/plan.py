@@ -5,14 +5,15 @@ that are gone. What remedy there is depends on the logs: they say which id a hos
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
 from aqueduct.errors import Refused
-from aqueduct.kafka.cluster import Cluster
+from aqueduct.kafka.cluster import Cluster, Partition
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 from aqueduct.recovery.broker_ids.log_comparison import lost_folders, refuse_lost
 
@@ -124,6 +125,35 @@ def plan(
     `moving` are being reassigned: they have the replicas of before, too. `replaced`: by former runs.
     """
     refuse_lost(hosts, lost)
+    _refuse_other_clusters(cluster, hosts)
+    changed, leftovers = _changed(cluster, hosts, _assigned(cluster), lost, moving)
+    inspected = _Inspected(
+        cluster=cluster,
+        changed={change.before: change for change in changed},
+        logs={folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders},
+        running=_running(hosts),
+        lost=lost,
+        replaced=replaced,
+    )
+    remedies = [_remedy(inspected, state) for state in cluster.partitions]
+
+    def having(fate: _Fate) -> tuple[TopicPartition, ...]:
+        return tuple(remedy.partition for remedy in remedies if remedy.fate is fate)
+
+    return Mend(
+        changed=tuple(changed),
+        move={remedy.partition: remedy.move for remedy in remedies if remedy.move is not None},
+        lead=having(_Fate.ELECT),
+        stopped=having(_Fate.STOPPED),
+        unseen={remedy.partition: remedy.unseen for remedy in remedies if remedy.fate is _Fate.UNSEEN},
+        empty=having(_Fate.EMPTY),
+        damaged=tuple(damage for remedy in remedies for damage in remedy.damaged),
+        leftovers=tuple(leftovers),
+        lost_folders=lost_folders(hosts),
+    )
+
+
+def _refuse_other_clusters(cluster: Cluster, hosts: Mapping[str, Sequence[Folder]]) -> None:
     for host, folders in hosts.items():
         for folder in folders:
             if folder.cluster_id != cluster.cluster_id:
@@ -132,64 +162,83 @@ def plan(
                     f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and this one is "
                     f"{cluster.cluster_id}: name the folders of its own brokers.",
                 )
-    assigned = {
+
+
+def _assigned(cluster: Cluster) -> dict[int, set[TopicPartition]]:
+    """Return the partitions of each broker that is a replica."""
+    return {
         node: {state.topic_partition for state in cluster.partitions if node in state.replicas}
         for node in {node for state in cluster.partitions for node in state.replicas}
     }
-    changed, leftovers = _changed(cluster, hosts, assigned, lost, moving)
-    by_id = {change.before: change for change in changed}
-    own = {folders[0].node_id: _furthest(folders) for folders in hosts.values() if folders}
-    looked = _running(hosts)
-    move: dict[TopicPartition, tuple[int, ...]] = {}
-    lead: list[TopicPartition] = []
-    stopped: list[TopicPartition] = []
-    unseen: dict[TopicPartition, str] = {}
-    empty: list[TopicPartition] = []
-    damaged: list[tuple[int, DiskLog]] = []
-    for state in cluster.partitions:
-        partition = state.topic_partition
-        # Both ids of one broker are there while it is reassigned from one to the other.
-        replicas = tuple(
-            dict.fromkeys(
-                by_id[node].now if node in by_id else node
-                for node in state.replicas
-                if replaced.new(node, state.replicas) is None
-            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Inspected:
+    """A cluster, with the logs on the disks of its hosts."""
+
+    cluster: Cluster
+    changed: Mapping[int, Changed]  # by the id before
+    logs: Mapping[int, Mapping[TopicPartition, DiskLog]]  # by the id of now
+    running: Mapping[int, set[bool | None]]
+    lost: Collection[int]
+    replaced: ReplacedIds
+
+    def now(self, node: int) -> int:
+        """Return the id that a broker has now."""
+        return self.changed[node].now if node in self.changed else node
+
+    def log(self, node: int, partition: TopicPartition) -> DiskLog | None:
+        logs = self.changed[node].logs if node in self.changed else self.logs.get(node, {})
+        return logs.get(partition)
+
+
+class _Fate(Enum):
+    """What a partition waits for."""
+
+    LED = auto()  # nothing
+    ELECT = auto()
+    STOPPED = auto()  # a broker that has most of its log, and does not run
+    UNSEEN = auto()
+    EMPTY = auto()
+    DAMAGED = auto()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Remedy:
+    """What brings one partition back."""
+
+    partition: TopicPartition
+    fate: _Fate
+    move: tuple[int, ...] | None = None  # replicas in place of those that it has; None: these
+    unseen: str = ""  # why
+    damaged: Sequence[tuple[int, DiskLog]] = ()
+
+
+def _remedy(inspected: _Inspected, state: Partition) -> _Remedy:
+    partition, now = state.topic_partition, inspected.now
+    # Both ids of one broker are there while it is reassigned from one to the other.
+    replicas = tuple(
+        dict.fromkeys(
+            now(node) for node in state.replicas if inspected.replaced.new(node, state.replicas) is None
         )
-        if state.leader is not None:
-            if replicas != state.replicas:
-                move[partition] = replicas
-            continue
-        logs = {
-            by_id[node].now if node in by_id else node: log
-            for node in state.replicas
-            if (log := (by_id[node].logs if node in by_id else own.get(node, {})).get(partition))
-        }
-        nodes = [by_id[node].now if node in by_id else node for node in state.replicas]
-        if reason := _unseen(cluster, looked, lost, nodes, replaced):
-            unseen[partition] = reason
-        elif damage := [(node, log) for node, log in logs.items() if log.damage]:
-            damaged += damage
-        elif not logs:
-            empty.append(partition)
-        elif (best := max(logs, key=lambda node: logs[node].far)) in cluster.brokers:
-            first = (best, *(node for node in replicas if node != best))
-            if first != state.replicas:
-                move[partition] = first
-            lead.append(partition)
-        else:
-            stopped.append(partition)
-    return Mend(
-        changed=tuple(changed),
-        move=move,
-        lead=tuple(lead),
-        stopped=tuple(stopped),
-        unseen=unseen,
-        empty=tuple(empty),
-        damaged=tuple(damaged),
-        leftovers=tuple(leftovers),
-        lost_folders=lost_folders(hosts),
     )
+    if state.leader is not None:
+        return _Remedy(
+            partition=partition, fate=_Fate.LED, move=replicas if replicas != state.replicas else None
+        )
+    nodes = [now(node) for node in state.replicas]
+    if reason := _unseen(inspected.cluster, inspected.running, inspected.lost, nodes, inspected.replaced):
+        return _Remedy(partition=partition, fate=_Fate.UNSEEN, unseen=reason)
+    logs = {now(node): log for node in state.replicas if (log := inspected.log(node, partition))}
+    if damage := [(node, log) for node, log in logs.items() if log.damage]:
+        return _Remedy(partition=partition, fate=_Fate.DAMAGED, damaged=damage)
+    if not logs:
+        return _Remedy(partition=partition, fate=_Fate.EMPTY)
+    best = max(logs, key=lambda node: logs[node].far)
+    if best not in inspected.cluster.brokers:
+        return _Remedy(partition=partition, fate=_Fate.STOPPED)
+    first = (best, *(node for node in replicas if node != best))
+    return _Remedy(partition=partition, fate=_Fate.ELECT, move=first if first != state.replicas else None)
 
 
 def _damage(node: int, log: DiskLog) -> str:
@@ -268,6 +317,29 @@ def electable(
     `replaced`: ids that `assign` replaced.
     """
     refuse_lost(hosts, lost)
+    on_disks, looked = _on_disks(hosts), _running(hosts)
+    ready, left = [], []
+    for state in (state for state in cluster.partitions if state.leader is None):
+        partition = state.topic_partition
+        running = [node for node in state.replicas if node in cluster.brokers]
+        unseen = _unseen(cluster, looked, lost, state.replicas, replaced)
+        if reason := _not_electable(partition, running, on_disks, unseen, emptied=partition in emptied):
+            left.append((str(partition), reason))
+        else:
+            ready.append(partition)
+    return ready, left
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OnDisks:
+    """The logs of partitions, by broker."""
+
+    logs: Mapping[TopicPartition, Mapping[int, DiskLog]]
+    aside: Set[TopicPartition]  # a broker has put a log of these aside
+    damaged: Mapping[TopicPartition, str]
+
+
+def _on_disks(hosts: Mapping[str, Sequence[Folder]]) -> _OnDisks:
     logs: dict[TopicPartition, dict[int, DiskLog]] = defaultdict(dict)
     aside: set[TopicPartition] = set()
     damaged: dict[TopicPartition, str] = {}
@@ -280,34 +352,30 @@ def electable(
             its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda copy: copy.far)
             if log.damage:
                 damaged[log.partition] = _damage(folder.node_id, log)
-    looked = _running(hosts)
-    ready, left = [], []
-    for state in cluster.partitions:
-        if state.leader is not None:
-            continue
-        partition, running = (
-            state.topic_partition,
-            [node for node in state.replicas if node in cluster.brokers],
-        )
-        its_own = logs[partition]
-        most = max((log.far for log in its_own.values()), default=None)
-        if not running:
-            left.append((str(partition), "none of its replicas runs"))
-        elif partition in aside:
-            left.append((str(partition), "a broker has put a log of it aside: take that back first"))
-        elif reason := _unseen(cluster, looked, lost, state.replicas, replaced) or damaged.get(partition, ""):
-            left.append((str(partition), reason))
-        elif partition in emptied and not any(log.end for log in its_own.values()):
-            ready.append(partition)
-        elif running[0] not in its_own:
-            left.append((str(partition), f"no folder of broker {running[0]} that was named has a log of it"))
-        elif its_own[running[0]].far != most:
-            left.append(
-                (str(partition), f"broker {running[0]} would lead, and another one has more of the log")
-            )
-        else:
-            ready.append(partition)
-    return ready, left
+    return _OnDisks(logs=logs, aside=aside, damaged=damaged)
+
+
+def _not_electable(
+    partition: TopicPartition, running: Sequence[int], on_disks: _OnDisks, unseen: str, *, emptied: bool
+) -> str:
+    """Say why the first of the running replicas must not lead; empty if it may.
+
+    `unseen`: why another one may have more. No folder that was named has a log of what is `emptied`.
+    """
+    if not running:
+        return "none of its replicas runs"
+    if partition in on_disks.aside:
+        return "a broker has put a log of it aside: take that back first"
+    if reason := unseen or on_disks.damaged.get(partition, ""):
+        return reason
+    logs, leader = on_disks.logs.get(partition, {}), running[0]
+    if emptied and not any(log.end for log in logs.values()):
+        return ""
+    if leader not in logs:
+        return f"no folder of broker {leader} that was named has a log of it"
+    if logs[leader].far != max(log.far for log in logs.values()):
+        return f"broker {leader} would lead, and another one has more of the log"
+    return ""
 
 
 def _changed(
@@ -423,83 +491,105 @@ def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
 
 def sentences(cluster: Cluster, mend: Mend) -> list[str]:
     """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
-    lines = []
-    for moved in mend.changed:
-        aside = f", of which the broker has put {moved.strays:,} aside" if moved.strays else ""
-        lines.append(
-            f"{moved.host} was broker {moved.before} and is {moved.now} now: it has logs of "
-            f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
-        )
-        lacking = [
-            partition
-            for partition, replicas in _replicas(cluster).items()
-            if moved.before in replicas and partition not in moved.logs
-        ]
-        if lacking:
-            lines.append(f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}.")
-    lines += [
+    return [
+        *(sentence for moved in mend.changed for sentence in _of_host(cluster, moved)),
+        *map(_of_leftover, mend.leftovers),
+        *_of_lost_folders(mend),
+        *map(_of_former_id, mend.changed),
+        *_of_new_ids(cluster, mend),
+        *_of_partitions_that_wait(mend),
+        *_of_empty_partitions(mend),
+    ]
+
+
+def _of_host(cluster: Cluster, moved: Changed) -> Iterator[str]:
+    aside = f", of which the broker has put {moved.strays:,} aside" if moved.strays else ""
+    yield (
+        f"{moved.host} was broker {moved.before} and is {moved.now} now: it has logs of "
+        f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
+    )
+    lacking = [
+        partition
+        for partition, replicas in _replicas(cluster).items()
+        if moved.before in replicas and partition not in moved.logs
+    ]
+    if lacking:
+        yield f"It has no log of {count(len(lacking), 'partition')} of these: {some(lacking)}."
+
+
+def _of_leftover(rest: Leftover) -> str:
+    return (
         f"{rest.host} is broker {rest.now}, and has logs of {count(rest.logs, 'partition')} of broker "
         f"{rest.owner}. They are left as they are: {rest.why}. {rest.remedy}"
-        for rest in mend.leftovers
-    ]
+    )
+
+
+def _of_lost_folders(mend: Mend) -> Iterator[str]:
     if mend.lost_folders:
-        lines.append(f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before.")
-    for moved in mend.changed:
-        if not moved.since:
-            lines.append(
-                f"Best: give {moved.host} the id {moved.before} back. All logs and positions are whole then."
-            )
-        else:
-            lines.append(
-                f"{moved.host} can't have the id {moved.before} back without losing the use of "
-                f"{count(len(moved.since), 'partition')} that broker {moved.now} has got since: "
-                f"{some(moved.since)}. Assign the logs to its new id."
-            )
+        yield f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before."
+
+
+def _of_former_id(moved: Changed) -> str:
+    if not moved.since:
+        return f"Best: give {moved.host} the id {moved.before} back. All logs and positions are whole then."
+    return (
+        f"{moved.host} can't have the id {moved.before} back without losing the use of "
+        f"{count(len(moved.since), 'partition')} that broker {moved.now} has got since: "
+        f"{some(moved.since)}. Assign the logs to its new id."
+    )
+
+
+def _of_new_ids(cluster: Cluster, mend: Mend) -> Iterator[str]:
     away = [moved for moved in mend.changed if moved.now not in cluster.brokers]
-    lines += [
-        f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
-        f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
-        for moved in away
-    ]
+    for moved in away:
+        yield (
+            f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
+            f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
+        )
     if mend.changed and not away:
-        lines.append(
+        yield (
             f"Or assign {count(len(mend.move), 'partition')} to the ids that brokers have now, and elect "
             f"leaders of {count(len(mend.lead), 'partition')} by what is on the disks."
         )
     elif mend.lead and not mend.changed:
-        lines.append(
+        yield (
             f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
             f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "
             "disks."
         )
+
+
+def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
     if mend.stopped:
-        lines.append(
+        yield (
             f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
             f"{some(mend.stopped)}. Start their brokers."
         )
     unseen: dict[str, list[TopicPartition]] = defaultdict(list)
     for partition, reason in mend.unseen.items():
         unseen[reason].append(partition)
-    lines += [
-        f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
-        f"{reason}."
-        for reason, left in unseen.items()
-    ]
+    for reason, left in unseen.items():
+        yield (
+            f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
+            f"{reason}."
+        )
     damaged: dict[str, list[TopicPartition]] = defaultdict(list)
     for node, log in mend.damaged:
         damaged[_damage(node, log)].append(log.partition)
-    lines += [
-        f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start its "
-        "broker, which cuts off what isn't whole, and look again; or restore them from a backup."
-        for flaw, left in damaged.items()
-    ]
+    for flaw, left in damaged.items():
+        yield (
+            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start "
+            "its broker, which cuts off what isn't whole, and look again; or restore them from a backup."
+        )
+
+
+def _of_empty_partitions(mend: Mend) -> Iterator[str]:
     if mend.empty:
-        lines.append(
+        yield (
             f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
             f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their "
             "records are lost, and with a partition of __consumer_offsets the positions of its groups."
         )
-    return lines
 
 
 def _replicas(cluster: Cluster) -> dict[TopicPartition, tuple[int, ...]]:

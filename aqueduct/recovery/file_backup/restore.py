@@ -85,7 +85,68 @@ class _AtTarget:
         return path in self.found and self.found[path].is_folder
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Selected:
+    """The part of a backup that is to be restored."""
+
+    snapshot: FileSnapshot
+    paths: Sequence[str]  # empty: all of it
+    chosen: Sequence[FileEntry]
+    above: Sequence[FileEntry]  # folders above these, with the target's own if it does not exist
+    makes_target: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Differences:
+    """What a target has in another way than the backup."""
+
+    other: Sequence[str]  # files, or what is in the place of a folder
+    folders: Mapping[str, str]  # of another mode or owner, and which
+    top: str  # in what the target's own folder differs
+
+
 def _restored(order: FileRestoreOrder) -> FilesRestored:
+    selected = _select(order)
+    above = _look(order.target, selected.above)
+    raised = [entry for entry in selected.above if not above.is_folder(entry.path)]
+    _refuse_damage(order, selected.snapshot, [*raised, *selected.chosen])
+    due = [entries.as_source(entry) for entry in selected.chosen]
+    at_target = _look(order.target, [*raised, *due])
+    _refuse_full_folders(order.target, due, at_target)
+    ignored = _ignored(selected.snapshot, os.geteuid() == 0)
+    differences = _differences(due, at_target, ignored, [entry for entry in raised if above.has(entry.path)])
+    if (differences.other or differences.folders) and not order.overwrite:
+        raise Refused(
+            "restore-folder-not-empty", _others(order.target, differences.other, differences.folders)
+        )
+    # The target's own folder is the user's; others that are there are left, but where they may be changed.
+    stay = {
+        entry.path
+        for entry in due
+        if at_target.is_folder(entry.path) and (entry.path == "." or not order.overwrite)
+    }
+    sent = [entries.as_source(entry) for entry in raised] + [entry for entry in due if entry.path not in stay]
+    unread: tuple[str, ...] = ()
+    if not order.dry_run:
+        _write(order, selected.snapshot, sent, at_target, makes_target=selected.makes_target)
+        left = [entry for entry in due if entry.path in stay and entry.path != "."]
+        unread = _check(order.target, sent, ignored) + _check(order.target, left, [*ignored, "time"])
+    files = [entry for entry in due if not entry.is_folder]
+    return FilesRestored(
+        snapshot=selected.snapshot,
+        files=len(files),
+        bytes=sum(file.size for file in files),
+        overwritten=tuple(differences.other),
+        changed_folders=tuple(differences.folders),
+        top=differences.top,
+        without_owners=_without_owners(sent),
+        unread=unread,
+        left_out=left_out(selected.snapshot, selected.paths),
+    )
+
+
+def _select(order: FileRestoreOrder) -> _Selected:
+    """Select what the order names; Refused if the backup lacks some of it."""
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
     listed = own.entries(snapshot)
@@ -101,64 +162,50 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
         {"."} if makes_target else set()
     )
     above -= {entry.path for entry in chosen}
-    there_above = _look(target, (entry for entry in listed if entry.path in above))
-    raised = [entry for entry in listed if entry.path in above and not there_above.is_folder(entry.path)]
-    if damage := verify.of_some(own, snapshot, [*raised, *chosen]):
+    return _Selected(
+        snapshot=snapshot,
+        paths=paths,
+        chosen=chosen,
+        above=[entry for entry in listed if entry.path in above],
+        makes_target=makes_target,
+    )
+
+
+def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequence[FileEntry]) -> None:
+    if damage := verify.of_some(order.backups, snapshot, used):
         damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
             "file-backup-damaged",
-            f"backup {order.date} of {own.name} is damaged, and nothing was restored: {damaged}. Take "
-            "another date; `aqueduct files verify` tells which have it as it was.",
+            f"backup {order.date} of {order.backups.name} is damaged, and nothing was restored: {damaged}. "
+            "Take another date; `aqueduct files verify` tells which have it as it was.",
         )
-    root = os.geteuid() == 0
-    due = [entries.as_source(entry) for entry in chosen]
-    ignored = _ignored(snapshot, root)
-    at_target = _look(target, [*raised, *due])
-    _refuse_full_folders(target, due, at_target)
+
+
+def _differences(
+    due: Sequence[FileEntry], at_target: _AtTarget, ignored: Sequence[str], blocked: Sequence[FileEntry]
+) -> _Differences:
+    """Compare what is to be written with the target; something else is in the place of `blocked`."""
+    folders = [entry for entry in due if entry.is_folder and at_target.is_folder(entry.path)]
+    rest = [entry for entry in due if not (entry.is_folder and at_target.is_folder(entry.path))]
     other = [
         entry.path
-        for entry in due
-        if not (entry.is_folder and at_target.is_folder(entry.path))
-        and (
-            entry.path in at_target.hidden
-            or (entry.path in at_target.found and verify.fault(entry, at_target.found[entry.path], ignored))
-        )
-    ] + [entry.path for entry in raised if there_above.has(entry.path)]
+        for entry in rest
+        if entry.path in at_target.hidden
+        or (entry.path in at_target.found and verify.fault(entry, at_target.found[entry.path], ignored))
+    ]
     differing = {
-        entry.path: what
-        for entry in due
-        if entry.is_folder and at_target.is_folder(entry.path)
-        for what in [verify.fault(entry, at_target.found[entry.path], [*ignored, "time"])]
-        if what
+        entry.path: difference
+        for entry in folders
+        if (difference := verify.fault(entry, at_target.found[entry.path], [*ignored, "time"]))
     }
     top = differing.pop(".", "")
-    if (other or differing) and not order.overwrite:
-        raise Refused("restore-folder-not-empty", _others(target, other, differing))
-    # The target's own folder is the user's; others that are there are left, but where they may be changed.
-    stay = {
-        entry.path
-        for entry in due
-        if at_target.is_folder(entry.path) and (entry.path == "." or not order.overwrite)
-    }
-    sent = [entries.as_source(entry) for entry in raised] + [entry for entry in due if entry.path not in stay]
-    files = [entry for entry in due if not entry.is_folder]
-    unread: tuple[str, ...] = ()
-    if not order.dry_run:
-        _write(order, snapshot, sent, at_target, makes_target=makes_target)
-        left = [entry for entry in due if entry.path in stay and entry.path != "."]
-        unread = _check(target, sent, ignored) + _check(target, left, [*ignored, "time"])
-    foreign = 0 if root else sum(entry.owner != os.geteuid() for entry in sent)
-    return FilesRestored(
-        snapshot,
-        len(files),
-        sum(file.size for file in files),
-        tuple(other),
-        tuple(differing),
-        top,
-        foreign,
-        unread,
-        left_out(snapshot, paths),
-    )
+    return _Differences(other=[*other, *(entry.path for entry in blocked)], folders=differing, top=top)
+
+
+def _without_owners(sent: Iterable[FileEntry]) -> int:
+    """Count what keeps this user as its owner: only root may give files away."""
+    user = os.geteuid()
+    return sum(entry.owner != user for entry in sent) if user else 0
 
 
 def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:

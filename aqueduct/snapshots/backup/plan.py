@@ -1,7 +1,8 @@
 """The plan of a run: what to read, by the last snapshot and the cluster; and what the snapshot gains."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import LeftOut, Skipped
@@ -90,57 +91,148 @@ class Generations:
     keep: int = 2  # of a topic at most
 
 
+class _Reached(NamedTuple):
+    """How far a partition is backed up before the run."""
+
+    start: int  # the first offset that its instance covers
+    position: int  # the next offset to read
+    epoch: int  # of its leader when it was read last
+
+
+class _PartitionPlan(NamedTuple):
+    """One partition's part of a plan."""
+
+    reached: _Reached  # before anything is read
+    reading: PlannedReading | None = None
+    gap: Gap | None = None
+    skipped: Skipped | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TopicPlan:
+    """One topic's part of a plan."""
+
+    topic: StoredTopic  # as the snapshot will have it
+    removed: frozenset[int]  # instances that the snapshot will not have any more
+    unchanged: bool  # due for a generation, and keeps the one that it has
+    partitions: Sequence[_PartitionPlan]
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.topic.name, active_instance(self.topic).number
+
+
 def plan(
     parent: Manifest | None, sources: Iterable[Source], *, now: int, generations: Generations
 ) -> BackupPlan:
     """Plan a run; `now` is in milliseconds since 1970."""
-    topics = {topic.name: topic for topic in parent.topics} if parent else {}
-    starts = dict(parent.starts) if parent else {}
-    positions = dict(parent.positions) if parent else {}
-    epochs = dict(parent.epochs) if parent else {}
-    readings: list[PlannedReading] = []
-    gaps: list[Gap] = []
-    left_out: list[Skipped] = []
-    unchanged = []
-    for source in sources:
-        before = topics.get(source.name)
-        due = before is not None and _due(before, source, now, generations)
-        if due and parent and before and not _changed(parent, active_instance(before), source):
-            due = False
-            unchanged.append(source.name)
-        topic = topics[source.name] = _topic(before, source, now, generations.keep, due=due)
-        live = {instance.number for instance in topic.instances}
-        for number in {instance.number for instance in before.instances} - live if before else ():
-            del starts[source.name, number], positions[source.name, number]
-            epochs.pop((source.name, number), None)
-        active = active_instance(topic)
-        key = source.name, active.number
-        # A partition that was added is read from its very first offset; of a topic that is new to the
-        # store, what was deleted before belongs to no backup.
-        begun, reached = [*source.starts], [*source.starts]
-        if former := positions.get(key):
-            added = [0] * (source.partitions - len(former))
-            begun, reached = [*starts[key], *added], [*former, *added]
-        leader_epochs = dict(enumerate(epochs.get(key, ())))
-        for number, (start, end) in enumerate(zip(source.starts, source.ends, strict=True)):
-            partition = StoredPartition(source.name, active.number, number)
-            if reached[number] == NOT_READ:
-                begun[number] = reached[number] = start
-            position = reached[number]
-            if reason := _cut(position, end, source.epoch_ends.get(number, end) if former else end):
-                left_out.append(Skipped(f"{source.name}-{number}", reason, "partition-log-cut"))
-                continue
-            leader_epochs[number] = source.epochs[number]
-            if start > position:
-                gaps.append(Gap(*partition, position, start))
-                reached[number] = position = start
-            if end > position:
-                readings.append(PlannedReading(partition, position, end, source.topic_id, topic.compacted))
-        starts[key], positions[key] = tuple(begun), tuple(reached)
-        epochs[key] = tuple(leader_epochs.get(number, NO_EPOCH) for number in range(source.partitions))
+    former = {topic.name: topic for topic in parent.topics} if parent else {}
+    planned = [
+        _plan_topic(parent, former.get(source.name), source, now=now, generations=generations)
+        for source in sources
+    ]
+    return _joined(parent, former, planned)
+
+
+def _plan_topic(
+    parent: Manifest | None, before: StoredTopic | None, source: Source, *, now: int, generations: Generations
+) -> _TopicPlan:
+    """Plan one topic; `before`: as the parent has it."""
+    due = unchanged = False
+    if parent and before and _due(before, source, now, generations):
+        due = _changed(parent, active_instance(before), source)
+        unchanged = not due
+    topic = _topic(before, source, now, generations.keep, due=due)
+    former = before.instances if before else ()
+    return _TopicPlan(
+        topic=topic,
+        removed=frozenset(instance.number for instance in former)
+        - {instance.number for instance in topic.instances},
+        unchanged=unchanged,
+        partitions=[
+            _plan_partition(topic, source, number, reached)
+            for number, reached in enumerate(_reached(parent, topic, source))
+        ],
+    )
+
+
+def _reached(parent: Manifest | None, topic: StoredTopic, source: Source) -> Iterator[_Reached]:
+    """Yield how far each partition of a topic is backed up.
+
+    A partition that was added is read from its very first offset; of a topic that is new to the store, what
+    was deleted before belongs to no backup.
+    """
+    key = source.name, active_instance(topic).number
+    positions = parent.positions.get(key) if parent else None
+    if not parent or not positions:
+        yield from (_Reached(start, start, NO_EPOCH) for start in source.starts)
+        return
+    starts, epochs = parent.starts[key], parent.epochs.get(key, ())
+    for number in range(max(source.partitions, len(positions))):
+        epoch = epochs[number] if number < len(epochs) else NO_EPOCH
+        if number >= len(positions):
+            yield _Reached(0, 0, epoch)
+        elif positions[number] == NOT_READ and number < source.partitions:
+            yield _Reached(source.starts[number], source.starts[number], epoch)
+        else:
+            yield _Reached(starts[number], positions[number], epoch)
+
+
+def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _Reached) -> _PartitionPlan:
+    """Plan the offsets of one partition that are new since it was backed up."""
+    if number >= source.partitions:
+        return _PartitionPlan(reached)  # of a former topic, which brokers without topic ids do not tell apart
+    partition = StoredPartition(source.name, active_instance(topic).number, number)
+    start, end, position = source.starts[number], source.ends[number], reached.position
+    epoch_end = end if reached.epoch == NO_EPOCH else source.epoch_ends.get(number, end)
+    if reason := _cut(position, end, epoch_end):
+        skipped = Skipped(f"{source.name}-{number}", reason, "partition-log-cut")
+        return _PartitionPlan(reached, skipped=skipped)
+    first = max(start, position)
+    return _PartitionPlan(
+        _Reached(reached.start, first, source.epochs[number]),
+        reading=PlannedReading(partition, first, end, source.topic_id, topic.compacted)
+        if end > first
+        else None,
+        gap=Gap(*partition, position, first) if first > position else None,
+    )
+
+
+def _joined(
+    parent: Manifest | None, former: Mapping[str, StoredTopic], planned: Sequence[_TopicPlan]
+) -> BackupPlan:
+    """Return the plan of all topics; those that the run does not back up stay as they were."""
+    removed = {(topic.topic.name, number) for topic in planned for number in topic.removed}
+
+    def merged(before: SnapshotPositions, planned_numbers: SnapshotPositions) -> SnapshotPositions:
+        return {key: numbers for key, numbers in before.items() if key not in removed} | {**planned_numbers}
+
+    reached = {topic.key: [partition.reached for partition in topic.partitions] for topic in planned}
+    partitions = [partition for topic in planned for partition in topic.partitions]
     return BackupPlan(
-        *(parent, topics, starts, positions, epochs, tuple(readings), tuple(gaps), tuple(left_out)),
-        unchanged=tuple(unchanged),
+        parent=parent,
+        topics={**former} | {topic.topic.name: topic.topic for topic in planned},
+        starts=merged(
+            parent.starts if parent else {},
+            {key: tuple(partition.start for partition in of_topic) for key, of_topic in reached.items()},
+        ),
+        positions=merged(
+            parent.positions if parent else {},
+            {key: tuple(partition.position for partition in of_topic) for key, of_topic in reached.items()},
+        ),
+        epochs=merged(
+            parent.epochs if parent else {},
+            {
+                topic.key: tuple(
+                    partition.reached.epoch for partition in topic.partitions[: topic.topic.partitions]
+                )
+                for topic in planned
+            },
+        ),
+        readings=tuple(partition.reading for partition in partitions if partition.reading),
+        gaps=tuple(partition.gap for partition in partitions if partition.gap),
+        left_out=tuple(partition.skipped for partition in partitions if partition.skipped),
+        unchanged=tuple(topic.topic.name for topic in planned if topic.unchanged),
     )
 
 

@@ -14,15 +14,25 @@ from aqueduct.common.wording import count
 from aqueduct.errors import Failed, LeftOut, NoMatch, Refused
 from aqueduct.snapshots.backup import commit, reading, survey
 from aqueduct.snapshots.backup.order import BackupOrder
-from aqueduct.snapshots.backup.plan import Generations, plan, settle
+from aqueduct.snapshots.backup.plan import (
+    Added,
+    BackupPlan,
+    Generations,
+    ReadingResult,
+    plan,
+    settle,
+)
+from aqueduct.snapshots.backup.survey import Surveyed
 from aqueduct.store import expiry
 from aqueduct.store.backends import open_store
-from aqueduct.store.catalog import Catalog
+from aqueduct.store.catalog import Catalog, Parent
 from aqueduct.store.encryption import DataKind
 from aqueduct.store.expiry import Expiry, RulesPut
 from aqueduct.store.keyring import Keyring, lending
 from aqueduct.store.lifecycle import LifecycleRules
 from aqueduct.store.manifest import Manifest
+from aqueduct.store.objects import Objects
+from aqueduct.store.snapshots import Stored
 from aqueduct.work.workers import Workers
 
 
@@ -40,12 +50,81 @@ class BackupOutcome:
     notes: tuple[str, ...] = ()  # sentences on options that have no effect
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Admitted:
+    """An order that its store accepts, and the snapshot that the run follows."""
+
+    order: BackupOrder
+    bucket: LifecycleRules | None  # None: this run asks for no lifecycle rules
+    objects: Objects
+    keys: Keyring
+    catalog: Catalog
+    parent: Parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned:
+    """The cluster as it is, and the offsets that the run reads."""
+
+    admitted: _Admitted
+    surveyed: Surveyed
+    started: int  # milliseconds since 1970
+    todo: BackupPlan
+
+
+@dataclass(frozen=True)
+class _Expiring:
+    """The segments that expire, and the rules of the bucket after they were put."""
+
+    rules: Expiry | None = None
+    put: RulesPut | None = None
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The records that are in the store, and that no manifest has yet."""
+
+    run: str  # its folder
+    results: tuple[ReadingResult, ...]
+
+    @property
+    def left_out(self) -> LeftOut:
+        return tuple(skipped for result in self.results for skipped in result.left_out)
+
+
 def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     """Back up once; Failed if nothing was committed, Refused if the store is another cluster's.
 
     Refused, too, where the snapshots are signed and this one would not be.
     """
     began = time.monotonic()
+    admitted = _admit(order)
+    planned = _plan(admitted)
+    expiring = _put_rules(planned)
+    recorded = _read(planned, workers)
+    added = settle(planned.todo, recorded.results)
+    increment = _commit(planned, expiring, recorded, added)
+    unmarked = commit.position(order.end, admitted.catalog.id, increment, admitted.parent.manifest)
+    return BackupOutcome(
+        manifest=increment,
+        stored_bytes=sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments),
+        left_out=(
+            *planned.surveyed.left_out,
+            *planned.todo.left_out,
+            *recorded.left_out,
+            *(expiring.put.clashes if expiring.put else ()),
+            *unmarked,
+        ),
+        seconds=time.monotonic() - began,
+        rules=expiring.rules,
+        put=expiring.put,
+        unchanged=planned.todo.unchanged,
+        notes=planned.surveyed.notes,
+    )
+
+
+def _admit(order: BackupOrder) -> _Admitted:
+    """Open the store; Refused if its readers could not use a snapshot of this order as those before."""
     bucket = LifecycleRules(order.store) if order.lifecycle else None  # before anything is written
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)
@@ -54,79 +133,97 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
     if order.past_damage:
         before = parent.manifest
         _say(f"Going on after {f'snapshot {before.number}' if before else 'none: no snapshot is whole'}.")
-    if parent.stored and parent.stored.signed and not order.signing_key:
+    if parent.stored:
+        _refuse_weaker(order, parent.stored)
+    return _Admitted(order=order, bucket=bucket, objects=objects, keys=keys, catalog=catalog, parent=parent)
+
+
+def _refuse_weaker(order: BackupOrder, former: Stored) -> None:
+    """Refuse an order that lacks what its store's snapshots have: signature, encryption or expiry."""
+    if former.signed and not order.signing_key:
         raise Refused(
             "backup-option-missing",
-            f"Snapshot {parent.stored.manifest.number} of {order.store} is signed, and this run has no key. "
+            f"Snapshot {former.manifest.number} of {order.store} is signed, and this run has no key. "
             "Pass --signing-key: readers that trust only signed snapshots would refuse all later ones.",
         )
-    if parent.stored and parent.stored.encrypted and not order.recipients:
+    if former.encrypted and not order.recipients:
         raise Refused(
             "backup-option-missing",
-            f"Snapshot {parent.stored.manifest.number} of {order.store} is encrypted, and this run has no "
+            f"Snapshot {former.manifest.number} of {order.store} is encrypted, and this run has no "
             "--recipient. Pass the public keys of its readers, as before.",
         )
-    if parent.manifest and parent.manifest.lifecycle and not order.lifecycle:
+    if former.manifest.lifecycle and not order.lifecycle:
         raise Refused(
             "backup-option-missing",
             f"Segments of {order.store} expire by lifecycle rules, since snapshot "
-            f"{parent.manifest.number} or before, and this run has no --lifecycle-days. Pass it as before; 0 "
+            f"{former.manifest.number} or before, and this run has no --lifecycle-days. Pass it as before; 0 "
             "removes the rules.",
         )
-    state = survey.look(order, parent.manifest)
-    if parent.manifest and parent.manifest.cluster != state.cluster and not order.other_cluster:
+
+
+def _plan(admitted: _Admitted) -> _Planned:
+    """Inspect the cluster and plan what to read of it; Refused if it is another one than before."""
+    order, parent = admitted.order, admitted.parent.manifest
+    surveyed = survey.look(order, parent)
+    if parent and parent.cluster != surveyed.cluster and not order.other_cluster:
         raise Refused(
             "backup-cluster-changed",
-            f"{order.store} has backups of the cluster {parent.manifest.cluster}, and this one is "
-            f"{state.cluster}. If the cluster was re-created, restore it first. If its backups are to follow "
-            "those in this store, run once with --other-cluster.",
+            f"{order.store} has backups of the cluster {parent.cluster}, and this one is "
+            f"{surveyed.cluster}. If the cluster was re-created, restore it first. If its backups are to "
+            "follow those in this store, run once with --other-cluster.",
         )
     started = commit.now()
     generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
-    todo = plan(parent.manifest, state.sources, now=started, generations=generations)
-    rules = put = None
-    if bucket and order.lifecycle:
-        former = parent.manifest.lifecycle if parent.manifest else {}
-        wish = order.lifecycle
-        if wish.days and todo.topics and not any(map(wish.chooses, todo.topics)):
-            raise NoMatch(
-                "pattern-matches-nothing",
-                f"--lifecycle-topics-pattern matches none of {count(len(todo.topics), 'topic')}, and would "
-                "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0.",
-            )
-        rules = expiry.expiry(todo.topics.values(), wish.days, wish.chooses, former)
-        put = bucket.put(catalog.id, rules.days)
-    readings = todo.readings
+    todo = plan(parent, surveyed.sources, now=started, generations=generations)
+    return _Planned(admitted=admitted, surveyed=surveyed, started=started, todo=todo)
+
+
+def _put_rules(planned: _Planned) -> _Expiring:
+    """Put the order's lifecycle rules into the bucket, if it has any."""
+    admitted, topics = planned.admitted, planned.todo.topics
+    wish, parent = admitted.order.lifecycle, admitted.parent.manifest
+    if not (admitted.bucket and wish):
+        return _Expiring()
+    if wish.days and topics and not any(map(wish.chooses, topics)):
+        raise NoMatch(
+            "pattern-matches-nothing",
+            f"--lifecycle-topics-pattern matches none of {count(len(topics), 'topic')}, and would "
+            "remove all rules: nothing was done. Let it match some, or give --lifecycle-days 0.",
+        )
+    rules = expiry.expiry(topics.values(), wish.days, wish.chooses, parent.lifecycle if parent else {})
+    return _Expiring(rules, admitted.bucket.put(admitted.catalog.id, rules.days))
+
+
+def _read(planned: _Planned, workers: Workers) -> _Recorded:
+    """Read what is planned into segments, encrypted if the order says so; Failed if nothing can be read."""
+    order, keys, readings = planned.admitted.order, planned.admitted.keys, planned.todo.readings
     key = keys.create(DataKind.RECORDS, order.recipients) if order.recipients and readings else None
     run = key.id if key else secrets.token_hex(4)
     _say(f"Reading {count(sum(map(len, readings)), 'offset')} of {count(len(readings), 'partition')}.")
     with lending(key):
-        results = reading.read_all(order, readings, run, workers)
-    left_out = (
-        state.left_out + todo.left_out + tuple(skipped for result in results for skipped in result.left_out)
-    )
-    if readings and all(result.nothing for result in results):
-        raise Failed("backup-read-nothing", f"Nothing could be read: {left_out[-1].why}")
-    added = settle(todo, results)
+        recorded = _Recorded(run, tuple(reading.read_all(order, readings, run, workers)))
+    if readings and all(result.nothing for result in recorded.results):
+        raise Failed("backup-read-nothing", f"Nothing could be read: {recorded.left_out[-1].why}")
+    return recorded
+
+
+def _commit(planned: _Planned, expiring: _Expiring, recorded: _Recorded, added: Added) -> Manifest:
+    """Commit the snapshot, encrypted for its readers and this host if the order says so."""
+    admitted, rules = planned.admitted, expiring.rules
+    order, parent = admitted.order, admitted.parent.manifest
     hosts = [receiver.public for receiver in order.private_keys[:1]]
-    encrypting = keys.create(DataKind.MANIFEST, [*order.recipients, *hosts]) if order.recipients else None
+    readers = [*order.recipients, *hosts] if order.recipients else []
     revise = None
-    if rules and rules.changed and parent.manifest:
-        written = parent.manifest.created
-        revise = partial(expiry.revised, rules=rules, objects=objects, written=written)
-    increment = commit.snapshot(
-        *(catalog, parent.follow(), order, state, added),
-        run=run,
-        started=started,
-        encrypting=encrypting,
+    if rules and rules.changed and parent:
+        revise = partial(expiry.revised, rules=rules, objects=admitted.objects, written=parent.created)
+    return commit.snapshot(
+        *(admitted.catalog, admitted.parent.follow(), order, planned.surveyed, added),
+        run=recorded.run,
+        started=planned.started,
+        encrypting=admitted.keys.create(DataKind.MANIFEST, readers) if readers else None,
         rules=rules,
         revise=revise,
     )
-    left_out += put.clashes if put else ()
-    left_out += commit.position(order.end, catalog.id, increment, parent.manifest)
-    stored = sum(segment.stored_bytes + segment.index_bytes for segment in increment.segments)
-    seconds = time.monotonic() - began
-    return BackupOutcome(increment, stored, left_out, seconds, rules, put, todo.unchanged, state.notes)
 
 
 def _say(progress: str) -> None:

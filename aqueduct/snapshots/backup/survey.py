@@ -10,6 +10,7 @@ from kafka.errors import (
     TopicAuthorizationFailedError,
 )
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
 from aqueduct.errors import LeftOut, Skipped, labelled
 from aqueduct.kafka import groups, offsets, share_groups
@@ -18,9 +19,10 @@ from aqueduct.kafka.admin.acls import list_acls
 from aqueduct.kafka.admin.cluster import cluster_id
 from aqueduct.kafka.admin.quotas import list_quotas
 from aqueduct.kafka.admin.settings import own_settings, setting
-from aqueduct.kafka.client import Client, connect
+from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.diagnosis import GROUPS
 from aqueduct.kafka.groups import CommittedOffsets, ConsumerGroup
+from aqueduct.kafka.offsets import StableEnd
 from aqueduct.kafka.quotas import Quota
 from aqueduct.snapshots.backup.order import BackupOrder
 from aqueduct.snapshots.backup.plan import Source, epochs_to_ask
@@ -45,84 +47,157 @@ class Surveyed:
     notes: tuple[str, ...] = ()  # sentences on options that have no effect
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Topics:
+    """The topics that the order selects, as the cluster has them."""
+
+    all: Mapping[str, Topic]
+    chosen: Sequence[str]
+    settings: Mapping[str, Mapping[str, str]]
+    policies: Mapping[str, str]  # cleanup.policy
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [partition for name in self.chosen for partition in self.all[name].topic_partitions]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Groups:
+    """The groups that the order selects, with their offsets."""
+
+    listed: Mapping[str, ConsumerGroup]
+    chosen: Sequence[str]
+    committed: Mapping[str, CommittedOffsets]
+    shared: Mapping[str, CommittedOffsets]  # of share groups
+    left_out: LeftOut
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Logs:
+    """The offsets at which logs start and end."""
+
+    starts: Mapping[TopicPartition, int]
+    stable_ends: Mapping[TopicPartition, StableEnd]
+    ends: Mapping[TopicPartition, int]
+    epoch_ends: Mapping[TopicPartition, int]  # of the epochs under which the parent backed them up
+
+
 def look(order: BackupOrder, parent: Manifest | None) -> Surveyed:
     """Ask the cluster, also whether its logs are still those of the parent.
 
     Groups before the ends: no group is ahead of what is read, unless it read what is not stable yet.
     """
     with connect(order.end, CLIENT) as client:
-        topics = client.topics()
-        chosen = order.topics.choose(topics, again=order.again)
-        settings = own_settings(client, chosen)
-        policies = setting(client, chosen, "cleanup.policy")
-        acls, quotas, left_out = _rights(client)
+        topics = _topics(client, order)
+        acls, quotas, denied = _rights(client)
         unlisted = _unlisted(client)
-        listed = groups.list_groups(client)
-        chosen_groups = order.groups.choose(listed, again=order.again)
-        left_out += gone(order, topics, chosen_groups)
-        of_type = _by_type(listed, chosen_groups)
-        unanswered: dict[str, KafkaError] = {}
-        shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()), unanswered)
-        of_others = [name for names in of_type.values() for name in names]
-        committed = groups.committed(client, of_others, unanswered)
-        notes = [order.topics.idle_exclusion(topics)]
-        if absent := order.groups.absent(listed):
-            message = (
-                f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
-            )
-            notes.append(labelled("group-unknown", message))
-        of_topic = {name: topics[name].topic_partitions for name in chosen}
-        partitions = [partition for mine in of_topic.values() for partition in mine]
-        ends = offsets.ends(client, partitions, "read_uncommitted")
-        stable_ends = offsets.stable_ends(client, partitions)
-        stable = {partition: end.offset for partition, end in stable_ends.items()}
-        before = epochs_to_ask(parent, {name: str(topics[name].id) for name in chosen})
-        epochs = {partition: epoch for partition, epoch in before.items() if partition in stable_ends}
-        epoch_ends = offsets.ends_of_epochs(client, epochs)
-        starts = offsets.log_starts(client, partitions)
+        chosen_groups = _groups(client, order)
+        absent = gone(order, topics.all, chosen_groups.chosen)
+        logs = _logs(client, topics, parent)
         cluster = cluster_id(client)
-    sources = []
-    for name, mine in of_topic.items():
-        sources.append(
-            Source(
-                name=name,
-                topic_id=str(topics[name].id),
-                # Of its partitions the least: more than that none can promise.
-                replication_factor=min(len(partition.replicas) for partition in topics[name].partitions),
-                compacted="compact" in policies[name].split(","),
-                settings=settings[name],
-                starts=tuple(starts[partition] for partition in mine),
-                # What was deleted after the end was read isn't a record of this run.
-                ends=tuple(max(stable[partition], starts[partition]) for partition in mine),
-                epochs=tuple(stable_ends[partition].epoch for partition in mine),
-                epoch_ends={
-                    partition.partition: epoch_ends[partition]
-                    for partition in mine
-                    if partition in epoch_ends
-                },
-            )
-        )
     return Surveyed(
         cluster=cluster,
-        sources=tuple(sources),
-        groups=_stored(listed, committed),
-        share_groups=_stored(listed, shared),
+        sources=tuple(_source(topics, name, logs) for name in topics.chosen),
+        groups=_stored(chosen_groups.listed, chosen_groups.committed),
+        share_groups=_stored(chosen_groups.listed, chosen_groups.shared),
         acls=acls,
         quotas=quotas,
-        open_transactions=tuple(
-            OpenTransaction(*partition, stable[partition], ends[partition])
-            for partition in partitions
-            if stable[partition] < ends[partition]
-        ),
-        groups_ahead=tuple(
-            GroupAhead(name, *partition, offset, stable[partition])
-            for name, of_group in (committed | shared).items()
-            for partition, (offset, _) in of_group.items()
-            if partition in stable and offset > stable[partition]
-        ),
-        left_out=left_out + unlisted + unread + _unanswered(unanswered) + _unknown(of_type, committed),
-        notes=tuple(filter(None, notes)),
+        open_transactions=_open_transactions(topics, logs),
+        groups_ahead=_ahead(chosen_groups, logs),
+        left_out=denied + absent + unlisted + chosen_groups.left_out,
+        notes=_idle_options(order, topics, chosen_groups),
     )
+
+
+def _topics(client: Client, order: BackupOrder) -> _Topics:
+    topics = client.topics()
+    chosen = order.topics.choose(topics, again=order.again)
+    return _Topics(
+        all=topics,
+        chosen=chosen,
+        settings=own_settings(client, chosen),
+        policies=setting(client, chosen, "cleanup.policy"),
+    )
+
+
+def _groups(client: Client, order: BackupOrder) -> _Groups:
+    listed = groups.list_groups(client)
+    chosen = order.groups.choose(listed, again=order.again)
+    of_type = _by_type(listed, chosen)
+    unanswered: dict[str, KafkaError] = {}
+    shared, unread = _share_positions(client, of_type.pop(share_groups.TYPE, ()), unanswered)
+    of_others = [name for names in of_type.values() for name in names]
+    committed = groups.committed(client, of_others, unanswered)
+    return _Groups(
+        listed=listed,
+        chosen=chosen,
+        committed=committed,
+        shared=shared,
+        left_out=unread + _unanswered(unanswered) + _unknown(of_type, committed),
+    )
+
+
+def _logs(client: Client, topics: _Topics, parent: Manifest | None) -> _Logs:
+    """Ask for the starts last: what was deleted after the ends were read is then known."""
+    partitions = topics.partitions
+    ends = offsets.ends(client, partitions, "read_uncommitted")
+    stable_ends = offsets.stable_ends(client, partitions)
+    before = epochs_to_ask(parent, {name: str(topics.all[name].id) for name in topics.chosen})
+    epochs = {partition: epoch for partition, epoch in before.items() if partition in stable_ends}
+    epoch_ends = offsets.ends_of_epochs(client, epochs)
+    starts = offsets.log_starts(client, partitions)
+    return _Logs(starts=starts, stable_ends=stable_ends, ends=ends, epoch_ends=epoch_ends)
+
+
+def _source(topics: _Topics, name: str, logs: _Logs) -> Source:
+    topic = topics.all[name]
+    partitions = topic.topic_partitions
+    return Source(
+        name=name,
+        topic_id=str(topic.id),
+        # Of its partitions the least: more than that none can promise.
+        replication_factor=min(len(partition.replicas) for partition in topic.partitions),
+        compacted="compact" in topics.policies[name].split(","),
+        settings=topics.settings[name],
+        starts=tuple(logs.starts[partition] for partition in partitions),
+        # What was deleted after the end was read isn't a record of this run.
+        ends=tuple(
+            max(logs.stable_ends[partition].offset, logs.starts[partition]) for partition in partitions
+        ),
+        epochs=tuple(logs.stable_ends[partition].epoch for partition in partitions),
+        epoch_ends={
+            partition.partition: logs.epoch_ends[partition]
+            for partition in partitions
+            if partition in logs.epoch_ends
+        },
+    )
+
+
+def _open_transactions(topics: _Topics, logs: _Logs) -> tuple[OpenTransaction, ...]:
+    return tuple(
+        OpenTransaction(*partition, logs.stable_ends[partition].offset, logs.ends[partition])
+        for partition in topics.partitions
+        if logs.stable_ends[partition].offset < logs.ends[partition]
+    )
+
+
+def _ahead(chosen_groups: _Groups, logs: _Logs) -> tuple[GroupAhead, ...]:
+    """List the groups that have read records that are not stable yet."""
+    return tuple(
+        GroupAhead(name, *partition, offset, logs.stable_ends[partition].offset)
+        for name, of_group in {**chosen_groups.committed, **chosen_groups.shared}.items()
+        for partition, (offset, _) in of_group.items()
+        if partition in logs.stable_ends and offset > logs.stable_ends[partition].offset
+    )
+
+
+def _idle_options(order: BackupOrder, topics: _Topics, chosen_groups: _Groups) -> tuple[str, ...]:
+    """Return sentences on options that have no effect."""
+    notes = [order.topics.idle_exclusion(topics.all)]
+    if absent := order.groups.absent(chosen_groups.listed):
+        message = f"--exclude-groups: the cluster has no group {some(absent)}, so nothing is excluded by it."
+        notes.append(labelled("group-unknown", message))
+    return tuple(filter(None, notes))
 
 
 def gone(order: BackupOrder, topics: Collection[str], chosen_groups: Sequence[str]) -> LeftOut:

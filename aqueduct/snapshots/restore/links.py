@@ -1,16 +1,19 @@
 """One-way links that read the restored topics: they continue at the same records."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
 from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups
+from aqueduct.kafka.client import Client
 from aqueduct.link.wire import position
 from aqueduct.link.wire.position import SenderPosition
 from aqueduct.mirror.binding import RestoreRange
 from aqueduct.snapshots.restore.job import Job, connected
 from aqueduct.snapshots.restore.outcome import AHEAD, DOUBLED, IN_BACKUP, FlowRange, Written, listed
+from aqueduct.snapshots.restore.plan import RestoreLane
 from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.work.workers import Workers
 
@@ -43,16 +46,61 @@ def move(
     return tuple(stopped), tuple(left_out), tuple(ranges)
 
 
+LinkPositions = Mapping[TopicPartition, tuple[int, SenderPosition]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LinkAtTarget:
+    """One link's position at the target, and the ids of the topics that it reads there."""
+
+    ids: Mapping[str, str]
+    positions: LinkPositions
+
+    @property
+    def begun(self) -> set[TopicPartition]:
+        """Partitions of which the link has sent records; one that waited in the empty topic has not begun."""
+        return {
+            partition
+            for partition, (offset, sender) in self.positions.items()
+            if offset and sender.topic_id == self.ids.get(partition.topic)
+        }
+
+
 def _moved(
     job: Job, name: str, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> list[FlowRange]:
     """Move the positions of one link; return what it repeats or has lost. Failed if none was moved."""
-    lanes = {
+    saved = _saved_positions(job, name)
+    with connected(job.order) as client:
+        target = _inspect(client, job, name)
+        old = _movable(job, saved, target)
+        new = _translated(job, old, written, workers)
+        session = max(sender.session for _, sender in (*saved.values(), *target.positions.values()))
+        groups.commit(
+            *(client, name),
+            {
+                partition: (offset, SenderPosition(target.ids[partition.topic], offset, session).dumps())
+                for partition, offset in new.items()
+            },
+        )
+    return _ranges(job, name, old)
+
+
+def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
+    """Return the lanes that a link continues in: of topics with their own names, of known origin."""
+    return {
         lane.target: lane
         for lane in job.plan.lanes
         if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
     }
-    saved = _link_positions(
+
+
+def _backed_up_ids(job: Job) -> dict[str, str]:
+    return {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+
+
+def _saved_positions(job: Job, name: str) -> LinkPositions:
+    return _link_positions(
         (
             TopicPartition(stored_offset.topic, stored_offset.partition),
             stored_offset.offset,
@@ -62,64 +110,74 @@ def _moved(
         if of_group.group == name
         for stored_offset in of_group.offsets
     )
-    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
-    with connected(job.order) as client:
-        ids = {topic: str(existing.id) for topic, existing in client.topics(backed_up).items()}
-        target_positions = _link_positions(
-            (partition, *committed) for partition, committed in groups.committed(client, [name])[name].items()
+
+
+def _inspect(client: Client, job: Job, name: str) -> _LinkAtTarget:
+    ids = {topic: str(existing.id) for topic, existing in client.topics(_backed_up_ids(job)).items()}
+    committed = groups.committed(client, [name])[name]
+    return _LinkAtTarget(
+        ids=ids, positions=_link_positions((partition, *commit) for partition, commit in committed.items())
+    )
+
+
+def _movable(job: Job, saved: LinkPositions, target: _LinkAtTarget) -> dict[TopicPartition, int]:
+    """Return the saved offsets that the link has not sent from since; Failed if it must not continue."""
+    begun, lanes, backed_up = target.begun, _lanes(job), _backed_up_ids(job)
+    if not saved and not begun:
+        raise Failed("link-position-unknown", NO_POSITION)
+    if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
+        raise Failed(
+            "link-position-unknown",
+            f"it is unknown which restore wrote the records of {some(lost)}, and therefore its position "
+            "there, so it stays stopped; to send all records of the topic, start it",
         )
-        # One that only waited in the empty topic has not begun.
-        begun = {
-            partition
-            for partition, (offset, sender) in target_positions.items()
-            if offset and sender.topic_id == ids.get(partition.topic)
-        }
-        if not saved and not begun:
-            raise Failed("link-position-unknown", NO_POSITION)
-        if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
-            raise Failed(
-                "link-position-unknown",
-                f"it is unknown which restore wrote the records of {some(lost)}, and therefore its position "
-                "there, so it stays stopped; to send all records of the topic, start it",
-            )
-        old = {
-            partition: offset
-            for partition, (offset, sender) in sorted(saved.items())
-            if partition in lanes and partition not in begun and sender.topic_id == backed_up[partition.topic]
-        }
-        if same := sorted({topic for topic, _ in old if ids[topic] == backed_up[topic]}):
-            raise Failed(
-                "link-topic-not-recreated",
-                f"{some(same)} was not re-created before the restore; the restored records {AS_NEW}",
-            )
-        answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
-        new = {partition: answers[partition, offset].new for partition, offset in old.items()}
-        if unsure := [
-            f"{partition}: {unknown.why}" for partition, unknown in new.items() if isinstance(unknown, Unsure)
-        ]:
-            raise Failed(
-                "link-position-unknown",
-                f"its position cannot be translated, so it stays stopped: {some(unsure)}",
-            )
-        session = max(sender.session for _, sender in (*saved.values(), *target_positions.values()))
-        groups.commit(
-            *(client, name),
-            {
-                partition: (offset, SenderPosition(ids[partition.topic], offset, session).dumps())
-                for partition, offset in new.items()
-                if not isinstance(offset, Unsure)
-            },
+    old = {
+        partition: offset
+        for partition, (offset, sender) in sorted(saved.items())
+        if partition in lanes and partition not in begun and sender.topic_id == backed_up[partition.topic]
+    }
+    if same := sorted({topic for topic, _ in old if target.ids[topic] == backed_up[topic]}):
+        raise Failed(
+            "link-topic-not-recreated",
+            f"{some(same)} was not re-created before the restore; the restored records {AS_NEW}",
         )
+    return old
+
+
+def _translated(
+    job: Job, old: Mapping[TopicPartition, int], written: Mapping[TopicPartition, Written], workers: Workers
+) -> dict[TopicPartition, int]:
+    """Return the offsets of the same records at the target; Failed if one is unsure."""
+    answers = translate(job, {partition: {offset} for partition, offset in old.items()}, written, workers)
+    new: dict[TopicPartition, int] = {}
+    unsure = []
+    for partition, offset in old.items():
+        translated = answers[partition, offset].new
+        if isinstance(translated, Unsure):
+            unsure.append(f"{partition}: {translated.why}")
+        else:
+            new[partition] = translated
+    if unsure:
+        raise Failed(
+            "link-position-unknown",
+            f"its position cannot be translated, so it stays stopped: {some(unsure)}",
+        )
+    return new
+
+
+def _ranges(job: Job, name: str, old: Mapping[TopicPartition, int]) -> list[FlowRange]:
+    """Return what the link sends again from its old offsets, or has sent and the backup lacks."""
+    stops = {partition: lane.stop for partition, lane in _lanes(job).items()}
     return [
         FlowRange(
             f"link {name}",
             partition,
-            RestoreRange(DOUBLED, offset, lanes[partition].stop, IN_BACKUP, at_most=True)
-            if offset < lanes[partition].stop
-            else RestoreRange(AHEAD, lanes[partition].stop, offset, IN_BACKUP),
+            RestoreRange(DOUBLED, offset, stops[partition], IN_BACKUP, at_most=True)
+            if offset < stops[partition]
+            else RestoreRange(AHEAD, stops[partition], offset, IN_BACKUP),
         )
         for partition, offset in old.items()
-        if offset != lanes[partition].stop
+        if offset != stops[partition]
     ]
 
 

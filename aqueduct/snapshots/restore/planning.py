@@ -1,7 +1,7 @@
 """Plans a restore, and refuses it where store or target stand in the way: before anything is written."""
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from aqueduct.common.topic_names import TopicPartition
@@ -13,17 +13,46 @@ from aqueduct.snapshots.backup.verify import verify_segments
 from aqueduct.snapshots.restore import continuation, mirrors, records, topics
 from aqueduct.snapshots.restore.job import Job, connected
 from aqueduct.snapshots.restore.order import RestoreOrder
-from aqueduct.snapshots.restore.outcome import DroppedSetting, Warned, Written
+from aqueduct.snapshots.restore.outcome import Warned, Written
 from aqueduct.snapshots.restore.plan import RestorePlan, plan
-from aqueduct.snapshots.restore.progress import TopicState
+from aqueduct.snapshots.restore.progress import Earlier, TopicState
 from aqueduct.snapshots.restore.request import restore_id
 from aqueduct.store import segments
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog, still_there
 from aqueduct.store.keyring import Keyring
+from aqueduct.store.snapshots import Snapshot
 from aqueduct.work.workers import Workers
 
 ENDING_SECONDS = 5  # that the last transaction of a run which was killed may take to be seen whole
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Restore:
+    """A restore, by the id under which the target remembers it."""
+
+    order: RestoreOrder
+    id: str
+    request: str  # the request's digest
+    snapshot: Snapshot
+    others: Mapping[str, list[TopicState]]  # what other restores did, by their ids
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Target:
+    """The topics of a plan that the target has already."""
+
+    existing: Mapping[str, Topic]
+    states: Mapping[str, TopicState]  # of those that this restore has begun
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Remaining:
+    """A plan without what earlier restores wrote."""
+
+    plan: RestorePlan
+    earlier: Earlier
+    forgotten: Set[str]  # topics where the target has forgotten a restore that this one continued
 
 
 def look(order: RestoreOrder) -> Job:
@@ -32,77 +61,108 @@ def look(order: RestoreOrder) -> Job:
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open(objects, order.trust, keys)
     with connected(order) as client:
-        cluster = cluster_id(client)
-        request = order.request.digest(catalog.id, cluster)
-        others = topics.plans(client)
-        if order.restore_id:
-            number = _same(order, request, others.get(order.restore_id, ()))
-            name = order.restore_id
-            snapshot = catalog.snapshot(number, order.at_least)
-        else:
-            number = order.snapshot or _unfinished(others, request, order.release_retention)
-            try:
-                snapshot = catalog.snapshot(number, order.at_least)
-            except Refused as error:
-                if number in (None, order.snapshot):
-                    raise
-                raise Refused(
-                    "resumed-snapshot-missing",
-                    f"{error} An interrupted run of this restore began with it. Delete the topics that it "
-                    "began, which deletes their records, and run the command again.",
-                ) from None
-            name = restore_id(request, snapshot.manifest.number)
-        others.pop(name, None)
-        manifest = snapshot.manifest
-        if not snapshot.topics:
-            raise Refused(
-                "snapshot-without-topics",
-                f"Snapshot {manifest.number} contains {count(len(manifest.every_group), 'group')} and no "
-                "topic, so their offsets refer to no records. Back up their topics, too.",
-            )
-        others_groups = [group.group for group in manifest.every_group if group.group not in order.links]
-        chosen = order.groups.choose(others_groups) if order.groups else ()
-        restore_plan = plan(snapshot, order.request)
-        segments.lend(
-            keys, (segment for lane in restore_plan.lanes for segment in lane.segments), order.store
+        restore = _identify(client, catalog, order)
+        groups = _groups(restore)
+        restore_plan = _plan(restore, keys)
+        target = _inspect(client, restore, restore_plan)
+        remaining = _subtract_earlier(client, catalog, restore, restore_plan, target)
+        _same_records(order, remaining.plan, target.states)
+        accepted_plan, dropped = (
+            topics.accepted(client, remaining.plan, target.existing)
+            if order.settings
+            else (remaining.plan, ())
         )
-        existing = client.topics(restore_plan.topics)
-        if existing:
-            topics.check_all_known(client)
-        states = topics.states(client, name, existing)
-        continued_states, forgotten = _continued(order, restore_plan, catalog.id, existing, states, others)
-        restore_plan, earlier, unknown = continuation.after(
-            client, catalog, restore_plan, existing, continued_states, states.keys()
-        )
-        if order.append and not order.restore_id:
-            fresh = {topic: existing[topic] for topic in existing if topic not in states}
-            unknown |= continuation.of_unknown_origin(client, restore_plan, fresh, others, earlier)
-        unknown |= {
-            TopicPartition(topic, number)
-            for topic, state in states.items()
-            for number in state.unknown_partitions
-        }
-        if unknown:
-            restore_plan = _without(restore_plan, unknown)
-        _same_records(order, restore_plan, states)
-        dropped: tuple[DroppedSetting, ...] = ()
-        if order.settings:
-            restore_plan, dropped = topics.accepted(client, restore_plan, existing)
         job = Job(
-            order,
-            name,
-            request,
-            snapshot,
-            restore_plan,
-            existing,
-            states,
-            others,
-            tuple(chosen),
-            {},
-            dropped,
-            earlier,
+            order=order,
+            id=restore.id,
+            request=restore.request,
+            snapshot=restore.snapshot,
+            plan=accepted_plan,
+            there=target.existing,
+            known=target.states,
+            others=restore.others,
+            groups=groups,
+            written={},
+            dropped=dropped,
+            earlier=remaining.earlier,
         )
-        return replace(job, written=_written(client, job, forgotten))
+        return replace(job, written=_written(client, job, remaining.forgotten))
+
+
+def _identify(client: Client, catalog: Catalog, order: RestoreOrder) -> _Restore:
+    """Choose the snapshot; the one of an unfinished restore of this request, if the order does not say."""
+    request = order.request.digest(catalog.id, cluster_id(client))
+    plans = topics.plans(client)
+    if order.restore_id:
+        number = _same(order, request, plans.get(order.restore_id, ()))
+        snapshot = catalog.snapshot(number, order.at_least)
+    else:
+        number = order.snapshot or _unfinished(plans, request, order.release_retention)
+        try:
+            snapshot = catalog.snapshot(number, order.at_least)
+        except Refused as error:
+            if number in (None, order.snapshot):
+                raise
+            raise Refused(
+                "resumed-snapshot-missing",
+                f"{error} An interrupted run of this restore began with it. Delete the topics that it "
+                "began, which deletes their records, and run the command again.",
+            ) from None
+    name = order.restore_id or restore_id(request, snapshot.manifest.number)
+    others = {other: states for other, states in plans.items() if other != name}
+    return _Restore(order=order, id=name, request=request, snapshot=snapshot, others=others)
+
+
+def _groups(restore: _Restore) -> tuple[str, ...]:
+    """Return the groups that are to be set; Refused if the snapshot has no topics to which they refer."""
+    order, manifest = restore.order, restore.snapshot.manifest
+    if not restore.snapshot.topics:
+        raise Refused(
+            "snapshot-without-topics",
+            f"Snapshot {manifest.number} contains {count(len(manifest.every_group), 'group')} and no "
+            "topic, so their offsets refer to no records. Back up their topics, too.",
+        )
+    stored = [group.group for group in manifest.every_group if group.group not in order.links]
+    return tuple(order.groups.choose(stored)) if order.groups else ()
+
+
+def _plan(restore: _Restore, keys: Keyring) -> RestorePlan:
+    """Plan the whole restore, and lend its tasks the keys of its segments."""
+    restore_plan = plan(restore.snapshot, restore.order.request)
+    planned = (segment for lane in restore_plan.lanes for segment in lane.segments)
+    segments.lend(keys, planned, restore.order.store)
+    return restore_plan
+
+
+def _inspect(client: Client, restore: _Restore, restore_plan: RestorePlan) -> _Target:
+    existing = client.topics(restore_plan.topics)
+    if existing:
+        topics.check_all_known(client)
+    return _Target(existing=existing, states=topics.states(client, restore.id, existing))
+
+
+def _subtract_earlier(
+    client: Client, catalog: Catalog, restore: _Restore, restore_plan: RestorePlan, target: _Target
+) -> _Remaining:
+    """Take from the plan the records that restores before wrote, and partitions where that is unknown."""
+    order, existing, states = restore.order, target.existing, target.states
+    continued_states, forgotten = _continued(
+        order, restore_plan, catalog.id, existing, states, restore.others
+    )
+    remaining_plan, earlier, unknown = continuation.after(
+        client, catalog, restore_plan, existing, continued_states, states.keys()
+    )
+    if order.append and not order.restore_id:
+        fresh = {topic: existing[topic] for topic in existing if topic not in states}
+        unknown |= continuation.of_unknown_origin(client, remaining_plan, fresh, restore.others, earlier)
+    unknown |= {
+        TopicPartition(topic, number)
+        for topic, state in states.items()
+        for number in state.unknown_partitions
+    }
+    if unknown:
+        remaining_plan = _without(remaining_plan, unknown)
+    return _Remaining(plan=remaining_plan, earlier=earlier, forgotten=forgotten)
 
 
 def _without(restore_plan: RestorePlan, unknown: Set[TopicPartition]) -> RestorePlan:

@@ -50,6 +50,19 @@ def text(outcome: RestoreOutcome) -> str:
 
 
 def _lines(outcome: RestoreOutcome) -> Iterator[str]:
+    yield from _table(outcome)
+    yield from _of_records(outcome)
+    yield from _of_groups(outcome)
+    yield from _of_settings(outcome)
+    for warning in outcome.warnings:
+        yield f"Warning: {labelled(warning.id, warning.message)}"
+    yield from _of_retention(outcome)
+    yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
+    yield _last_line(outcome)
+
+
+def _table(outcome: RestoreOutcome) -> Iterator[str]:
+    """Yield how much each topic got."""
     plan = outcome.plan
     sums: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     forgotten = outcome.forgotten
@@ -72,6 +85,11 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
                 f"{shown[name]:<{width}}  {partitions:>10}  {records:>12,}  {size:>14,}  "
                 f"{source}g{instance.number} ({instance.state})"
             )
+
+
+def _of_records(outcome: RestoreOutcome) -> Iterator[str]:
+    """Yield what is known of records beyond their numbers."""
+    plan, forgotten = outcome.plan, outcome.forgotten
     if forgotten:
         yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
     if recount := outcome.recount:
@@ -90,6 +108,9 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
         yield f"{count(len(plan.skipped), 'topic')} without that instance: {some(plan.skipped)}."
     if plan.window.timed and not forgotten and not _records(outcome):
         yield "Nothing is in the window: no record has a time from --from-time to --to-time."
+
+
+def _of_groups(outcome: RestoreOutcome) -> Iterator[str]:
     if outcome.moves:
         number = len({move.group for move in outcome.moves})
         yield f"{count(number, 'group')}: {count(len(outcome.moves), 'offset')} set."
@@ -99,14 +120,18 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
         if move.note
     ]
     yield from _first(noted)
+
+
+def _of_settings(outcome: RestoreOutcome) -> Iterator[str]:
     if outcome.settled:
         number = len(outcome.settled)
         yield f"{count(number, 'topic')} got the settings of the backup: {some(outcome.settled)}."
     if rights := outcome.rights:
         already = f" ({rights.known} more there already)" if rights.known else ""
         yield f"{count(rights.acls, 'ACL')} set{already}; {count(rights.quotas, 'quota')} set."
-    for warning in outcome.warnings:
-        yield f"Warning: {labelled(warning.id, warning.message)}"
+
+
+def _of_retention(outcome: RestoreOutcome) -> Iterator[str]:
     if outcome.held:
         sentence = (
             f"Retention stays disabled for {some(sorted(outcome.held))}, because it would delete restored "
@@ -114,8 +139,6 @@ def _lines(outcome: RestoreOutcome) -> Iterator[str]:
             "deletes these records."
         )
         yield f"Warning: {labelled(RETENTION_HELD, sentence)}"
-    yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])
-    yield _last_line(outcome)
 
 
 def _first(lines: list[str]) -> Iterator[str]:
