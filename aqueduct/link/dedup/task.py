@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 
+from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count
 from aqueduct.errors import Refused
@@ -201,7 +202,7 @@ class _Run:
             frames.clear()
         bucket.places.clear()
         counts.repeated += bucket.ledger.repeated - repeated  # of the new ones
-        now = int(time.time() * 1000)
+        now = timestamps.now()
         for announcement in bucket.matured(now - int(self._share.grace_seconds * 1000)):
             bucket.ledger.announce(announcement)
         changes = bucket.ledger.changes(now)

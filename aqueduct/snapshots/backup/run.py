@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from aqueduct.common import timestamps
 from aqueduct.common.wording import count
 from aqueduct.errors import Failed, LeftOut, NoMatch, Refused
 from aqueduct.snapshots.backup import commit, reading, survey
@@ -81,7 +82,7 @@ def back_up(order: BackupOrder, workers: Workers) -> BackupOutcome:
             f"{state.cluster}. If the cluster was re-created, restore it first. If its backups are to follow "
             "those in this store, run once with --other-cluster.",
         )
-    started = commit.now()
+    started = timestamps.now()
     generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
     todo = plan(parent.manifest, state.sources, now=started, generations=generations)
     rules = put = None
