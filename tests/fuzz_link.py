@@ -236,7 +236,8 @@ def forged_keys(receiver: ReceiverPublicKey, known: SenderKey) -> Iterator[bytes
         forger = SenderKey.generate()
         made = key_frame.seal(
             receiver, forger, link=LINK, session=os.urandom(8), number=1 + number % 3,
-            start=timestamps.now() + number, created=timestamps.now(), kind=Kind(number % 2), key=os.urandom(32),
+            start=timestamps.now() + number, created=timestamps.now(), kind=Kind(number % 2),
+            key=os.urandom(32),
         )  # fmt: skip
         start, created, kind, to, _ = BODY.unpack_from(made, HEADER.size)
         body = BODY.pack(start, created, kind, to, known.public.fingerprint)
