@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_forged_snapshots import Key
+from kit.signing_keys import Key
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps
@@ -25,11 +25,6 @@ FAR = 10**20 - 1  # the last number that there can be
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Key:
-    return Key(tmp_path, "ours")
 
 
 def snapshot(created: int = 0, cluster: str = "ours") -> ZnodeSnapshot:
