@@ -28,6 +28,7 @@ from uuid import UUID
 import clients
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+from aqueduct.common import timestamps
 from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey, SenderKey, load
 from aqueduct.link import keygen, udp
 from aqueduct.link.wire import frame, key_frame
@@ -219,13 +220,13 @@ def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
     """Yield whole sessions, as ours are, but that nobody knows who signed them."""
     for _ in range(STRANGERS):
         session = Session(
-            SessionSettings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=_wall()
+            SessionSettings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=timestamps.now()
         )
-        sends = session.due(0, _wall())
+        sends = session.due(0, timestamps.now())
         told = Announcement("evil", UUID(int=2), 0, 0, 100, compacted=False)
         for each in (frame.pack(Frame("evil", UUID(int=2), 0, 0, 9, b"evil" * 1000)), frame.pack(told)):
             sends += session.add(each, 0)
-        for send in [*sends, *session.end(_wall())]:
+        for send in [*sends, *session.end(timestamps.now())]:
             yield from split(send)
 
 
@@ -234,8 +235,9 @@ def forged_keys(receiver: ReceiverPublicKey, known: SenderKey) -> Iterator[bytes
     for number in range(FORGED):
         forger = SenderKey.generate()
         made = key_frame.seal(
-            receiver, forger, link=LINK, session=os.urandom(8), number=1 + number % 3, start=_wall() + number,
-            created=_wall(), kind=Kind(number % 2), key=os.urandom(32),
+            receiver, forger, link=LINK, session=os.urandom(8), number=1 + number % 3,
+            start=timestamps.now() + number, created=timestamps.now(), kind=Kind(number % 2),
+            key=os.urandom(32),
         )  # fmt: skip
         start, created, kind, to, _ = BODY.unpack_from(made, HEADER.size)
         body = BODY.pack(start, created, kind, to, known.public.fingerprint)
@@ -397,12 +399,12 @@ def _fuzz(
         recorded += send[::2]
     sessions = [Nonsense(os.urandom(8), os.urandom(32)) for _ in range(2)]
     for number, of in enumerate(sessions):
-        target.throw([of.key_frame(receiver, mad, _wall() + number)], session.size)
+        target.throw([of.key_frame(receiver, mad, timestamps.now() + number)], session.size)
     target.settle()
     assert target.counters()["keys"] == 4, target.counters()
 
-    wrong = Session(SessionSettings(LINK, PAYLOAD), good, other, now=0, start=_wall() + 1000)
-    misdirected = [each for send in wrong.due(0, _wall()) for each in split(send)]
+    wrong = Session(SessionSettings(LINK, PAYLOAD), good, other, now=0, start=timestamps.now() + 1000)
+    misdirected = [each for send in wrong.due(0, timestamps.now()) for each in split(send)]
     attack = Attack(
         chance, recorded, list(strangers_datagrams(receiver)), list(forged_keys(receiver, good)), misdirected,
         *sessions,
@@ -447,12 +449,14 @@ def _fuzz(
 def _begin(target: Target, sender: SenderKey, receiver: ReceiverPublicKey) -> tuple[Session, list[bytes]]:
     """Begin a session that the receiver knows. Keys are repeated: it verifies only so many a second."""
     now = time.monotonic()
-    session = Session(SessionSettings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=_wall())
+    session = Session(
+        SessionSettings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=timestamps.now()
+    )
     before = target.counters()["keys"]
-    sent = target.send(session.due(now, _wall()))
+    sent = target.send(session.due(now, timestamps.now()))
 
     def known() -> bool:
-        target.send(session.due(max(time.monotonic(), session.next_due), _wall()))
+        target.send(session.due(max(time.monotonic(), session.next_due), timestamps.now()))
         target.settle()
         return target.counters()["keys"] >= before + 2
 
@@ -481,10 +485,6 @@ def _faults(
     for name in ("dropped", "refused"):
         if counters[name]:
             yield f"{counters[name]} values were {name}"
-
-
-def _wall() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def main() -> int:

@@ -37,7 +37,6 @@ import argparse
 import json
 import re
 import sys
-import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -223,7 +222,7 @@ def _backup(args: argparse.Namespace) -> int:
             args.allow_empty,
             args.source_moved,
         ),
-        _now(),
+        timestamps.now(),
     )
     removed, stay = _kept(args, made)
     code = ExitCode.INCOMPLETE if made.left_out or stay else ExitCode.DONE
@@ -263,11 +262,6 @@ def _kept(args: argparse.Namespace, made: "FileSnapshot") -> tuple[tuple[str, ..
         return prune(BackupsOf(args.backups / args.name), keep, execute=True).go, ""
     except AqueductError as error:
         return (), error.labelled
-
-
-def _now() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -31,14 +31,13 @@ Exit codes:
 import argparse
 import json
 import os
-import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from aqueduct.cli import common, report_file, selection
-from aqueduct.common import strict_json
+from aqueduct.common import strict_json, timestamps
 from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
 from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Failed, Refused
@@ -374,7 +373,7 @@ def _end(args: argparse.Namespace) -> client_config.End:
 def _seen(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
     """Read what look said on each host; Refused if that is long ago."""
     folders_by_host = hosts(paths)
-    plan.refuse_old(folders_by_host, time.time_ns() // 1_000_000)
+    plan.refuse_old(folders_by_host, timestamps.now())
     return folders_by_host
 
 

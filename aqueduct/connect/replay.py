@@ -1,12 +1,12 @@
 """Sends dead letters back to their topics, each once: letters and ledger in the same transactions."""
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from kafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
+from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
 from aqueduct.connect import dead_letters
@@ -221,7 +221,7 @@ class _Replay:
         producer.enlist([*by_target, TopicPartition(self._order.ledger, 0)])
         for target, some in by_target.items():
             _write(producer, target, some)
-        now = int(time.time() * 1000)
+        now = timestamps.now()
         entries = self._ledger.entries((letter.partition, letter.offset) for letter in letters)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
         _write(producer, TopicPartition(self._order.ledger, 0), rows)

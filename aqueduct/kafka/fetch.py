@@ -20,6 +20,7 @@ from kafka.future import Future
 from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from aqueduct.common.offset_ranges import Range
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.committed import committed
@@ -28,6 +29,7 @@ from aqueduct.kafka.offsets import local_starts, log_starts
 
 WAIT_MILLISECONDS = 500  # of a broker that has nothing at the offset yet
 TOPIC_IDS_SINCE = 13  # version of Fetch (KIP-516)
+NO_STOP = (1 << 63) - 1  # above all offsets
 SAMPLES = 16  # topics, at most; of each, the first batches of one range are fetched
 SAMPLE_BYTES = 256 << 10  # fetched of each range
 SAMPLE_SECONDS = 5  # to wait for all samples together
@@ -203,49 +205,22 @@ class _RangeSource:
             return self._deleted(position)
         if error is not NoError:
             raise error(str(self))
-        batches = self._walk(partition.records or b"")
+        stop = self._wanted.stop
+        batches = fetched_batches(self._client, self._topic_partition, partition, stop)
         if not batches:
             return self._nothing(position, partition.last_stable_offset)
-        aborted = (
-            (transaction.producer_id, transaction.first_offset)
-            for transaction in partition.aborted_transactions or ()
-        )
-        stop = self._wanted.stop
         # What retention deletes between a fetch and its answer shows only here; other holes are compaction's.
         gone = min(batches[0].base_offset, partition.log_start_offset, stop)
+        inside = (0, NO_STOP) if self._whole_batches else (position, stop)
         return Fetched(
-            batches=tuple(self._cut(committed(batches, aborted), position)),
+            batches=committed_batches(partition, batches, *inside),
             next_offset=min(batches[-1].last_offset + 1, stop),
             lost=(position, gone) if gone > position else None,
         )
 
-    def _walk(self, records: bytes) -> list[Batch]:
-        """Return the whole batches, up to the one that reaches the range's end."""
-        batches = []
-        try:
-            for batch in walk(records):
-                batches.append(batch)
-                if batch.last_offset + 1 >= self._wanted.stop:
-                    break
-        except Damaged as error:
-            raise Failed(
-                "batch-damaged", f"{self} of the {self._client.end} can't be read. {error}"
-            ) from None
-        return batches
-
-    def _cut(self, batches: Iterable[Batch], position: int) -> Iterator[Batch]:
-        stop = self._wanted.stop
-        for batch in batches:
-            inside = position <= batch.base_offset and batch.last_offset < stop
-            kept = batch if inside or self._whole_batches else _cut(batch, position, stop)
-            if kept and kept.count:
-                yield kept
-
     def _deleted(self, position: int) -> Fetched:
         """Return the deleted offsets from a position that is out of range."""
-        start = log_starts(self._client, [self._topic_partition])[self._topic_partition]
-        if start <= position:  # a leader that has less than another had: it may get it yet
-            raise OffsetNotAvailableError(f"the log ends before offset {position}")
+        start = log_start_above(self._client, self._topic_partition, position)
         reached = min(start, self._wanted.stop)
         return Fetched((), reached, (position, reached))
 
@@ -257,7 +232,49 @@ class _RangeSource:
         return Fetched((), self._wanted.stop)
 
 
+def fetched_batches(
+    client: Client, topic_partition: TopicPartition, answer: Any, stop: int = NO_STOP
+) -> list[Batch]:
+    """Return the whole batches of a partition's answer, up to the one that reaches the offset `stop`."""
+    batches = []
+    try:
+        for batch in walk(answer.records or b""):
+            batches.append(batch)
+            if batch.last_offset + 1 >= stop:
+                break
+    except Damaged as error:
+        raise Failed(
+            "batch-damaged", f"{topic_partition} of the {client.end} can't be read. {error}"
+        ) from None
+    return batches
+
+
+def committed_batches(
+    answer: Any, batches: Iterable[Batch], start: int = 0, stop: int = NO_STOP
+) -> tuple[Batch, ...]:
+    """Return the committed ones of a partition's answer, cut to the offsets `start` to `stop`, exclusive."""
+    aborted = (
+        (transaction.producer_id, transaction.first_offset)
+        for transaction in answer.aborted_transactions or ()
+    )
+    kept = (_cut(batch, start, stop) for batch in committed(batches, aborted))
+    return tuple(batch for batch in kept if batch and batch.count)
+
+
 def _cut(batch: Batch, start: int, stop: int) -> Batch | None:
+    if start <= batch.base_offset and batch.last_offset < stop:
+        return batch
     from aqueduct.kafka.batches.cutting import Window, cut  # with numpy, which not every host has
 
     return cut(batch, Window(start, stop))
+
+
+def log_start_above(client: Client, topic_partition: TopicPartition, position: int) -> int:
+    """Return where the log starts, of a position that is out of range because what was there was deleted.
+
+    OffsetNotAvailableError if the position is beyond the log's end.
+    """
+    start = log_starts(client, [topic_partition])[topic_partition]
+    if start <= position:  # a leader that has less than another had: it may get it yet
+        raise OffsetNotAvailableError(f"{topic_partition} ends before offset {position}")
+    return start

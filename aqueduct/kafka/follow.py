@@ -5,7 +5,7 @@ In a fetch session (KIP-227) requests and answers name only what changed, so tha
 Brokers answer a connection's requests in order: who asks for other things, too, has another client for that.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,6 @@ from kafka.errors import (
     InvalidFetchSessionEpochError,
     KafkaError,
     NoError,
-    OffsetNotAvailableError,
     OffsetOutOfRangeError,
     for_code,
 )
@@ -25,12 +24,15 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import Batch, Damaged, walk
-from aqueduct.kafka.batches.committed import committed
-from aqueduct.kafka.batches.cutting import Window, cut
+from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.client import Client, Patience, passing
-from aqueduct.kafka.fetch import TOPIC_IDS_SINCE, WAIT_MILLISECONDS
-from aqueduct.kafka.offsets import log_starts
+from aqueduct.kafka.fetch import (
+    TOPIC_IDS_SINCE,
+    WAIT_MILLISECONDS,
+    committed_batches,
+    fetched_batches,
+    log_start_above,
+)
 
 MAX_BYTES = 16 << 20  # of one answer
 PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
@@ -196,12 +198,8 @@ class Follower:
         if error is not NoError:
             raise error(str(partition))
         self._patience.progress()
-        fetched = self._walk(partition, answer.records or b"")
-        aborted = (
-            (transaction.producer_id, transaction.first_offset)
-            for transaction in answer.aborted_transactions or ()
-        )
-        batches = tuple(self._whole(committed(fetched, aborted), start))
+        fetched = fetched_batches(self._client, partition, answer)
+        batches = committed_batches(answer, fetched, start)
         stop = self._positions[partition] = fetched[-1].last_offset + 1 if fetched else start
         if fetched and self._cut:
             self._epochs[partition] = fetched[-1].leader_epoch
@@ -221,26 +219,9 @@ class Follower:
 
     def _deleted(self, partition: TopicPartition, topic_id: UUID, start: int) -> News:
         """Return the deleted offsets from a position that is out of range."""
-        log_start = log_starts(self._client, [partition])[partition]
-        if log_start <= start:  # a leader that has less than another had: it may get it yet
-            raise OffsetNotAvailableError(f"{partition} ends before offset {start}")
-        self._positions[partition] = log_start
+        log_start = self._positions[partition] = log_start_above(self._client, partition, start)
         self._epochs.pop(partition, None)
         return News(partition, topic_id, (), start, log_start, log_start, log_start, log_start, NO_EPOCH)
-
-    def _walk(self, partition: TopicPartition, records: bytes) -> list[Batch]:
-        try:
-            return list(walk(records))
-        except Damaged as error:
-            raise Failed(
-                "batch-damaged", f"{partition} of the {self._client.end} can't be read. {error}"
-            ) from None
-
-    def _whole(self, batches: Iterable[Batch], start: int) -> Iterator[Batch]:
-        for batch in batches:
-            kept = batch if batch.base_offset >= start else cut(batch, Window(start))
-            if kept and kept.count:
-                yield kept
 
 
 def _is_cut(diverging: Any, position: int) -> bool:

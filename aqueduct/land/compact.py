@@ -26,7 +26,6 @@ from aqueduct.land.table_log import Overtaken, TableLog
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.progress import MEGABYTE, Size
-from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
 
 TARGET_BYTES = 128 << 20  # of a file
@@ -126,7 +125,7 @@ def _compact(
     while todo := groups(file for file in _rows(of_table.follow()) if file.path not in unreadable):
         staging = of_table.begin()
         chosen = next(in_lists(todo, EXCHANGED, len))
-        room = TARGETS * (workers.many(None) or THREADS) * TARGET_BYTES
+        room = TARGETS * workers.at_once(None) * TARGET_BYTES
         shares = [
             CompactShare(order.location, table, staging, share, files)
             for share, files in enumerate(next(in_lists(chosen, room, _size)))

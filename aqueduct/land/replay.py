@@ -39,7 +39,6 @@ from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.progress import Size
-from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
 
 TASK_RECORDS = 20_000  # that a task tries, or one file's
@@ -144,7 +143,7 @@ def _replay(
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
         shares = [
             ReplayShare(order.location, table, staging, share, tuple(files), execute)
-            for share, files in enumerate(islice(by_task, SHARES * (workers.many(work) or THREADS)))
+            for share, files in enumerate(islice(by_task, SHARES * workers.at_once(work)))
         ]
         results = workers.parallel(work)(try_again, shares, BAD_RECORDS)
         try:

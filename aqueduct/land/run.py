@@ -42,12 +42,10 @@ from aqueduct.store.backends import open_editable
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import Size
-from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
 
 GROUP = "aqueduct-land-"  # and the table
 TASK_OFFSETS = 20_000, 2_000_000  # of a task, at least and at most
-TASKS_PER_CORE = 3  # so that cores end at about the same time
 OFFSETS: Size[LandShare] = Size("offsets", len)
 
 
@@ -355,11 +353,8 @@ class Lander:
     ) -> dict[str, list[LandedShare]]:
         """Read what is planned, and stage it, all tables in one job."""
         every = [range_ for of_round in rounds for range_ in of_round.planned.ranges]
-        total = sum(map(len, every))
         work = sampling.reading(Verb.LAND, self._order.end, every, self._workers)
-        at_once = self._workers.many(work) or THREADS
-        least, most = TASK_OFFSETS
-        at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
+        at_most = self._workers.task_size(sum(map(len, every)), TASK_OFFSETS, work)
         tasks = [
             LandShare(
                 self._order.end,

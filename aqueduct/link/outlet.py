@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Iterable
 
+from aqueduct.common import timestamps
 from aqueduct.common.keys import ReceiverPublicKey, SenderKey, load
 from aqueduct.errors import Refused
 from aqueduct.link import udp
@@ -73,12 +74,12 @@ class Outlet:
 
     def tick(self, now: float) -> None:
         if now >= self.session.next_due:
-            self._send(self.session.due(now, _wall()))
+            self._send(self.session.due(now, timestamps.now()))
 
     def end(self) -> None:
         """Send what waits, and, some times, that nothing follows."""
         for _ in range(END_TIMES):
-            self._send(self.session.end(_wall()))
+            self._send(self.session.end(timestamps.now()))
             time.sleep(END_PAUSE_SECONDS)
 
     def close(self) -> None:
@@ -115,8 +116,8 @@ def check_clock() -> None:
 
     Refused if a session that began now would be a replay for ever, or make all later ones replays.
     """
-    if not CLOCK_FROM <= _wall() < CLOCK_TO:
-        year = 1970 + _wall() // (365.2425 * 86_400_000)
+    if not CLOCK_FROM <= timestamps.now() < CLOCK_TO:
+        year = 1970 + timestamps.now() // (365.2425 * 86_400_000)
         raise Refused(
             "clock-wrong",
             f"This host's clock can't be right, it says that the year is {year:.0f}: set it first. A "
@@ -129,14 +130,10 @@ def begin_after(last: int) -> int:
 
     Both in milliseconds since 1970. One that began earlier would be taken for a replay of an old recording.
     """
-    if (behind := last - _wall()) >= 0:
+    if (behind := last - timestamps.now()) >= 0:
         log.warning(
             "this host's clock was set back: the session before this one began %.0f s later than it is now; "
             "this one is told to begin right after that",
             behind / 1000,
         )
-    return max(_wall(), last + 1)
-
-
-def _wall() -> int:
-    return time.time_ns() // 1_000_000
+    return max(timestamps.now(), last + 1)

@@ -6,6 +6,7 @@ Only what was announced can be missing. So where nothing comes at all, nothing i
 import time
 from collections.abc import Iterable, Iterator
 
+from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.wording import count
 from aqueduct.kafka import groups, offsets
@@ -18,7 +19,7 @@ COMMITTED_SECONDS = 5.0  # which the first commit of a transaction may take to b
 
 def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics that got nothing for longer; one that is not there went with its link."""
-    now = int(time.time() * 1000)
+    now = timestamps.now()
     topics = client.topics(list(raw_topics))
     every = [partition for topic in topics.values() for partition in topic.topic_partitions]
     # Not by the newest time alone, which is not told while that record is not replicated.
@@ -39,7 +40,7 @@ def silent(client: Client, raw_topics: Iterable[str], seconds: float) -> Iterato
 
 def unread(client: Client, raw_topics: Iterable[str], group: str, seconds: float) -> Iterator[str]:
     """Yield sentences on raw topics of which dedup has not read what came longer ago."""
-    now = int(time.time() * 1000)
+    now = timestamps.now()
     for topic in client.topics(list(raw_topics)).values():
         partitions = topic.topic_partitions
         since = offsets.since(client, partitions, now - int(seconds * 1000))
@@ -61,7 +62,7 @@ def ages(client: Client, raw_topics: Iterable[str], group: str) -> Iterator[tupl
 
     It grows while dedup is stopped or behind. Announcements that still have their grace are not read yet.
     """
-    now = int(time.time() * 1000)
+    now = timestamps.now()
     for topic in client.topics(list(raw_topics)).values():
         partitions = topic.topic_partitions
         starts = offsets.log_starts(client, partitions)

@@ -2,7 +2,6 @@
 
 import hashlib
 import secrets
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import islice
 
-from aqueduct.common import strict_json
+from aqueduct.common import strict_json, timestamps
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import encryption, expiry, manifest, names, signing, validation
 from aqueduct.store.encryption import DataKey
@@ -157,7 +156,7 @@ class Catalog:
 
     def retained(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with gaps instead of segments that have expired and are gone by now."""
-        return expiry.retained(snapshot, self._objects, _now())
+        return expiry.retained(snapshot, self._objects, timestamps.now())
 
     def commit(
         self,
@@ -199,7 +198,7 @@ class Catalog:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
         fold = Fold()
         for outcome in self._each(self.listed(), fold):
-            yield outcome if isinstance(outcome, Broken) else fold.summary(_now())
+            yield outcome if isinstance(outcome, Broken) else fold.summary(timestamps.now())
 
     def every(self, listed: Mapping[int, Entry]) -> Iterator[Manifest]:
         """Yield every manifest that was listed, oldest first; Broken at the first that is not whole.
@@ -360,11 +359,6 @@ class Catalog:
             raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {reason}")
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
-
-
-def _now() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 def still_there(objects: Objects, number: int) -> None:

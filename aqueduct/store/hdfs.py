@@ -11,7 +11,6 @@ process's user. The library waits for an answer for ever, so each request runs i
 import os
 import pwd
 import secrets
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -19,6 +18,7 @@ from itertools import islice
 from threading import Thread
 from typing import TYPE_CHECKING, TypeVar
 
+from aqueduct.common import timestamps
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store.error_messages import NO_ANSWER, DataAway, Trouble, explain_hdfs
 from aqueduct.store.objects import (
@@ -227,7 +227,7 @@ class Hdfs:
         if self._swept:
             return
         self._swept = True
-        old = (time.time() - STALE_SECONDS) * 1000
+        old = timestamps.now() - STALE_SECONDS * 1000
         for leftover in self._entries(WRITING):
             if leftover.modification_time < old:
                 with suppress(Exception):  # another one does the same

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 R = TypeVar("R", bound=Runner)
 
+TASKS_PER_CORE = 3  # so that cores end at about the same time
+
 
 class Workers:
     """The workers: this process, or Spark where that ends sooner. Spark starts once, when it is needed."""
@@ -73,6 +75,10 @@ class Workers:
         master = None if submitted() else given(self._options).get("spark.master", LOCAL)
         return (master and local_cores(master)) or self._application().cores
 
+    def at_once(self, work: Work | None) -> int:
+        """Return how many tasks `parallel` runs at once."""
+        return self.many(work) or THREADS
+
     def depends_on_size(self, most: Work) -> bool:
         """Return whether work of this size is Spark's, and less may not be."""
         return not self._options.wanted and self._by_spark(most)
@@ -83,7 +89,12 @@ class Workers:
 
     def per_task(self, per_second: int | None, work: Work) -> float | None:
         """Return each task's part, in `parallel`, of a limit for the whole run."""
-        return per_second / (self.many(work) or THREADS) if per_second else None
+        return per_second / self.at_once(work) if per_second else None
+
+    def task_size(self, total: int, bounds: tuple[int, int], work: Work | None) -> int:
+        """Return how much of a total each task, in `parallel`, has at most; `bounds` of that: least, most."""
+        least, most = bounds
+        return min(most, max(least, total // (TASKS_PER_CORE * self.at_once(work))))
 
     def ran(self) -> dict[str, dict[str, int]]:
         """Return, for a report, the number of Spark's tasks by host, since the last one."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import clients
 import pytest
+from kit.signing_keys import Key
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -19,6 +20,11 @@ Restore = Callable[..., dict[str, Any]]
 @pytest.fixture
 def name() -> str:
     return clients.unique("attacked")
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Key:
+    return Key(tmp_path, "ours")
 
 
 @pytest.fixture

@@ -10,9 +10,10 @@ import clients
 import pytest
 import stores
 from identifiers import printed
+from kit.key_pairs import Pair
+from kit.signing_keys import Key
 
 from aqueduct.cli import main
-from aqueduct.common.keys import ReceiverKey, load
 from aqueduct.errors import ExitCode
 from aqueduct.store import manifest, signing
 from aqueduct.store.backends import open_store
@@ -24,18 +25,6 @@ Said = pytest.CaptureFixture[str]
 Run = Callable[..., None]
 Restore = Callable[..., dict[str, Any]]
 VALUES = [f"the secret {number}" * 9 for number in range(300)]
-
-
-class Pair:
-    """A key pair, as `aqueduct diode keygen` makes it."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        argv = ["diode", "keygen", "--kind", "receiver", "--out", str(folder), "--name", name]
-        assert main(argv) == ExitCode.DONE
-        self.private, self.public = folder / f"{name}.key", folder / f"{name}.pub"
-        self.opens = ["--private-key", str(self.private)]
-        self.key = load(ReceiverKey, self.private)
-        self.fingerprint = self.key.public.fingerprint.hex()
 
 
 @pytest.fixture
@@ -280,8 +269,6 @@ def test_signatures_are_looked_at_first(
     source: Broker, target: Broker, name: str, folder: Path, tmp_path: Path, backup: Run, restore: Restore,
     encrypt: list[str], recipient: Pair, capsys: Said,
 ) -> None:  # fmt: skip
-    from test_forged_snapshots import Key
-
     key = Key(tmp_path, "signing")
     clients.create(source, name)
     clients.produce(source, name, VALUES)

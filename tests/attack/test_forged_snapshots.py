@@ -10,8 +10,9 @@ import clients
 import pytest
 import stores
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+from cryptography.hazmat.primitives.asymmetric import ec
 from identifiers import printed
+from kit.signing_keys import PEM, PKCS8, Key
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -21,28 +22,8 @@ from servers.broker import Broker
 Said = pytest.CaptureFixture[str]
 Run = Callable[..., None]
 Restore = Callable[..., dict[str, Any]]
-PEM, PKCS8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
 SIGNATURE_BYTES = 108
 NOWHERE = ["--bootstrap-servers", "localhost:1", "--topics", "flights"]  # a cluster that is never asked
-
-
-class Key:
-    """A key pair in files, as openssl makes them."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        key = ed25519.Ed25519PrivateKey.generate()
-        self.private, self.public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
-        self.private.write_bytes(key.private_bytes(PEM, PKCS8, serialization.NoEncryption()))
-        self.private.chmod(0o600)
-        public = key.public_key().public_bytes(PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-        self.public.write_bytes(public)
-        self.trusted = ["--trusted-key", str(self.public)]
-        self.signing = signing.signing_key(self.private)
-
-
-@pytest.fixture
-def key(tmp_path: Path) -> Key:
-    return Key(tmp_path, "ours")
 
 
 @pytest.fixture

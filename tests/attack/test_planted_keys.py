@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import stores
-from test_encrypted_store import Pair
+from kit.key_pairs import Pair
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

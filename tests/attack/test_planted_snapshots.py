@@ -1,13 +1,13 @@
 """Whoever may create objects plants snapshots of ZooKeeper, so that the good ones go, or are not restored."""
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_forged_snapshots import Key
+from kit.signing_keys import Key
 
 from aqueduct.cli import main
+from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots, encode
 from aqueduct.recovery.zookeeper.znodes import Right, Znode
@@ -27,19 +27,10 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture
-def key(tmp_path: Path) -> Key:
-    return Key(tmp_path, "ours")
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def snapshot(created: int = 0, cluster: str = "ours") -> ZnodeSnapshot:
     right = (Right(31, "world", "anyone"),)
     znodes = {path: Znode(path, b"", right, 0) for path in ("/", "/a", "/b")}
-    return ZnodeSnapshot(0, created or now(), "host:2181", cluster, 1, znodes)
+    return ZnodeSnapshot(0, created or timestamps.now(), "host:2181", cluster, 1, znodes)
 
 
 def keep(store: Path, key: SigningKey | None = None) -> Kept[ZnodeSnapshot]:
@@ -84,7 +75,7 @@ def test_back_dated_ones_take_no_place(store: Path) -> None:
     for _ in range(KEEP):
         keep(store)
     for number in range(KEEP + 1, 2 * KEEP + 1):
-        plant(store, number, created=now() - 2 * DAY)
+        plant(store, number, created=timestamps.now() - 2 * DAY)
     kept = keep(store)
     assert kept.removed == ()  # times run backwards
     assert "[snapshot-time-backwards]" in kept.not_removed

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import clients
 import pytest
+from crossed import Crossed
 from links import Link, linked
 from mirror_engine_flows import Flow
 
@@ -19,6 +20,11 @@ from servers.broker import Broker
 @pytest.fixture
 def broker(brokers: list[Broker]) -> Broker:
     return brokers[0]
+
+
+@pytest.fixture
+def crossed(brokers: list[Broker]) -> Crossed:
+    return Crossed(brokers[0])
 
 
 @pytest.fixture

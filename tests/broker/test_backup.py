@@ -22,6 +22,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from aqueduct.cli import main
+from aqueduct.common import timestamps
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
@@ -295,7 +296,7 @@ def test_positions_are_committed_where_they_changed_or_are_gone_and_all_once_a_d
     topic = make_topic(3)
     produce(site, topic, numbers(0, 10))
     clock = [20_000 * commit.DAY]
-    monkeypatch.setattr(commit, "now", lambda: clock[0])
+    monkeypatch.setattr(timestamps, "now", lambda: clock[0])
     told = list[dict[TopicPartition, int]]()
     committed = groups.commit
 

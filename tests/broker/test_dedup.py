@@ -20,18 +20,12 @@ from aqueduct.link.dedup.share import DedupCounts
 from aqueduct.link.ledger.arrivals import bucket
 from aqueduct.link.wire.frame import Announcement
 from aqueduct.work.workers import Workers
-from servers.broker import Broker
 
 SECONDS = 30
 
 
 class Enough(Exception):
     """The end of a dedup that would run on."""
-
-
-@pytest.fixture
-def crossed(brokers: list[Broker]) -> Crossed:
-    return Crossed(brokers[0])
 
 
 def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:

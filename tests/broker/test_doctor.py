@@ -5,7 +5,6 @@ import re
 import shutil
 import socket
 import subprocess
-import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -56,10 +55,10 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assign(first, "lost", [1, 2])
             assign(first, OFFSETS, [1, 2], **{"cleanup.policy": "compact"})
             clients.produce(first, "lost", [f"record {n}" for n in range(RECORDS)], 1)
-            began = time.time_ns() // 1_000_000
+            began = timestamps.now()
             for number, group in enumerate(GROUPS):
                 clients.set_position(first, group, "lost", number)
-            committed = time.time_ns() // 1_000_000
+            committed = timestamps.now()
             clients.wait_for("all to be well", lambda: doctor(first, capsys) == (0, ["Nothing is wrong."]))
             before = clients.records(first, "lost", 1)
 

@@ -6,7 +6,7 @@ import clients
 import pytest
 
 from aqueduct.cli import main
-from aqueduct.snapshots.backup import commit
+from aqueduct.common import timestamps
 from servers.broker import Broker
 
 PERIODS = 10
@@ -27,10 +27,10 @@ def test_generations_are_few_and_one_is_always_complete(
     idle = clients.create(source, clients.unique("idle"), cleanup_policy="compact")
     clients.produce(source, idle, [{"key": b"k", "value": b"only"}])
     url = (tmp_path / "store").as_uri()
-    began = commit.now()
+    began = timestamps.now()
 
     def back_up(at: int) -> str:
-        monkeypatch.setattr(commit, "now", lambda: began + at)
+        monkeypatch.setattr(timestamps, "now", lambda: began + at)
         argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", url]
         argv += ["--topics", f"{busy},{idle}", "--compacted-generations", str(keep)]
         assert main(argv) == 0
@@ -74,10 +74,10 @@ def test_snapshots_tell_how_generations_took_turns(
 ) -> None:
     topic = clients.create(source, clients.unique("turns"), cleanup_policy="compact")
     url = (tmp_path / "store").as_uri()
-    began = commit.now()
+    began = timestamps.now()
     for run in range(6):
         clients.produce(source, topic, [{"key": b"k", "value": b"%d" % run}])
-        monkeypatch.setattr(commit, "now", lambda run=run: began + run * DAY // 2)
+        monkeypatch.setattr(timestamps, "now", lambda run=run: began + run * DAY // 2)
         assert (
             main(["backup", "--bootstrap-servers", source.plaintext, "--store", url, "--topics", topic]) == 0
         )

@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -12,11 +11,11 @@ import clients
 import pytest
 from identifiers import printed
 from interruption import EITHER, Interruption, steps
-from test_land import Lake, Row, in_order
+from kit import landings
+from kit.landings import Lake, Row, in_order
 
 from aqueduct.cli import main
 from aqueduct.store import backends
-from servers.broker import Broker
 
 ZONE = "America/New_York"  # whose clocks went back on 3 November 2013
 HOUR = timedelta(hours=1)
@@ -26,10 +25,7 @@ COLUMNS = [{"name": "id", "type": "bigint"}, {"name": "departed", "type": "times
 FIRST = datetime(2013, 10, 31, tzinfo=ZoneInfo(ZONE))
 
 
-@pytest.fixture
-def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return Lake(brokers[0], tmp_path)
+lake = landings.lake  # a fixture
 
 
 @pytest.fixture

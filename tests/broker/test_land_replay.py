@@ -8,22 +8,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import clients
 import pytest
 from identifiers import printed
 from interruption import EITHER, Interruption, steps
+from kit import landings
+from kit.landings import Lake, Row, in_order, naive
 from staging import overdue
-from test_land import Lake, Row, in_order, naive
 
 from aqueduct.cli import main
 from aqueduct.land import replay, run
 from aqueduct.land.log import Staging
 from aqueduct.land.table_log import TableLog
 from aqueduct.store import backends
-from servers.broker import Broker
 
 NOVEMBER = datetime(2013, 11, 1, tzinfo=UTC)
 BEFORE = [
@@ -37,10 +36,7 @@ AFTER = [{**each, "from": "price.sum"} if each["name"] == "price" else each for 
 LATE = {"table": "lake.flights_late", "after": "1d"}
 
 
-@pytest.fixture
-def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return Lake(brokers[0], tmp_path)
+lake = landings.lake  # a fixture
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import random
 import re
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import clients
 import pytest
 from identifiers import printed, raises
-from test_land import COLUMNS, Lake, Row, fill, in_order, messages, should_be
+from kit import landings
+from kit.landings import COLUMNS, Lake, Row, fill, in_order, messages, should_be
 
 from aqueduct.cli import main
 from aqueduct.errors import Refused
@@ -19,7 +19,6 @@ from aqueduct.land.sql import check as check_sql
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.spark import application
 from aqueduct.work.spark_usage import SparkFigures
-from servers.broker import Broker
 
 SPARK = ("--master", "local[2]")
 DEGREES = "100 div cast(delay + 3 as int)"  # not for -3
@@ -34,10 +33,7 @@ SQL = {
 }
 
 
-@pytest.fixture
-def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
-    (tmp_path / "lake").mkdir()
-    return Lake(brokers[0], tmp_path)
+lake = landings.lake  # a fixture
 
 
 @pytest.fixture

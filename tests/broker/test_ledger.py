@@ -5,7 +5,7 @@ from typing import Any
 
 import clients
 import pytest
-from test_dedup import ID, Crossed, crossed, frames  # noqa: F401  # a fixture
+from crossed import ID, Crossed, frames
 
 from aqueduct.cli import main
 from aqueduct.link.ledger import entry
@@ -51,7 +51,7 @@ def lose(of: Crossed, topic: str, partition: int, *, arrived: list[int], end: in
 
 def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(
     brokers: list[Broker],
-    crossed: Crossed,  # noqa: F811
+    crossed: Crossed,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, other = crossed.topics
@@ -75,7 +75,7 @@ def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(
 
 def test_compaction_takes_nothing_from_the_ledger(
     brokers: list[Broker],
-    crossed: Crossed,  # noqa: F811
+    crossed: Crossed,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -7,7 +7,6 @@ has it, by another client and by its own reading of them.
 import json
 import secrets
 import shutil
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,13 +18,13 @@ import pytest
 from identifiers import printed
 
 from aqueduct.cli import main
+from aqueduct.common import timestamps
 from aqueduct.errors import Failed
 from aqueduct.snapshots.backup import commit
 from aqueduct.snapshots.export import plan
 from aqueduct.snapshots.export import run as export_run
 from aqueduct.snapshots.export.task import export_share
 from aqueduct.snapshots.restore import records
-from aqueduct.store import catalog
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.lifecycle import LifecycleRules
@@ -84,15 +83,10 @@ def ours(s3: MotoS3) -> dict[str, int]:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, days: int) -> datetime:
-    """Let readers of stores live some days later."""
+    """Move Aqueduct's clock by some days."""
     now = datetime.now(UTC) + days * DAY
-    monkeypatch.setattr(catalog, "_now", lambda: int(now.timestamp() * 1000))
+    monkeypatch.setattr(timestamps, "now", lambda: int(now.timestamp() * 1000))
     return now
-
-
-def ago(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
-    """Let backups live some days ago."""
-    monkeypatch.setattr(commit, "now", lambda: time.time_ns() // 1_000_000 - days * 86_400_000)
 
 
 def test_each_topic_has_a_rule_and_others_keep_theirs(
@@ -154,7 +148,7 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
     reader.commit(offsets=[clients.TopicPartition(topic, 0, 30)], asynchronous=False)
     reader.close()
     days = ["--lifecycle-days", "7"]
-    ago(monkeypatch, 6)
+    later(monkeypatch, -6)
     assert back_up(broker, store, topic, *days) == 0
     written = {key: at - 6 * DAY for key, at in s3.written(store).items()}
     monkeypatch.undo()
@@ -203,7 +197,7 @@ def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
 
     # Prune minds neither what is gone nor what stays, and a full manifest names no more what is gone.
     assert back_up(broker, store, topic, *days, "--lifecycle-topics-pattern", f"{topic}.*") == 0
-    ago(monkeypatch, -2)
+    later(monkeypatch, 4)
     assert back_up(broker, store, topic, *days) == 0
     newest = Catalog.open(open_store(store)).manifest(4)
     assert newest.full

@@ -1,7 +1,6 @@
 """A bundle of a topic that was recreated since, or of another link."""
 
 import json
-import time
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -98,8 +97,6 @@ COARSE_SECONDS = 0.006  # of the clock that the sender allows for
 
 class Clock:
     """A clock in place of the module time: only sleeping makes it go, so that a schedule is exact."""
-
-    time_ns = staticmethod(time.time_ns)
 
     def __init__(self) -> None:
         self.now = 100.0

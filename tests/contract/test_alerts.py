@@ -3,7 +3,6 @@
 Each alert fires on the figures that it is there for, alone, and is silent where they are just not bad enough.
 """
 
-import os
 import re
 import subprocess
 import time
@@ -19,6 +18,7 @@ import exporter_names
 import link_ends
 import pytest
 import yaml
+from kit.prometheus import promtool
 from prometheus_client import generate_latest
 
 from aqueduct.control_node.status import metrics as status_metrics
@@ -347,12 +347,6 @@ def firing(directory: Path, cases: list[Series], rules: Sequence[Path] = FILES) 
     got = re.findall(r"^ *got:(.*)$", done.stdout + done.stderr, re.MULTILINE)
     assert len(got) == len(cases), done.stdout + done.stderr
     return [set(re.findall(r'alertname="(\w+)"', each)) for each in got]
-
-
-def promtool() -> str:
-    path = os.environ.get("AQUEDUCT_PROMTOOL")
-    assert path, "set AQUEDUCT_PROMTOOL to Prometheus's promtool: this test evaluates the real rules"
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import estate_facts
 import exporter_names
 import pytest
 import yaml
-from test_alerts import promtool
+from kit.prometheus import promtool
 
 from aqueduct.control_node.status import metrics
 from aqueduct.control_node.status.evaluation import evaluate

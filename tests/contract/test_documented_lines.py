@@ -32,7 +32,7 @@ from ansible.utils import vars as ansible_vars
 from ansible.utils.collection_loader import AnsibleCollectionConfig
 from ansible.utils.context_objects import CLIArgs
 from ansible.vars.manager import VariableManager
-from test_typed_variables import PARSER, bare, decided
+from kit.typed_variables import PARSER, bare, decided
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("playbooks/*.yml")]

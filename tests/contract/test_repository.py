@@ -44,6 +44,13 @@ def test_no_two_files_of_tests_have_one_name() -> None:
     assert [name for name, found in names.items() if found > 1] == []
 
 
+def test_tests_import_no_tests() -> None:
+    """Helpers belong into modules of their own: an imported test runs twice, or its fixtures get lost."""
+    importing = re.compile(r"^\s*(?:from|import) (?:[\w.]+\.)?test_", re.MULTILINE)
+    paths = [path for path in FILES if path.suffix == ".py" and "tests" in path.parts]
+    assert [path for path in paths if importing.search((ROOT / path).read_text())] == []
+
+
 def test_there_are_files_to_look_at() -> None:
     assert len(FILES) > len(TASK_FILES) > 20
     assert len(FILES) > len(VARIABLE_FILES) > 10

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from test_units import arguments_of
+from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser
 from aqueduct.store import signing

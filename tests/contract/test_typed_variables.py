@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import ansible_process
-import jinja2
 import pytest
 import yaml
 from jinja2 import nodes
+from kit.typed_variables import PARSER, bare, decided
 
 from aqueduct.estate.check.variables import faults
 from servers.broker import Broker
@@ -21,30 +21,11 @@ CONDITIONS = {"when", "that", "failed_when", "changed_when", "until"}
 NUMBERS = {"int", "float"}
 
 
-class _Everything(dict[str, Any]):
-    """Filters and tests of Ansible, whose names are all that a parser wants."""
-
-    def __missing__(self, name: str) -> Any:
-        return lambda *_, **__: None
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-
 class _Loader(yaml.SafeLoader):
     pass
 
 
 _Loader.add_multi_constructor("!", lambda *_: None)
-
-
-def environment() -> jinja2.Environment:
-    made = jinja2.Environment(autoescape=True)
-    made.filters = made.tests = _Everything()
-    return made
-
-
-PARSER = environment()
 
 
 def declared() -> dict[str, str]:
@@ -54,26 +35,6 @@ def declared() -> dict[str, str]:
         for entry in yaml.safe_load(path.read_text())["argument_specs"].values():
             types |= {name: each.get("type", "str") for name, each in entry.get("options", {}).items()}
     return types
-
-
-def bare(node: nodes.Node) -> str | None:
-    """Return the name of a variable that is used as it was given."""
-    while isinstance(node, nodes.Filter) and node.name in {"default", "d"} and node.node:
-        node = node.node
-    return node.name if isinstance(node, nodes.Name) else None
-
-
-def decided(tree: nodes.Template, *, condition: bool) -> Iterator[nodes.Node]:
-    """Yield what is taken for true or false."""
-    for each in tree.find_all((nodes.If, nodes.CondExpr)):
-        yield each.test
-    for each in tree.find_all((nodes.And, nodes.Or)):
-        yield from (each.left, each.right)
-    for each in tree.find_all(nodes.Not):
-        yield each.node
-    if condition:
-        for output in tree.find_all(nodes.Output):
-            yield from output.nodes
 
 
 def calculated(tree: nodes.Template) -> Iterator[nodes.Node]:

@@ -6,7 +6,6 @@ The lab's units are rendered as the roles render them, and read by the parser th
 import argparse
 import json
 import re
-import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 import ansible_process
 import pytest
 import yaml
+from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file
 from aqueduct.errors import Refused
@@ -89,15 +89,6 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
         role, *_, template = path.name.split(" ")
         texts[role, template] = path.read_text()
     return texts
-
-
-def arguments_of(unit: str) -> list[str]:
-    """Return the arguments with which a unit, or the script that it starts, runs our command line."""
-    lines = unit.splitlines()
-    executed = [line.partition("=")[2] for line in lines if line.startswith("Exec")] or lines
-    words = filter(None, (shlex.split(line.rstrip("\\"), comments=True) for line in executed))
-    [arguments] = (arguments for program, *arguments in words if Path(program).name == "aqueduct")
-    return [each.replace("%%", "%").replace("$$", "$") for each in arguments]
 
 
 def with_file(

@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 from identifiers import raises
 
-from aqueduct.cli import files, main
-from aqueduct.common import lock
+from aqueduct.cli import main
+from aqueduct.common import lock, timestamps
 from aqueduct.errors import Refused
 from aqueduct.recovery.file_backup import rsync
 from servers import broker, ssh
@@ -99,7 +99,7 @@ def site(
         folder,
         tmp_path / "backups",
         capsys,
-        lambda at: monkeypatch.setattr(files, "_now", lambda: at),
+        lambda at: monkeypatch.setattr(timestamps, "now", lambda: at),
     )
     made.keys.append(server.reader(tmp_path.name, folder))
     return made

@@ -1,5 +1,7 @@
 """The tables for people stay readable where topics have the longest names that Kafka allows."""
 
+from kit.manifests import INSTANCE, MANIFEST, NAMES, SEGMENTS, TOPICS
+
 from aqueduct.cli import mirror
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import COLUMNS
@@ -11,29 +13,9 @@ from aqueduct.snapshots.restore import report as restore
 from aqueduct.snapshots.restore.outcome import RestoreOutcome
 from aqueduct.snapshots.restore.plan import RestoreLane, RestorePlan
 from aqueduct.store.manifest import (
-    Chain,
-    Instance,
-    InstanceState,
-    Manifest,
-    Segment,
     StoredPartition,
-    StoredTopic,
 )
 from aqueduct.store.snapshots import Snapshot
-
-NAMES = ["a" * 245 + ".one", "a" * 245 + ".two"]
-INSTANCE = Instance(99, "id", InstanceState.PASSIVATE, 0)
-SEGMENTS = [
-    Segment(name, 99, 0, 0, 10**9, 0, 0, 10**9, 10**10, 10**10, "", 1, "", None, 0, "run", False, False)
-    for name in NAMES
-]
-TOPICS = [
-    StoredTopic(name, "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,)) for name in NAMES
-]
-MANIFEST = Manifest(
-    *(Chain(1, None, None, 1, 0, 0), "store", "run", 0, 0, 0, "cluster", "0.1.0", {}, {}, {}),
-    *(tuple(TOPICS), tuple(SEGMENTS), (), (), (), (), (), ()),
-)
 
 
 def check(page: str, *endings: str) -> None:

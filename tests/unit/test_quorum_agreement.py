@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from test_quorum_plan import BOTH, log, metadata, topic_record
+from kit.quorum_metadata import BOTH, log, metadata, topic_record
 
 from aqueduct.cli import quorum as command
 from aqueduct.common import strict_json

@@ -1,28 +1,17 @@
 """What metadata don't know of the logs on brokers' disks, and with what a new quorum begins."""
 
-import base64
 import struct
 from dataclasses import replace
 
 import pytest
 from identifiers import raises
+from kit.quorum_metadata import BOTH, ID, OTHER, STATE, log, metadata, topic_record
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 from aqueduct.recovery.quorum import plan
-from aqueduct.recovery.quorum.metadata import Metadata
-from aqueduct.recovery.quorum.records import PartitionState, batch_of, partition_record, producer_ids_record
-
-DIRECTORIES = bytes(16), b"x" * 16
-ID, OTHER = (base64.urlsafe_b64encode(bytes([number] * 16)).decode().rstrip("=") for number in (1, 2))
-STATE = PartitionState(
-    (1, 2), (1, 2), 1, 4, version=1, removing=(), adding=(), epoch=9, directories=DIRECTORIES
-)
-
-
-def topic_record(name: str, number: int) -> bytes:
-    return bytes((1, 2, 0, len(name) + 1)) + name.encode() + bytes([number] * 16) + b"\0"
+from aqueduct.recovery.quorum.records import PartitionState, producer_ids_record
 
 
 def change_record(number: int, *tags: tuple[int, bytes]) -> bytes:
@@ -32,22 +21,6 @@ def change_record(number: int, *tags: tuple[int, bytes]) -> bytes:
 
 def nodes(*ids: int) -> bytes:
     return bytes([len(ids) + 1]) + struct.pack(f">{len(ids)}i", *ids)
-
-
-def metadata(*more: bytes) -> Metadata:
-    """Return those of a cluster with one topic of two partitions, and further records."""
-    values = [
-        topic_record("flights", 1),
-        *(partition_record(ID, number, STATE) for number in range(2)),
-        *more,
-    ]
-    return Metadata("cluster", 101, 0, 0, b"", batch_of(values, 0, 3, 1_700_000_000_000))
-
-
-def log(number: int = 0, end: int = 10, **other: object) -> DiskLog:
-    at = TopicPartition("flights", number)
-    found = DiskLog(at, str(at), False, ID, end, 4, 100, committed=end)
-    return replace(found, **other)  # type: ignore[arg-type]
 
 
 def planned(first: list[DiskLog], second: list[DiskLog] | None, *more: bytes) -> plan.QuorumPlan:
@@ -60,9 +33,6 @@ def planned(first: list[DiskLog], second: list[DiskLog] | None, *more: bytes) ->
 
 def said(found: plan.QuorumPlan) -> str:
     return "\n".join(plan.sentences(found)[1:])
-
-
-BOTH = [log(0), log(1)]
 
 
 def test_logs_as_the_metadata_know_them_need_nothing() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from identifiers import printed
-from test_restore_plan import SNAPSHOT
+from kit.restore_snapshot import SNAPSHOT
 
 from aqueduct import cli
 from aqueduct.common import job_files

@@ -4,11 +4,11 @@ import urllib.request
 from collections.abc import Iterable
 
 from identifiers import raises
+from kit.manifests import MANIFEST
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
-from test_pages import MANIFEST
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.prometheus import serve

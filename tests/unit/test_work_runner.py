@@ -83,6 +83,12 @@ def test_tasks_share_a_limit(master: str | None, work: Work, tasks: int) -> None
         assert workers.per_task(None, work) is None
 
 
+@pytest.mark.parametrize(("total", "size"), [(0, 10), (600, 100), (10_000, 500)])
+def test_tasks_have_a_size_that_ends_all_cores_together(total: int, size: int) -> None:
+    with Workers("test", SparkOptions("local[2]")) as workers:
+        assert workers.task_size(total, (10, 500), MUCH) == size
+
+
 def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:
     together = Barrier(THREADS)
 

@@ -27,7 +27,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kazoo.client import KazooClient
-from test_ensemble import module
+from kit.ensembles import module
 from traffic import Traffic
 
 from aqueduct.estate.schema_registry import properties_file

@@ -14,7 +14,7 @@ from pathlib import Path
 import clients
 import pytest
 from kazoo.security import make_acl
-from test_ensemble import let_in, module, ready, start, stop
+from kit.ensembles import let_in, module, ready, start, stop
 
 from aqueduct.estate.zookeeper import Server, connect
 from servers import zookeeper

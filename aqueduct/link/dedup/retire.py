@@ -1,10 +1,10 @@
 """Removes what is missing of a topic that its source no longer has from the ledger."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
+from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.offset_sets import size
 from aqueduct.common.topic_names import TopicPartition
@@ -80,7 +80,7 @@ def retire(
                 "retire it --with-gaps if its source has them no more.",
             )
         for number, producer in producers.items():
-            now = int(time.time() * 1000)
+            now = timestamps.now()
             changes: entry.LedgerRecords = {}
             for topic_partition, ledger_partition in gone.items():
                 if bucket(*topic_partition, partitions) == number:
@@ -106,7 +106,7 @@ def _outcome(gone: Iterable[LedgerPartition]) -> Retired:
 
 def _lately(client: Client, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the offsets at which the latest arrivals begin."""
-    since = offsets.since(client, partitions, int((time.time() - LIVES_SECONDS) * 1000))
+    since = offsets.since(client, partitions, timestamps.now() - LIVES_SECONDS * 1000)
     return {partition: offset for partition, offset in since.items() if offset >= 0}
 
 

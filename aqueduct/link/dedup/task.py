@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import chain
 
+from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count
 from aqueduct.errors import Refused
@@ -216,7 +217,7 @@ class _Run:
 
     def _write_ledger(self, number: int, bucket: BucketState) -> bool:
         """Write the entries of the ledger that changed; return whether one did."""
-        now = int(time.time() * 1000)
+        now = timestamps.now()
         for announcement in bucket.matured(now - int(self._share.grace_seconds * 1000)):
             bucket.ledger.announce(announcement)
         changes = bucket.ledger.changes(now)

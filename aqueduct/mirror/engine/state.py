@@ -1,9 +1,9 @@
 """The state that a flow keeps at its target: positions, and checkpoints for the translation of offsets."""
 
-import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 
+from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
@@ -77,7 +77,7 @@ class FlowState:
 
 def state_batches(records: Iterable[tuple[bytes, bytes | None]]) -> Iterator[Ready]:
     """Yield records of the flow's own topics as batches to produce."""
-    now = int(time.time() * 1000)
+    now = timestamps.now()
     bodies = (body(key, value) for key, value in records)
     for some in in_lists(bodies, BATCH_BYTES, len):
         rows = [Record(now, number, encoded) for number, encoded in enumerate(some)]

@@ -15,6 +15,7 @@ from kafka.errors import (
     RecordListTooLargeError,
 )
 
+from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import offsets
@@ -131,7 +132,7 @@ class TaskReporter:
         """Return key and value of the record of the status as it is now."""
         refused = self._refused
         status = TaskStatus(
-            time=int(time.time() * 1000),
+            time=timestamps.now(),
             host=self._host,
             refused=tuple(RefusedItem(item.what, item.why, item.id) for item in refused[:REFUSED]),
             refused_count=len(refused),

@@ -4,7 +4,6 @@ import fcntl
 import os
 import re
 import struct
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -87,7 +86,7 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
             "data-folder-unreadable",
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
         ) from None
-    now = timestamps.text(time.time_ns() // 1_000_000)
+    now = timestamps.text(timestamps.now())
     return Folder(str(path), meta.cluster_id, meta.node_id, tuple(logs), now, running)
 
 

@@ -6,8 +6,8 @@ that follows it, as a node has them in its files.
 
 from contextlib import suppress
 from dataclasses import dataclass
-from time import time_ns
 
+from aqueduct.common import timestamps
 from aqueduct.common.wording import count
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.kafka.batches.batch import Damaged
@@ -47,7 +47,7 @@ class QuorumSnapshot:
 
 def of(metadata: Metadata) -> QuorumSnapshot:
     """Return what is kept of a node's copy; it has no number yet."""
-    return QuorumSnapshot(0, time_ns() // 1_000_000, metadata)
+    return QuorumSnapshot(0, timestamps.now(), metadata)
 
 
 def encode(snapshot: QuorumSnapshot) -> bytes:

@@ -1,8 +1,8 @@
 """Keeps an ensemble's znodes in a store."""
 
 import json
-import time
 
+from aqueduct.common import timestamps
 from aqueduct.recovery.zookeeper.client import Ensemble, connected
 from aqueduct.recovery.zookeeper.reading import Tree, read
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
@@ -34,7 +34,7 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
     znodes = tree.znodes()
     return ZnodeSnapshot(
         0,
-        time.time_ns() // 1_000_000,
+        timestamps.now(),
         ensemble.connect,
         cluster_of(znodes.get(CLUSTER)),
         tree.zxid,

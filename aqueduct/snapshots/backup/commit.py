@@ -1,6 +1,5 @@
 """Commits a run: its snapshot in the store, then its position in the cluster."""
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.metadata import version
@@ -8,6 +7,7 @@ from importlib.metadata import version
 from kafka.errors import KafkaError
 
 from aqueduct import DISTRIBUTION
+from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import groups
@@ -48,9 +48,9 @@ def snapshot(
         chain=chain,
         store=catalog.id,
         run=run,
-        created=now(),
+        created=timestamps.now(),
         started=started,
-        ended=now(),
+        ended=timestamps.now(),
         cluster=surveyed.cluster,
         version=version(DISTRIBUTION),
         options=order.options,
@@ -111,8 +111,3 @@ def position(end: End, store_id: str, manifest: Manifest, parent: Manifest | Non
         failed = Skipped.because_of(f"group {group}", error)
         return (replace(failed, why=f"the position could not be committed: {failed.why}"),)
     return ()
-
-
-def now() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000

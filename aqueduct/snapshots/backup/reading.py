@@ -24,11 +24,9 @@ from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.pace import Pace
 from aqueduct.work.progress import Size
-from aqueduct.work.runner import THREADS
 from aqueduct.work.workers import Workers
 
 TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
-TASKS_PER_CORE = 3  # so that cores end at about the same time
 
 
 @dataclass(frozen=True)
@@ -51,11 +49,8 @@ def read_all(
     order: BackupOrder, readings: Sequence[PlannedReading], run: str, workers: Workers
 ) -> list[ReadingResult]:
     """Read in as many tasks as keep all workers busy to the end."""
-    total = sum(map(len, readings))
     work = sampling.reading(Verb.BACKUP, order.end, [_range(reading) for reading in readings], workers)
-    at_once = workers.many(work) or THREADS
-    least, most = TASK_OFFSETS
-    at_most = min(most, max(least, total // (TASKS_PER_CORE * at_once)))
+    at_most = workers.task_size(sum(map(len, readings)), TASK_OFFSETS, work)
     rate = workers.per_task(order.bytes_per_second, work)
     tasks = [
         BackupShare(order.end, order.store, run, some, order.limits, rate, bool(order.recipients))

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 from functools import partial
 
+from aqueduct.common import timestamps
 from aqueduct.common.wording import count
 from aqueduct.errors import Failed, LeftOut, NoMatch, Refused
 from aqueduct.snapshots.backup import commit, reading, survey
@@ -172,7 +173,7 @@ def _plan(admitted: _Admitted) -> _Planned:
             f"{surveyed.cluster}. If the cluster was re-created, restore it first. If its backups are to "
             "follow those in this store, run once with --other-cluster.",
         )
-    started = commit.now()
+    started = timestamps.now()
     generations = Generations(int(order.generation_hours * 3_600_000), order.generations)
     todo = plan(parent, surveyed.sources, now=started, generations=generations)
     return _Planned(admitted=admitted, surveyed=surveyed, started=started, todo=todo)

@@ -4,10 +4,10 @@ The live cluster is only read. The scratch cluster is left as it is: who started
 """
 
 import sys
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 
+from aqueduct.common import timestamps
 from aqueduct.kafka.client import connect
 from aqueduct.mirror.reconcile import run as reconcile
 from aqueduct.mirror.reconcile import store_reader
@@ -32,7 +32,7 @@ CLIENT = "aqueduct-drill"
 
 def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
     """Drill a restore. Refused before anything is written; Failed where it can't be restored."""
-    began = time.time_ns() // 1_000_000
+    began = timestamps.now()
     phases.seconds["start"] = order.start_seconds
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)

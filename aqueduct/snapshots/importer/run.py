@@ -13,6 +13,7 @@ from importlib.metadata import version
 import numpy as np
 
 from aqueduct import DISTRIBUTION
+from aqueduct.common import timestamps
 from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.batches.records import Records
@@ -80,7 +81,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
 
     Failed, with nothing committed, if a file is damaged or lost.
     """
-    began, started = time.monotonic(), time.time_ns() // 1_000_000
+    began, started = time.monotonic(), timestamps.now()
     for one, other in ((order.source, order.store), (order.store, order.source)):
         if f"{url.parse(one)}/".startswith(f"{url.parse(other)}/"):
             raise Refused(
@@ -256,7 +257,7 @@ def _manifest(
     for part in imported:
         starts[part.partition.topic][part.partition.partition] = part.start
         positions[part.partition.topic][part.partition.partition] = part.stop
-    now = time.time_ns() // 1_000_000
+    now = timestamps.now()
     return Manifest(
         chain=catalog.parent().follow(),
         store=catalog.id,

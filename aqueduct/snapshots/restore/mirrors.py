@@ -11,7 +11,6 @@ topic has, and if others write during the restore the mirror continues at their 
 """
 
 import json
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
+from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
@@ -505,7 +505,7 @@ def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[MirrorPosition
 
 
 def _batch(records: Sequence[tuple[bytes, bytes | None]]) -> Ready:
-    now = time.time_ns() // 1_000_000
+    now = timestamps.now()
     builder = DefaultRecordBatchBuilder(
         magic=2, compression_type=0, is_transactional=1, producer_id=-1, producer_epoch=-1,
         base_sequence=-1, batch_size=1 << 30,

@@ -5,9 +5,9 @@ progress in the same transactions; so the same order resumes where a run was kil
 """
 
 import sys
-import time
 from collections.abc import Mapping
 
+from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import LeftOut
 from aqueduct.snapshots.restore import (
@@ -141,7 +141,7 @@ def settle(
     """Set the topics' settings back, and the rights, if asked for."""
     order = job.order
     with connected(order) as client:
-        now = time.time_ns() // 1_000_000
+        now = timestamps.now()
         settled_states = topics.let_go(client, states, written, hold=not order.release_retention, now=now)
         if changed := {name: state for name, state in settled_states.items() if state != states[name]}:
             topics.remember(client, job.id, changed)

@@ -7,7 +7,7 @@ from backed_up import number
 from kept import SITE, Kept
 
 from aqueduct import cli
-from aqueduct.store import catalog
+from aqueduct.common import timestamps
 from servers import moto_s3
 
 STORE = "s3://store/pro1"
@@ -54,7 +54,7 @@ def test_what_expired_is_told_and_the_rest_restores(
 
         # Days later the bucket has removed what was written first, and only that.
         now = datetime.now(UTC) + timedelta(days=DAYS + 1)
-        monkeypatch.setattr(catalog, "_now", lambda: int(now.timestamp() * 1000))
+        monkeypatch.setattr(timestamps, "now", lambda: int(now.timestamp() * 1000))
         gone = s3.expire(before, now)
         assert gone
         assert all(key.startswith("pro1/topics/clicks/") for key in gone)

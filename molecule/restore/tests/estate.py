@@ -11,6 +11,7 @@ from lab import Record, wait_until
 from demo.flights import flights
 
 SITE, LAKE, STORE = "pro1-kafka-1", "lake-kafka-1", "lake-store-1"
+MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
 FLIGHTS = 20_000
 LONGEST = "n" * 249  # characters, which is Kafka's limit
 

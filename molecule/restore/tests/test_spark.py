@@ -4,13 +4,12 @@ import json
 import re
 
 import pytest
-from estate import SITE, Estate
+from estate import MASTER, SITE, WORKERS, Estate
 from lab import Lab, wait_until
 from loss import Outcome
 
 from demo.spark import EVENTS, logs
 
-MASTER, WORKERS = "lake-spark-1", ("lake-spark-2", "lake-spark-3")
 PAGES = {
     "master": (MASTER, 8480, "/json/"),
     "history": (MASTER, 18480, "/api/v1/applications"),

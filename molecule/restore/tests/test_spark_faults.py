@@ -4,10 +4,9 @@ import random
 import time
 
 import pytest
-from estate import SITE, Estate
+from estate import MASTER, SITE, WORKERS, Estate
 from lab import Lab, wait_until
 from spark_cluster import SOON, Command, SparkCluster
-from test_spark import MASTER, WORKERS
 
 # Scenario land kills executors and the driver.
 pytestmark = [pytest.mark.usefixtures("outcome"), pytest.mark.long]

@@ -1,0 +1,89 @@
+"""Servers of ZooKeeper by their units, as roles/zookeeper starts them."""
+
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from aqueduct.estate.zookeeper import Server
+from aqueduct.kafka import client_config
+from servers.pki import Authority
+from servers.process import Process
+
+MODULES = Path(__file__).resolve().parents[2] / "plugins/modules"
+
+
+def start(ensemble: str, properties: Path) -> KazooClient:
+    """Return a client of kazoo's with a session, as whom these properties say."""
+    config = client_config.load(properties)
+    client = KazooClient(
+        hosts=ensemble,
+        use_ssl=True,
+        ca=config.ca,
+        certfile=config.certificate,
+        keyfile=config.key,
+        keyfile_password=config.key_password,
+    )
+    with warnings.catch_warnings():  # of a chroot that is not there yet
+        warnings.simplefilter("ignore", UserWarning)
+        client.start(120)
+    return client
+
+
+def stop(client: KazooClient) -> None:
+    client.stop()
+    client.close()
+
+
+def ready(
+    servers: Mapping[Server, Process], authority: Authority, own: Server, **more: object
+) -> dict[str, Any]:
+    """Return what the module zookeeper_ready says."""
+    return module(
+        "zookeeper_ready",
+        own=own.address,
+        servers=[server.address for server in servers],
+        certificate=str(authority.issue("asking")),
+        ca=str(authority.certificate),
+        **more,
+    )
+
+
+def module(name: str, **arguments: object) -> dict[str, Any]:
+    """Run one of our modules as a host would."""
+    done = subprocess.run(
+        [sys.executable, str(MODULES / f"{name}.py")],
+        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return dict(json.loads(done.stdout))
+
+
+def let_in(port: int, key: Path | None) -> bool:
+    """Tell whether a port goes on talking with who has this key, after TLS is spoken."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if key:
+        context.load_cert_chain(key)
+    try:
+        with (
+            socket.create_connection(("127.0.0.1", port), 10) as plain,
+            context.wrap_socket(plain) as there,
+        ):
+            there.settimeout(3)  # after 5 s ZooKeeper closes an election connection that does not go on
+            there.sendall(b"srvr")
+            return there.recv(1) != b""
+    except TimeoutError:
+        return True  # it waits for more
+    except OSError:
+        return False
