@@ -510,10 +510,10 @@ def test_what_is_whole_stays_usable_and_nothing_else_is_built_upon(
         assert catalog.parent() == Parent(None, 1)
         return
     newest = there[-1]
-    way = [f"snapshot {whole[-1]}"] if whole else []
+    ways = [f"snapshot {whole[-1]}"] if whole else []
     below = range(max(f for f in FULL if f <= newest), newest)
     if newest in harmed or (lost | cut) & set(below):
-        with raises(Failed, "snapshot-unusable", f"Snapshot {newest}", "--past-damage", *way):
+        with raises(Failed, "snapshot-unusable", f"Snapshot {newest}", "--past-damage", *ways):
             catalog.parent()
     followed = catalog.parent(past_damage=True)
     assert (followed.number, followed.manifest and followed.manifest.number) == (
