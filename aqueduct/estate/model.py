@@ -206,7 +206,9 @@ def members(groups: Groups, site: str, service: str) -> list[str]:
     """Return a site's hosts that run a service, in the inventory's order; Refused without such a site."""
     if SITE_PREFIX + site not in groups:
         raise Refused(
-            "site-unknown", f"there is no site {site}: the inventory has no group {SITE_PREFIX}{site}."
+            "site-unknown",
+            f"The inventory has no group {SITE_PREFIX}{site} for the site {site}. "
+            f"Correct the name of the site, or add the group {SITE_PREFIX}{site}.",
         )
     serving = set(groups.get(service, ()))
     return [host for host in groups[SITE_PREFIX + site] if host in serving]

@@ -248,8 +248,9 @@ class IcebergTables:
         except MissingObject:
             raise Failed(
                 "iceberg-table-unreadable",
-                f"{target.full_name}: its metadata {location} is gone. "
-                "Drop the table; the landing creates it again.",
+                f"The metadata file {location} of the Iceberg table {target.full_name} does not exist. "
+                "Restore this file from a copy. If no copy exists, rename the table in the catalogue, which "
+                "keeps it, and run the command again: the landing creates the table from its log.",
             ) from None
         table = self._table(target, location, metadata)
         if reason := iceberg_table.unfit(target, _columns(table.schema()), _partitions(table)):
@@ -258,8 +259,9 @@ class IcebergTables:
         if snapshot and not _commit(snapshot):
             raise Failed(
                 "iceberg-writer-unknown",
-                f"{target.full_name}: its snapshot {snapshot.snapshot_id} is another writer's, and what it "
-                "changed is not in the log. Roll back to one before, or drop the table, which is made anew.",
+                f"Another program wrote snapshot {snapshot.snapshot_id} of the Iceberg table "
+                f"{target.full_name}, so its changes are not in the log. Read them in this snapshot and keep "
+                "what you need. Then roll the table back to the last snapshot of the landing.",
             )
         return KnownIcebergTable(table, frozenset(self._paths(target, table, snapshot)), time.monotonic())
 
@@ -620,8 +622,9 @@ def _sentences(target: IcebergTable) -> Iterator[None]:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         raise Failed(
             "iceberg-table-unreadable",
-            f"The Iceberg table {target.full_name} can't be read or changed: {lines[0].rstrip('.')}. "
-            "Its files and its log are whole; if it stays so, drop the table: the landing creates it again.",
+            f"The Iceberg table {target.full_name} cannot be read or changed: {lines[0].rstrip('.')}. "
+            "Its files and its log are complete. Run the command again. If it fails again, look for the "
+            "reason in the log of the Hive metastore.",
         ) from error
 
 

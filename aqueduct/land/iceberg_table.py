@@ -162,8 +162,9 @@ def ahead(table: LandTable, newest: int, state: State) -> str:
     if newest <= state.number:
         return ""
     return (
-        f"{table.full_name}: its Iceberg table has commit {newest} of its log, which ends at {state.number}: "
-        "bring the log's commits back, or drop the table, which is made anew"
+        f"The Iceberg table {table.full_name} has commit {newest}, but its log ends at {state.number}. "
+        f"Restore the commits after {state.number} in _land/commits from a copy. If no copy exists, rename "
+        "the table in the catalogue, which keeps it, and run the command again"
     )
 
 

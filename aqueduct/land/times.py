@@ -38,7 +38,7 @@ def zone(name: str, where: str) -> ZoneInfo:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise Refused(
             "landing-declaration-invalid",
-            f"{where}: there is no time zone {name}; write a name such as Europe/Berlin or UTC.",
+            f"{where}: the time zone {name} does not exist. Write a name such as Europe/Berlin or UTC.",
         ) from None
 
 

@@ -254,8 +254,9 @@ LANDING = (
             "log are complete."
         ),
         fix=(
-            "Run the command again. If it fails again, drop the table in the catalogue, which removes no "
-            "files: a landing creates it again."
+            "Run the command again. If it fails again, look for the reason in the log of the Hive metastore. "
+            "If a metadata file is missing, restore it from a copy. If no copy exists, rename the table in "
+            "the catalogue, which keeps it: the next landing creates the table from its log."
         ),
     ),
     DeclaredMessage(
@@ -266,8 +267,8 @@ LANDING = (
             "log of the table."
         ),
         fix=(
-            "Roll the table back to the last snapshot of the landing, and revoke the other program's right "
-            "to write."
+            "Read the changes in that snapshot, and keep what you need. Then roll the table back to the last "
+            "snapshot of the landing, and revoke the other program's right to write."
         ),
     ),
     DeclaredMessage(
@@ -278,8 +279,8 @@ LANDING = (
             "copy."
         ),
         fix=(
-            "Restore the commits of the log. If they are lost, drop the table in the catalogue, which "
-            "removes no files: a landing creates it again."
+            "Restore the commits of the log from a copy. If no copy exists, rename the table in the "
+            "catalogue, which keeps it: the next landing creates the table from its log."
         ),
     ),
     DeclaredMessage(

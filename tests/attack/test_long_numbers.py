@@ -6,6 +6,7 @@ Each is a right number, with zeros after it that mean nothing, so whoever reads 
 from collections.abc import Callable
 
 import pytest
+from identifiers import raises
 
 from aqueduct.kafka.batches import plain_records
 from aqueduct.kafka.batches.batch import HEADER, Batch, Damaged, seal, walk
@@ -48,12 +49,12 @@ def test_a_record_s_numbers_have_an_end(
     make: Callable[[int], bytes], read: Callable[[Batch], list[object]]
 ) -> None:
     assert len(list(read(batch(make(3))))) == 1, "the control: three bytes are none too many"
-    with pytest.raises(Damaged, match="its records do not fill it"):
+    with raises(Damaged, "batch-damaged", "offset 0"):
         list(read(batch(make(400_000))))
 
 
 @pytest.mark.parametrize("read", [key_and_value, headers])
 def test_a_body_s_numbers_have_an_end(read: Callable[[bytes], object]) -> None:
     assert read(long(1, 3) + BODY[1:]) == read(BODY)
-    with pytest.raises(ValueError, match="a number has more than 64 bits"):
+    with pytest.raises(ValueError, match="64 bits"):
         read(long(1) + BODY[1:])

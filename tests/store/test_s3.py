@@ -12,6 +12,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
+from identifiers import raises
 from small_servers import Proxy, Script, serving
 
 from aqueduct.common import job_files
@@ -24,8 +25,6 @@ from aqueduct.store.catalog import Catalog
 from aqueduct.store.objects import Exists
 from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
 from servers.pki import Authority
-
-UNREACHABLE = r"^The store s3://store can't be reached: {}\.$"
 
 
 def ask(url: str = "s3://store") -> int | None:
@@ -150,7 +149,7 @@ def test_a_profile(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_no_credentials(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(Refused, match=r"^There are no credentials for s3://store: set AWS_ACCESS_KEY_ID"):
+    with raises(Refused, "store-credentials-missing", "s3://store", "AWS_ACCESS_KEY_ID"):
         ask()
 
 
@@ -162,9 +161,7 @@ def test_wrong_credentials(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: s
         lambda: open_store("s3://store").read("a"),
         lambda: open_store("s3://store").create("a", b""),
     ):
-        with pytest.raises(
-            Refused, match=r"^The store s3://store refuses these credentials \(\w+\); see"
-        ) as refusal:
+        with raises(Refused, "store-access-refused", "s3://store", "AWS_ACCESS_KEY_ID") as refusal:
             action()
         assert not secrets_in(str(refusal.value))
         assert "hidden" not in str(refusal.value)
@@ -176,7 +173,7 @@ def test_a_region(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> No
     monkeypatch.setenv(name, REGION)
     assert ask() is None
     monkeypatch.setenv(name, "us-west-2")
-    with pytest.raises(Refused, match=r"^The store s3://store is in another region .*; set AWS_REGION\.$"):
+    with raises(Refused, "store-access-refused", "s3://store", "AWS_REGION"):
         ask()
 
 
@@ -184,9 +181,7 @@ def test_a_region(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> No
 def test_a_private_ca(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert s3.authority
     monkeypatch.delenv("AWS_CA_BUNDLE")
-    with pytest.raises(
-        Refused, match=r"^The store s3://store has a certificate that is not trusted \(UnknownIssuer\)"
-    ):
+    with raises(Refused, "store-access-refused", "s3://store", "UnknownIssuer", "AWS_CA_BUNDLE"):
         ask()
     monkeypatch.setenv(name, str(s3.authority.certificate))
     assert ask() is None
@@ -194,14 +189,14 @@ def test_a_private_ca(s3: Gateway, monkeypatch: pytest.MonkeyPatch, name: str) -
 
 def test_a_ca_bundle_that_is_not_there(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_CA_BUNDLE", "/nowhere/ca.pem")
-    with pytest.raises(Refused, match=r"^AWS_CA_BUNDLE names /nowhere/ca\.pem, which can't be read: "):
+    with raises(Refused, "store-settings-invalid", "AWS_CA_BUNDLE", "/nowhere/ca.pem"):
         ask()
 
 
 def test_a_ca_bundle_that_is_none(s3: Gateway, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     other = Authority(tmp_path / "other")
     monkeypatch.setenv("AWS_CA_BUNDLE", str(other.certificate))
-    with pytest.raises(Refused, match="certificate that is not trusted"):
+    with raises(Refused, "store-access-refused", "s3://store", "AWS_CA_BUNDLE"):
         ask()
 
 
@@ -217,7 +212,7 @@ def test_a_proxy(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_tls_only_where_it_is_meant(plain: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(Refused, match=r"has an endpoint of http://; set AWS_ALLOW_HTTP=true"):
+    with raises(Refused, "store-access-refused", "http://", "AWS_ALLOW_HTTP=true"):
         ask()
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     assert ask() is None
@@ -226,7 +221,7 @@ def test_without_tls_only_where_it_is_meant(plain: Gateway, monkeypatch: pytest.
 @pytest.mark.usefixtures("impatient")
 def test_tls_to_a_server_that_has_none(plain: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", plain.endpoint.replace("http", "https"))
-    with pytest.raises(Refused, match=r"^The store s3://store does not speak TLS as asked; "):
+    with raises(Refused, "store-access-refused", "s3://store", "TLS"):
         ask()
 
 
@@ -244,7 +239,7 @@ def test_tls_to_a_server_that_has_none(plain: Gateway, monkeypatch: pytest.Monke
 )
 def test_an_endpoint_that_is_none(s3: Gateway, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
-    with pytest.raises(Refused, match=r"isn't http\[s\]://HOST:PORT\.$"):
+    with raises(Refused, "store-settings-invalid", "http[s]://HOST:PORT"):
         open_store("s3://store")
 
 
@@ -256,9 +251,7 @@ def test_a_bucket_with_a_typo(s3: Gateway) -> None:
         lambda: store.head("a"),
         lambda: list(store.list("a")),
     ):
-        with pytest.raises(
-            Refused, match=r"^The store s3://stroe names a bucket that is not there; see its spelling"
-        ):
+        with raises(Refused, "store-access-refused", "s3://stroe", "bucket"):
             action()
 
 
@@ -266,12 +259,10 @@ def test_read_only(tmp_path: Path, s3: Gateway, monkeypatch: pytest.MonkeyPatch)
     with running(tmp_path / "ro", s3.authority, "--readonly") as gateway:
         monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.endpoint)
         store = open_store("s3://store")
-        with pytest.raises(
-            Refused, match=r"^The store s3://store does not let us write \(AccessDenied\); .*s3:PutObject"
-        ):
+        with raises(Refused, "store-access-refused", "s3://store", "AccessDenied", "s3:PutObject"):
             store.create("a", b"")
         assert store.head("a") is None
-        with pytest.raises(Failed, match="does not let us write"):
+        with raises(Failed, "store-access-refused", "s3://store", "AccessDenied", "s3:PutObject"):
             store.create("a", b"")
 
 
@@ -281,10 +272,10 @@ def test_read_only(tmp_path: Path, s3: Gateway, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("impatient")
 def test_a_dead_server(s3: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://127.0.0.1:1")
-    with pytest.raises(Failed, match=UNREACHABLE.format("the connection is refused")):
+    with raises(Failed, "store-request-failed", "s3://store", "connection is refused"):
         ask()
     monkeypatch.setenv("AWS_ENDPOINT_URL", "https://nowhere.invalid")
-    with pytest.raises(Failed, match=UNREACHABLE.format("its host's name is not known")):
+    with raises(Failed, "store-request-failed", "s3://store", "name"):
         ask()
 
 
@@ -295,7 +286,7 @@ def test_a_server_that_says_nothing(s3: Gateway, monkeypatch: pytest.MonkeyPatch
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"https://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(Failed, match=UNREACHABLE.format("no answer in time")):
+        with raises(Failed, "store-request-failed", "s3://store", "no answer"):
             ask()
 
 
@@ -383,14 +374,14 @@ def test_a_busy_server_is_asked_again(scripted: Script, status: int) -> None:
 
 def test_a_server_without_room(scripted: Script) -> None:
     scripted.answers = [(507, "<Error><Code>InsufficientStorage</Code></Error>")]
-    with pytest.raises(Failed, match=r"^The store s3://store has no room left; make room\.$"):
+    with raises(Failed, "store-request-failed", "s3://store", "room"):
         open_store("s3://store").create("a", b"mine")
 
 
 def test_clock_skew(scripted: Script) -> None:
     skewed = "<Error><Code>RequestTimeTooSkewed</Code><Message>skew</Message></Error>"
     scripted.answers = [(403, skewed)]
-    with pytest.raises(Refused, match=r"^The store s3://store refuses this machine's clock: .*\(NTP\)\.$"):
+    with raises(Refused, "store-access-refused", "s3://store", "clock", "NTP"):
         open_store("s3://store").create("a", b"mine")
 
 

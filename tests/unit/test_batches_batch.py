@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.kafka.batches.batch import DELETE_HORIZON, Damaged, seal, walk
 from aqueduct.kafka.batches.records import Record, Records, build
@@ -59,19 +60,19 @@ def test_a_flipped_bit_is_found_unless_the_broker_may_set_it(position: int, bit:
 
 
 @pytest.mark.parametrize(
-    ("at", "form", "value", "said"),
+    ("at", "form", "value", "facts"),
     [
-        (8, ">i", 48, "offset 7 is damaged: it can't have the length 48"),
-        (8, ">i", -1, "offset 7 is damaged: it can't have the length -1"),
-        (16, ">b", 1, "offset 7 has message format 1; only format 2"),
-        (17, ">I", 0, "offset 7 is damaged: it does not have the CRC"),
+        (8, ">i", 48, ("offset 7", "length 48")),
+        (8, ">i", -1, ("offset 7", "length -1")),
+        (16, ">b", 1, ("offset 7", "format 1", "format 2")),
+        (17, ">I", 0, ("offset 7", "CRC")),
     ],
 )
-def test_damage_is_named(at: int, form: str, value: int, said: str) -> None:
+def test_damage_is_named(at: int, form: str, value: int, facts: tuple[str, ...]) -> None:
     data = bytearray(batch(6) + batch(7))
     struct.pack_into(form, data, len(data) // 2 + at, value)
     found = []
-    with pytest.raises(Damaged, match=said):
+    with raises(Damaged, "batch-damaged", *facts):
         found.extend(walk(data))
     if at == 17:
         assert [each.base_offset for each in walk(data, check_crc=False)] == [6, 7]
@@ -82,7 +83,7 @@ def test_an_unknown_codec_is_named() -> None:
     data[22] = 5
     seal(data)
     (found,) = walk(data)
-    with pytest.raises(Damaged, match="offset 7 has compression type 5, which is unknown"):
+    with raises(Damaged, "batch-damaged", "offset 7", "compression type 5"):
         _ = found.codec
 
 

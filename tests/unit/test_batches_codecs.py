@@ -107,7 +107,7 @@ def test_cut_data_are_refused(codec: str, data: st.DataObject) -> None:
     packed = compress(codec, bytes(range(256)) * 3)
     length = data.draw(st.integers(1, len(packed) - 1))
     assume(codec != "snappy" or length != 16)  # a stream of no blocks: the missing records will be noticed
-    with pytest.raises(ValueError, match=rf"^{codec} can't decompress it$"):
+    with pytest.raises(ValueError, match=rf"^{codec} "):
         decompress(codec, packed[:length])
 
 
@@ -140,7 +140,7 @@ PACKED = {
 def test_nothing_is_unpacked_beyond_a_limit(codec: str) -> None:
     for packed in (compress(codec, bytes(100_000)), *PACKED[codec]):
         assert decompress(codec, packed, 100_000) == bytes(100_000)
-        with pytest.raises(OverLimit, match="unpacks to more than 99,999 bytes"):
+        with pytest.raises(OverLimit, match="99,999 bytes"):
             decompress(codec, packed, 99_999)
 
 

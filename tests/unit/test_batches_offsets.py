@@ -3,6 +3,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.offsets import LEAST_BYTES, UNPACKED_FACTOR, Index, Inside
@@ -75,7 +76,7 @@ def test_every_offset_has_its_rank_and_back(log: list[list[int]], data: st.DataO
 
 @pytest.mark.parametrize("rank", [-1, 2, 99])
 def test_there_is_no_such_record(rank: int) -> None:
-    with pytest.raises(IndexError, match=rf"no record {rank} among 2"):
+    with pytest.raises(IndexError, match=rf"(?<!\S){rank} .*\b2$"):
         Index.of(made([[1, 2]])).offset(rank)
 
 
@@ -120,7 +121,7 @@ def test_a_large_index_of_regular_batches_can_be_read() -> None:
     assert (found.size == index.size).all()
     former = zstandard.ZstdDecompressor().decompress(stored[4:])  # as former versions read it
     assert len(former) == 40 * count
-    with pytest.raises(Damaged, match="at most can be right"):
+    with raises(Damaged, "batch-damaged", "46,137,360", "46,137,344"):
         Index.from_bytes(stored[: len(stored) // 2], 70 * count)
 
 
@@ -137,5 +138,5 @@ def test_parts_are_joined(log: list[list[int]], middle: int) -> None:
     [b"", b"AQI", b"AQI2" + bytes(50), b"AQI1", b"AQI1" + bytes(50), Index.of(made([[1]])).to_bytes()[:-1]],
 )
 def test_a_damaged_one_is_refused(data: bytes) -> None:
-    with pytest.raises(Damaged, match=r"^An index can't be read"):
+    with raises(Damaged, "batch-damaged"):
         Index.from_bytes(data)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.kafka.batches import plain_records
 from aqueduct.kafka.batches.batch import (
@@ -80,7 +81,7 @@ def test_damage_that_the_crc_covers_up_is_named(codec: str) -> None:
     data[8:12] = (len(data) - 12).to_bytes(4)
     seal(data)
     (found,) = walk(data)
-    with pytest.raises(Damaged, match=rf"^The batch at offset 5 is damaged: {codec} can't decompress it.$"):
+    with raises(Damaged, "batch-damaged", "offset 5", codec):
         unpack(found)
 
 
@@ -89,7 +90,7 @@ def test_more_records_than_are_read_at_once_are_named() -> None:
     data[57:61] = (2**31 - 1).to_bytes(4)
     (wrong,) = walk(data, check_crc=False)
     for read in (lambda: Records.of([wrong]), lambda: [*plain_records.bodies(wrong)]):
-        with pytest.raises(Unopened, match="batch at offset 5 is not opened: it tells 2,147,483,647 records"):
+        with raises(Unopened, "decompression-limit-exceeded", "offset 5", "2,147,483,647 records"):
             read()
 
 
@@ -98,14 +99,14 @@ def test_a_wrong_count_is_named(count: int) -> None:
     data = bytearray(batch().data)
     data[57:61] = count.to_bytes(4)
     (wrong,) = walk(data, check_crc=False)
-    with pytest.raises(Damaged, match=r"^The batch at offset 5 is damaged: its records do not fill it.$"):
+    with raises(Damaged, "batch-damaged", "offset 5"):
         Records.of([batch([Record(1, 1, b"right")]), wrong])
 
 
 def test_a_record_that_is_too_short_for_its_deltas_is_named() -> None:
     found = batch()
     payload = bytes([2, 0]) + unpack(found)
-    with pytest.raises(Damaged, match=r"^The batch at offset 5 is damaged: its records do not fill it.$"):
+    with raises(Damaged, "batch-damaged", "offset 5"):
         Records.of([Batch(*found[:-1], count=4)], [payload])
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given, strategies
+from identifiers import raises
 
 from aqueduct import cli
 from aqueduct.cli import config_file
@@ -188,7 +189,8 @@ def test_a_value_that_is_replaced_need_not_fit(tmp_path: Path) -> None:
 
 
 def test_a_near_option_is_proposed(tmp_path: Path) -> None:
-    with pytest.raises(Refused, match="did you mean skip-verify"):
+    names = ("skip_verify", "skip-verify")
+    with raises(Refused, "config-option-unknown", tmp_path / "options.yml", "line 1", *names):
         expanded(("restore",), "skip_verify: true", tmp_path / "options.yml")
 
 

@@ -86,7 +86,7 @@ def test_durations(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "1w", "10", "s", "1.5s", "-1s", "1 s"])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="write 10s, 5m, 1h or 7d"):
+    with pytest.raises(argparse.ArgumentTypeError, match="10s, 5m, 1h or 7d"):
         duration.parse(text)
 
 

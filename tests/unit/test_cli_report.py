@@ -3,6 +3,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from identifiers import raises
 
 from aqueduct.cli import report_file
 from aqueduct.errors import Failed, Refused
@@ -36,20 +37,21 @@ def test_what_fails_leaves_the_old_report(tmp_path: Path) -> None:
 def test_what_breaks_off_leaves_nothing_half(tmp_path: Path) -> None:
     path = tmp_path / "report_file.json"
     path.mkdir()
-    with pytest.raises(Failed, match="can't be written: Is a directory"):
+    with raises(Failed, "report-not-writable", path, "Is a directory"):
         report_file.write(path, "test", 0, STARTED, {})
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_where_it_cannot_be_written(tmp_path: Path) -> None:
-    with pytest.raises(Failed, match=r"The report .*/none/report_file.json can't be written: No such file"):
-        report_file.write(tmp_path / "none" / "report_file.json", "test", 0, STARTED, {})
+    path = tmp_path / "none" / "report_file.json"
+    with raises(Failed, "report-not-writable", path, "No such file or directory"):
+        report_file.write(path, "test", 0, STARTED, {})
 
 
 @pytest.mark.parametrize("name", ["store.json", "snapshots/1", "."])
 def test_a_report_is_never_an_object_of_the_store(tmp_path: Path, name: str) -> None:
     store = tmp_path / "a store"
-    with pytest.raises(Refused, match="is inside the store"):
+    with raises(Refused, "report-inside-store", "--report", store / name, f"file://{tmp_path}/a%20store"):
         report_file.outside(store / name, f"file://{tmp_path}/a%20store")
     report_file.outside(tmp_path / "report_file.json", f"file://{tmp_path}/a%20store")
     report_file.outside(store / name, "s3://bucket/a")

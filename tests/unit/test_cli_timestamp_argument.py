@@ -27,10 +27,10 @@ def test_times_are_milliseconds(text: str, milliseconds: int) -> None:
     ],
 )
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="isn't a time"):
+    with pytest.raises(argparse.ArgumentTypeError, match="2026-01-31T18:00:00Z"):
         timestamp_argument.parse(text)
 
 
 def test_seconds_are_not_taken_for_milliseconds() -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="in seconds, write 1700000000000"):
+    with pytest.raises(argparse.ArgumentTypeError, match=r"\b1700000000000\b"):
         timestamp_argument.parse("1700000000")

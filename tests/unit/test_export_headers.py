@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.kafka.batches import bodies
 from aqueduct.kafka.batches.batch import Damaged, unpack, walk
@@ -56,5 +57,5 @@ def test_what_is_no_record_is_a_sentence(name: str) -> None:
     good = bodies.body(b"k", b"v")
     made = build(Records.listed(Record(0, at, each) for at, each in enumerate([good, WRONG[name]])))
     batches = list(walk(made))
-    with pytest.raises(Damaged, match="The batch at offset 0 is damaged"):
+    with raises(Damaged, "batch-damaged", "offset 0"):
         StoredRecords.of(batches, [unpack(each) for each in batches])

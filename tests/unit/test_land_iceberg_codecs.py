@@ -21,7 +21,7 @@ def test_a_block_is_read_up_to_the_limit(name: str, monkeypatch: pytest.MonkeyPa
     packed, _ = codec.compress(b"entry" * 9)
     assert codec.decompress(packed) == b"entry" * 9
     packed, _ = codec.compress(bytes(64 << 20))
-    with pytest.raises(ValueError, match="more than 1,048,576 bytes"):
+    with pytest.raises(ValueError, match="1,048,576 bytes"):
         codec.decompress(packed)
 
 
@@ -39,5 +39,5 @@ def test_metadata_are_read_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(iceberg_codecs, "MOST_METADATA", 1 << 20)
     codec = Compressor.get_compressor("file:/table/metadata/1.gz.metadata.json")
     assert codec.stream_decompressor(BytesIO(gzip.compress(b"{}"))).read() == b"{}"  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="more than 1,048,576 bytes"):
+    with pytest.raises(ValueError, match="1,048,576 bytes"):
         codec.stream_decompressor(BytesIO(gzip.compress(bytes(64 << 20))))  # type: ignore[arg-type]

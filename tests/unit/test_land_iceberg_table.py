@@ -2,6 +2,7 @@
 
 import math
 import random
+import re
 from datetime import date
 
 import pytest
@@ -165,7 +166,6 @@ def test_a_clock_that_was_ahead_tells_no_beginning(
 
 def test_a_log_that_lost_commits_is_told() -> None:
     assert iceberg_table.ahead(table(), 3, state(3)) == ""
-    assert iceberg_table.ahead(table(), 4, state(3)) == (
-        "lake.flights: its Iceberg table has commit 4 of its log, which ends at 3: "
-        "bring the log's commits back, or drop the table, which is made anew"
-    )
+    sentence = iceberg_table.ahead(table(), 4, state(3))
+    assert re.search(r"\blake\.flights\b.*\bcommit 4\b.*\b3\b.*_land/commits", sentence)
+    assert not re.search(r"\b(drop|delete|remove)", sentence)

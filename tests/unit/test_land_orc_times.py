@@ -125,7 +125,7 @@ def test_a_file_is_right_and_pyarrow_finds_the_same_in_it(kind: TableKind) -> No
 
 @pytest.mark.parametrize("micros", [-1, -999_000, -1_000])
 def test_a_time_that_no_file_can_have_is_never_written(micros: int) -> None:
-    with pytest.raises(orc_times.Unwritable, match="at is in the last second before 1970"):
+    with pytest.raises(orc_times.Unwritable, match=r"^at .*\b1970\b.*\bORC\b"):
         orc_of(pa.table({"at": times([0, None, micros])}), TableKind.ICEBERG)
 
 

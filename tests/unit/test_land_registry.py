@@ -193,10 +193,10 @@ def test_nobody_is_there() -> None:
 
 WRONG: dict[str, tuple[dict[str, Any] | None, str]] = {
     "unknown": (None, "the registry has none of this id"),
-    "of another kind": ({"schema": "", "schemaType": "PROTOBUF"}, "it is one of PROTOBUF, not of Avro"),
-    "no schema": ({"other": 1}, "the registry's answer has no schema"),
-    "no JSON": ({"schema": "{"}, "it isn't JSON"),
-    "no record": ({"schema": '"long"'}, "it is a schema of long, not of a record"),
+    "of another kind": ({"schema": "", "schemaType": "PROTOBUF"}, "PROTOBUF.* Avro"),
+    "no schema": ({"other": 1}, r"\bregistry.* schema\b"),
+    "no JSON": ({"schema": "{"}, r"\bJSON\b"),
+    "no record": ({"schema": '"long"'}, r"\blong\b"),
     "without end": ({"schema": '{"type":' * 100_000}, "it is nested too deeply"),
 }
 
@@ -213,11 +213,11 @@ def test_what_is_no_schema_is_its_records_fault(served: Registry, what: str) -> 
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ({"references": 5}, "its references are no list"),
-        ({"references": [{"subject": "s"}]}, "has no subject and version"),
-        ({"schema": '{"type": "fixed", "name": "F", "size": 1' + "0" * 30 + "}"}, "the fixed F has no size"),
-        ({"schema": '{"type": "fixed", "name": "F", "size": ' + "1" * 5_000 + "}"}, "it isn't JSON"),
-        ({"schema": '"\\ud800"'}, "it has no type \\?"),
+        ({"references": 5}, r"\breferences\b"),
+        ({"references": [{"subject": "s"}]}, r"\bsubject\b.*\bversion\b"),
+        ({"schema": '{"type": "fixed", "name": "F", "size": 1' + "0" * 30 + "}"}, r"\bF\b"),
+        ({"schema": '{"type": "fixed", "name": "F", "size": ' + "1" * 5_000 + "}"}, r"\bJSON\b"),
+        ({"schema": '"\\ud800"'}, r"\btype \?"),
     ],
 )
 def test_a_strange_schema_is_its_records_fault(served: Registry, answer: dict[str, Any], said: str) -> None:
@@ -270,7 +270,7 @@ def test_references_are_followed(served: Registry) -> None:
         }
     assert str(avro_schema.at(registry.schema(by(served), 7), ("m", "e"))) == "enum"
     served.add(8, outer, references=[{"name": "a.M", "subject": "gone", "version": 1}])
-    with pytest.raises(WrongSchema, match="it refers to gone, which the registry has not"):
+    with pytest.raises(WrongSchema, match=r"\bgone\b"):
         registry.schema(by(served), 8)
 
 

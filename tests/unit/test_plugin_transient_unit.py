@@ -118,7 +118,7 @@ def test_a_command_that_was_ended_is_a_failure(plugin: ModuleType, shown: list[s
 
 def test_one_that_runs_is_not_started_again(plugin: ModuleType, shown: list[str]) -> None:
     host = Host([], ("inactive", "success", 0), before="active")
-    with pytest.raises(AnsibleActionFail, match="runs on this host already"):
+    with pytest.raises(AnsibleActionFail, match=r"^u .*journalctl --follow --unit u.*systemctl stop u"):
         run(plugin, host)
     assert host.started == []
 

@@ -183,11 +183,11 @@ def test_records_are_replayed_as_a_controller_does() -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (bytes((1, 3, 9)) + bytes(40), "a record of kind 3 has version 9, which this version of Aqueduct"),
-        (bytes((2, 2, 0)) + bytes(40), "a record of kind 2 has version 0"),
-        (bytes((1, 3, 1, 0)), "a record of the batch at offset 0 can't be read"),
-        (change_record(7), "a record of the batch at offset 0 can't be read"),
-        (b"", "a record of the batch at offset 0 can't be read"),
+        (bytes((1, 3, 9)) + bytes(40), "kind 3 .*version 9\\b"),
+        (bytes((2, 2, 0)) + bytes(40), "kind 2 .*version 0\\b"),
+        (bytes((1, 3, 1, 0)), "offset 0\\b"),
+        (change_record(7), "offset 0\\b"),
+        (b"", "offset 0\\b"),
     ],
 )
 def test_a_record_that_can_t_be_read_is_damage(record: bytes, reason: str) -> None:

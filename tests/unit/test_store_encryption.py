@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.store import encryption
@@ -28,7 +29,7 @@ def frames(stored: bytes) -> list[bytes]:
 
 
 def refused(stored: bytes, path: str = PATH, key: DataKey = KEY) -> None:
-    with pytest.raises(Failed, match=r"^store/.* is damaged: "):
+    with raises(Failed, "object-damaged", f"store/{path}"):
         decrypt(key, path, stored, "store")
 
 

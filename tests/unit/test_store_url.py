@@ -1,4 +1,5 @@
 import pytest
+from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.store.url import Location, parse
@@ -40,7 +41,7 @@ def test_a_location_is_written_as_a_url() -> None:
     ],
 )
 def test_no_store(url: str) -> None:
-    with pytest.raises(Refused, match=r"^The store ") as refusal:
+    with raises(Refused, "store-url-invalid") as refusal:
         parse(url)
     assert url in str(refusal.value)
 

@@ -198,5 +198,5 @@ def test_a_window_that_would_take_memory_is_refused() -> None:
     packed = header(flags=COMPRESSED, length=1000) + b"t"
     for whole in (greedy, modest):
         assert unpack(packed + whole).batches == b"a" * 1000  # type: ignore[union-attr]
-    with pytest.raises(Malformed, match="requires too much memory"):
+    with raises(Malformed, "raw-record-malformed"):
         unpack(packed + greedy[:-1])

@@ -51,13 +51,15 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
     if target.is_relative_to(own.path.parent.resolve()):
         raise Refused(
             "restore-folder-unusable",
-            f"{target} is in the folder of the backups, which it would change; name another one.",
+            f"Cannot restore to {target}, because the restore would change the folder of the backups. "
+            "Give a folder outside it.",
         )
     try:
         if os.path.lexists(target) and not target.is_dir():
             raise Refused(
                 "restore-folder-unusable",
-                f"{order.target} is no folder; name one, or one that is to be made.",
+                f"Cannot restore to {order.target}, because it is not a folder. "
+                "Give a folder, or a path that does not exist: the command creates it.",
             )
         with own.reading():
             return _restored(replace(order, target=target))

@@ -43,7 +43,7 @@ class TopicSelection:
         if own := sorted(OWN_TOPICS.intersection(self.names) - {GROUPS_TOPIC}):
             raise Refused(
                 "topic-reserved",
-                f"--topics: {some(own)} is Kafka's own, and means nothing in another cluster: leave it out.",
+                f"--topics lists {some(own)}, which is internal to one cluster. Remove it from --topics.",
             )
         existing = set(topics)
         named = set(self.names) - {GROUPS_TOPIC}
@@ -51,7 +51,8 @@ class TopicSelection:
         if absent and not (again and named & existing):
             raise NoMatch(
                 "topic-unknown",
-                f"There is no topic {some(absent)} that this client may describe; see --topics.",
+                f"The cluster has no topic {some(absent)} that this client may describe. Correct --topics, "
+                "or allow the client to describe the topic.",
             )
         if self.pattern is None:
             chosen = sorted(named & existing)
@@ -60,13 +61,14 @@ class TopicSelection:
             if not chosen:
                 raise NoMatch(
                     "pattern-matches-nothing",
-                    f"There is no topic whose whole name matches {self.pattern.pattern}.",
+                    f"No whole topic name matches {self.pattern.pattern}. Correct --topics-pattern.",
                 )
         left = [name for name in chosen if not (self.exclude and self.exclude.fullmatch(name))]
         if chosen and not left:
             raise NoMatch(
                 "pattern-matches-nothing",
-                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} leaves no topic.",
+                f"--exclude-topics-pattern {self.exclude.pattern if self.exclude else ''} "
+                "excludes every topic. Correct the pattern.",
             )
         return left
 
@@ -75,7 +77,7 @@ class TopicSelection:
         if self.pattern is None:
             return []
         chosen = [name for name in topics if matches(self.pattern, name)]
-        reason = f"{searched} has no topic whose whole name matches"
+        reason = f"it matches no whole topic name of {searched}"
         parts = unmatched_parts(self.pattern.pattern, chosen)
         return [Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts]
 
@@ -97,7 +99,7 @@ class GroupSelection:
     @property
     def no_match(self) -> str:
         pattern = self.pattern.pattern if self.pattern else ""
-        return f"There is no group whose whole name matches {pattern}."
+        return f"No whole group name matches {pattern}. Correct --groups-pattern."
 
     def absent(self, groups: Iterable[str]) -> list[str]:
         """Return the excluded groups that don't exist."""
@@ -106,7 +108,7 @@ class GroupSelection:
     def unmatched(self, chosen: Collection[str], searched: str = "the cluster") -> list[Skipped]:
         """Return the parts of the pattern that match none of the chosen groups."""
         parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
-        reason = f"{searched} has no group of a client whose whole name matches"
+        reason = f"it matches no whole name of a client's group of {searched}"
         return [Skipped(f"groups {part}", reason, "pattern-matches-nothing") for part in parts]
 
     def choose(self, groups: Iterable[str], *, again: bool = False) -> list[str]:
