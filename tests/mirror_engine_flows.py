@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import clients
 from clients import unique
@@ -16,10 +17,10 @@ from servers.broker import Broker
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(*arguments: str, output: IO[str] | int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
     """Start `aqueduct` in a process of its own, and kill it at the end."""
     command = [sys.executable, "-m", "aqueduct.cli", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
     finally:

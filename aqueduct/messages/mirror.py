@@ -168,6 +168,18 @@ MIRROR = (
         ),
     ),
     DeclaredMessage(
+        id="mirror-membership-failed",
+        area=Area.MIRROR,
+        meaning=(
+            "A process of the mirror engine `batches` cannot be a member of the group that shares the flow's "
+            "tasks at the target."
+        ),
+        fix=(
+            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions, or "
+            "run the playbook of the target site, which grants both."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-task-silent",
         area=Area.MIRROR,
         meaning=(

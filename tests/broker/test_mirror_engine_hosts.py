@@ -1,0 +1,167 @@
+"""A flow that several processes share: one is killed or frozen, and the others continue it, exactly once."""
+
+import signal
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event, Thread
+
+import clients
+import pytest
+from mirror_engine_flows import Flow, started
+
+from servers.broker import Broker
+from servers.process import free_ports
+
+PARTITIONS = 0, 1, 2, 3
+# Large enough to be moving for a while, and distinct, so that a record that comes twice is seen.
+PADDING = "x" * 300
+
+
+class Worker:
+    """A process of a shared flow. Its journal is a file."""
+
+    def __init__(self, flow: Flow, folder: Path, name: str, tasks: int) -> None:
+        [self.port] = free_ports(1)
+        self.journal = folder / name
+        self._options = (
+            *(*flow.options, "--refresh", "1s", "--shared"),
+            *("--tasks", str(tasks), "--metrics-port", str(self.port)),
+        )
+
+    @contextmanager
+    def running(self) -> Iterator["Worker"]:
+        with self.journal.open("w") as journal, started(*self._options, output=journal) as self.process:
+            yield self
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return its metrics by name; none while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/metrics", timeout=5) as page:
+                lines = page.read().decode().splitlines()
+        except OSError:
+            return {}
+        pairs = (line.split() for line in lines if line.startswith("aqueduct_mirror"))
+        return {name.removeprefix("aqueduct_mirror_"): float(number) for name, number in pairs}
+
+    @property
+    def tasks(self) -> float | None:
+        return self.metrics.get("tasks")
+
+    @property
+    def fences(self) -> int:
+        return self.journal.read_text().count("[producer-fenced]")
+
+
+@contextmanager
+def written_meanwhile(flow: Flow) -> Iterator[None]:
+    """Write numbered records to all partitions all the time, and wait for the last acknowledgement."""
+    stopping = Event()
+
+    def write() -> None:
+        producer = clients.idempotent(flow.source, **{"linger.ms": 20})
+        number = 0
+        while not stopping.wait(0.05):
+            for partition in PARTITIONS:
+                values = [f"{partition} {number + n} {PADDING}" for n in range(200)]
+                clients.write(producer, flow.topic, values, partition)
+            number += 200
+        assert producer.flush(60) == 0
+
+    writer = Thread(target=write)
+    writer.start()
+    try:
+        yield
+    finally:
+        stopping.set()
+        writer.join()
+
+
+def moved(flow: Flow) -> int:
+    return sum(clients.ends(flow.target, flow.topic, *PARTITIONS))
+
+
+def wait_for_more(flow: Flow) -> None:
+    before = moved(flow)
+    clients.wait_for("more records", lambda: moved(flow) > before + 1_000)
+
+
+def wait_for_tasks(workers: Sequence[Worker], *numbers: int) -> None:
+    """Wait until the workers have so many tasks, in any order."""
+    clients.wait_for(f"tasks {numbers}", lambda: sorted(w.tasks or 0 for w in workers) == sorted(numbers))
+
+
+@pytest.fixture
+def shared(source: Broker, target: Broker, tmp_path: Path) -> Flow:
+    return Flow(source, target, clients.create(source, clients.unique("shared"), len(PARTITIONS)), tmp_path)
+
+
+def check_all_arrived_once(flow: Flow) -> None:
+    ends = clients.ends(flow.source, flow.topic, *PARTITIONS, isolation="read_committed")
+    for partition, end in zip(PARTITIONS, ends, strict=True):
+        clients.wait_for(f"partition {partition}", partial(has_records, flow, partition, end))
+        values = [value for _, value, _, _ in clients.records(flow.target, flow.topic, partition)]
+        assert values == [f"{partition} {number} {PADDING}".encode() for number in range(end)]
+
+
+def has_records(flow: Flow, partition: int, count: int) -> bool:
+    return len(clients.records(flow.target, flow.topic, partition)) >= count
+
+
+def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        first, second, third = (Worker(shared, tmp_path, name, tasks=1) for name in ("1st", "2nd", "3rd"))
+        stack.enter_context(first.running())
+        wait_for_tasks([first], 1)
+        stack.enter_context(second.running())
+        clients.wait_for("a process that stands by", lambda: second.tasks == 0)
+        with written_meanwhile(shared):
+            wait_for_more(shared)
+            first.process.kill()
+            wait_for_tasks([second], 1)
+            wait_for_more(shared)
+            stack.enter_context(third.running())
+            clients.wait_for("another that stands by", lambda: third.tasks == 0)
+            second.process.send_signal(signal.SIGSTOP)
+            wait_for_tasks([third], 1)
+            wait_for_more(shared)
+            second.process.send_signal(signal.SIGCONT)
+            clients.wait_for("that it stands by", lambda: second.tasks == 0)
+            wait_for_more(shared)
+        check_all_arrived_once(shared)
+        assert (third.tasks, third.fences) == (1, 0)  # it was not fenced in turn
+        assert second.process.poll() is None
+        assert second.fences <= 1
+        third.process.terminate()  # it leaves the group, so the other need not wait
+        assert third.process.wait(60) == 0
+        wait_for_tasks([second], 1)
+        clients.produce(shared.source, shared.topic, ["last"])
+        clients.wait_for(
+            "the last record",
+            lambda: clients.records(shared.target, shared.topic)[-1][1] == b"last",
+        )
+
+
+def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        workers = [stack.enter_context(Worker(shared, tmp_path, name, tasks=4).running()) for name in "abc"]
+        wait_for_tasks(workers, 1, 1, 2)
+        with written_meanwhile(shared):
+            wait_for_more(shared)
+            workers[0].process.send_signal(signal.SIGSTOP)
+            wait_for_tasks(workers[1:], 2, 2)
+            wait_for_more(shared)
+            workers[0].process.send_signal(signal.SIGCONT)
+            wait_for_tasks(workers, 1, 1, 2)
+            wait_for_more(shared)
+            workers[1].process.terminate()
+            assert workers[1].process.wait(60) == 0
+            wait_for_tasks([workers[0], workers[2]], 2, 2)
+        check_all_arrived_once(shared)
+        metrics = [worker.metrics for worker in (workers[0], workers[2])]
+        assert sum(of["partitions"] for of in metrics) == len(PARTITIONS)
+        assert sum(of["lag"] for of in metrics) == 0
+        assert sum(worker.fences for worker in workers[1:]) == 0
