@@ -175,8 +175,8 @@ MIRROR = (
             "tasks at the target."
         ),
         fix=(
-            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions, or "
-            "run the playbook of the target site, which grants both."
+            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions. "
+            "The playbook of the target site grants both."
         ),
     ),
     DeclaredMessage(
