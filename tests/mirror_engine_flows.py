@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import clients
 from clients import unique
@@ -56,13 +56,17 @@ class Flow:
 
     def findings(self, *more: str) -> list[str]:
         """Return what `aqueduct mirror` finds about the flow."""
+        return list(self.looked(*more)["findings"])
+
+    def looked(self, *more: str) -> dict[str, Any]:
+        """Return what `aqueduct mirror` reports of the flow."""
         command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
         shared = self.options[self.options.index("--topics-pattern") :]
         run = subprocess.run(
             [*command, "--source", self.name, *shared, *more], capture_output=True, text=True, check=False
         )
         assert run.returncode in (0, 3), run.stderr
-        return list(json.loads(run.stdout)["findings"])
+        return dict(json.loads(run.stdout))
 
     def reported(self) -> dict[str, list[dict[str, object]]]:
         return dict(json.loads(self.report.read_text()))

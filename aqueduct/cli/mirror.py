@@ -4,7 +4,8 @@ The command reads MirrorMaker's internal topics at the target, and the ends of t
 checks each position against the id and the log of its topic, and stores the topic id beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
 group at the source: pass it with --group. For a mirror engine flow (--engine batches), the command reads its
-topic of positions at the target, in which each task reports its state every ten seconds.
+topic of positions at the target, in which each task reports its state every ten seconds. It lists the
+workers that share the flow, and the tasks of each: a worker without tasks stands by.
 
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
@@ -20,6 +21,7 @@ import sys
 import time
 from collections.abc import Collection, Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.common.topic_names import TopicPartition
@@ -31,7 +33,7 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
-from aqueduct.mirror.engine.reading import BatchesReader
+from aqueduct.mirror.engine.reading import BatchesReader, FlowWorker
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import AffectedRange, MirrorProgress
 
@@ -98,6 +100,7 @@ def run(args: argparse.Namespace) -> int:
     source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
     target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
     with connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target:
+        workers: list[FlowWorker] | None = []
         if args.group:
             with classic_reading.opened(source_end, args.group, CLIENT) as clients:
                 names = args.topics_pattern, args.target_prefix
@@ -124,6 +127,7 @@ def run(args: argparse.Namespace) -> int:
                     findings, progress, lost = _look(mirror, args)
                 positions, unmatched, ranges = mirror.position_findings(), _unmatched(mirror), mirror.ranges()
                 unknown = mirror.unknown()
+                workers = mirror.workers() if isinstance(mirror, BatchesReader) else []
                 ages = mirror.unread_ages(progress) if args.json or args.report else {}
                 try:
                     if isinstance(mirror, MirrorReader) and not args.json:
@@ -134,22 +138,32 @@ def run(args: argparse.Namespace) -> int:
                     ]
     if not args.json:
         print(_table(progress))
+        if workers != []:
+            print(f"Workers: {'unknown' if workers is None else ', '.join(map(str, workers))}.")
+    of_workers = _workers(workers) if args.engine == "batches" else {}
     warnings = []
     if args.started:
         warnings = status.loss_findings(args.source, lost) + positions + unmatched
     else:
         findings += unmatched
     if args.json:
-        print(json.dumps(status.report(findings, progress, lost, ranges, ages), indent=2))
+        print(json.dumps(status.report(findings, progress, lost, ranges, ages) | of_workers, indent=2))
     for finding in [] if args.json else findings:
         print(finding)
     for warning in [*warnings, *unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
-        content = status.report(findings, progress, lost, ranges, ages) | {"unknown": unknown}
+        content = status.report(findings, progress, lost, ranges, ages) | of_workers | {"unknown": unknown}
         report_file.write(args.report, "mirror", code, started, content)
     return code
+
+
+def _workers(workers: list[FlowWorker] | None) -> dict[str, Any]:
+    """Return what reports say of the processes that share a flow; null: they are unknown."""
+    if workers is None:
+        return {"workers": None}
+    return {"workers": [{"host": worker.host, "tasks": list(worker.tasks)} for worker in workers]}
 
 
 def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str]:

@@ -1,6 +1,7 @@
 """A flow that several processes share: one is killed or frozen, and the others continue it, exactly once."""
 
 import signal
+import socket
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -107,6 +108,15 @@ def check_all_arrived_once(flow: Flow) -> None:
         assert values == [f"{partition} {number} {PADDING}".encode() for number in range(end)]
 
 
+def flow_workers(flow: Flow) -> list[list[int]] | None:
+    """Return the tasks of each worker, as `aqueduct mirror` lists them; None: they are unknown."""
+    workers = flow.looked()["workers"]
+    if workers is None:
+        return None
+    assert {worker["host"] for worker in workers} == {socket.gethostname()}
+    return sorted(worker["tasks"] for worker in workers)
+
+
 def has_records(flow: Flow, partition: int, count: int) -> bool:
     return len(clients.records(flow.target, flow.topic, partition)) >= count
 
@@ -118,6 +128,8 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
         wait_for_tasks([first], 1)
         stack.enter_context(second.running())
         clients.wait_for("a process that stands by", lambda: second.tasks == 0)
+        clients.wait_for("both workers", lambda: flow_workers(shared) == [[], [0]])
+        assert shared.findings("--wait=60s") == []  # a stand-by is well
         with written_meanwhile(shared):
             wait_for_more(shared)
             first.process.kill()
