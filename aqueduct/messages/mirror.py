@@ -162,7 +162,7 @@ MIRROR = (
             "topic, the range begins at the last position in the deleted topic. Its end is not known."
         ),
         fix=(
-            "Copy the records from another source, if one has them. Then stop the flow's unit, run "
+            "Copy the records from another source, if one has them. Then stop the flow's unit on all its hosts, run "
             "`aqueduct replicate` once with its options, `--accept-ranges` and `--until-caught-up`, and "
             "start the unit."
         ),

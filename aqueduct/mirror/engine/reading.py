@@ -174,8 +174,8 @@ def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
         ),
     }
     accept = (
-        f"To accept this, stop mirror_maker@{source}, run aqueduct replicate with its options, "
-        "--accept-ranges and --until-caught-up, and start the unit."
+        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit again."
     )
     listed = list(ranges)
     return [
