@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -17,9 +17,11 @@ from servers.broker import Broker
 
 
 @contextmanager
-def started(*arguments: str, output: IO[str] | int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
-    """Start `aqueduct` in a process of its own, and kill it at the end."""
-    command = [sys.executable, "-m", "aqueduct.cli", *arguments]
+def started(
+    *arguments: str, output: IO[str] | int = subprocess.PIPE, enter: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """Start `aqueduct` in a process of its own, and kill it at the end. `enter`: how its command begins."""
+    command = [*enter, sys.executable, "-m", "aqueduct.cli", *arguments]
     process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
     try:
         yield process

@@ -162,9 +162,9 @@ MIRROR = (
             "topic, the range begins at the last position in the deleted topic. Its end is not known."
         ),
         fix=(
-            "Copy the records from another source, if one has them. Then stop the flow's unit on all its hosts, run "
-            "`aqueduct replicate` once with its options, `--accept-ranges` and `--until-caught-up`, and "
-            "start the unit."
+            "Copy the records from another source, if one has them. Then stop the flow's unit on all its "
+            "hosts, run `aqueduct replicate` once with its options, `--accept-ranges` and "
+            "`--until-caught-up`, and start the unit again."
         ),
     ),
     DeclaredMessage(

@@ -1,7 +1,9 @@
 """A flow that several processes share: one is killed or frozen, and the others continue it, exactly once."""
 
+import os
 import signal
 import socket
+import subprocess
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,6 +15,7 @@ import clients
 import pytest
 from mirror_engine_flows import Flow, started
 
+from servers import broker
 from servers.broker import Broker
 from servers.process import free_ports
 
@@ -24,8 +27,9 @@ PADDING = "x" * 300
 class Worker:
     """A process of a shared flow. Its journal is a file."""
 
-    def __init__(self, flow: Flow, folder: Path, name: str, tasks: int) -> None:
+    def __init__(self, flow: Flow, folder: Path, name: str, tasks: int, enter: Sequence[str] = ()) -> None:
         [self.port] = free_ports(1)
+        self._enter = enter
         self.journal = folder / name
         self._options = (
             *(*flow.options, "--refresh", "1s", "--shared"),
@@ -34,7 +38,10 @@ class Worker:
 
     @contextmanager
     def running(self) -> Iterator["Worker"]:
-        with self.journal.open("w") as journal, started(*self._options, output=journal) as self.process:
+        with (
+            self.journal.open("w") as journal,
+            started(*self._options, output=journal, enter=self._enter) as self.process,
+        ):
             yield self
 
     @property
@@ -51,6 +58,10 @@ class Worker:
     @property
     def tasks(self) -> float | None:
         return self.metrics.get("tasks")
+
+    @property
+    def last_line(self) -> str:
+        return self.journal.read_text().splitlines()[-1]
 
     @property
     def fences(self) -> int:
@@ -113,7 +124,7 @@ def flow_workers(flow: Flow) -> list[list[int]] | None:
     workers = flow.looked()["workers"]
     if workers is None:
         return None
-    assert {worker["host"] for worker in workers} == {socket.gethostname()}
+    assert {worker["host"] for worker in workers} <= {socket.gethostname()}
     return sorted(worker["tasks"] for worker in workers)
 
 
@@ -177,3 +188,66 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
         assert sum(of["partitions"] for of in metrics) == len(PARTITIONS)
         assert sum(of["lag"] for of in metrics) == 0
         assert sum(worker.fences for worker in workers[1:]) == 0
+
+
+class OtherHost:
+    """A network namespace that is joined with this machine's by a pair of virtual cards."""
+
+    def __init__(self) -> None:
+        number = os.getpid() % 250
+        self.name, self._here, self._there = (f"aqueduct-{end}{number}" for end in ("h", "a", "b"))
+        self.address = f"198.18.{number}.1"  # this machine's (RFC 2544)
+        self._peer = f"198.18.{number}.2"
+        self.enter = ["ip", "netns", "exec", self.name]
+
+    @contextmanager
+    def up(self) -> Iterator["OtherHost"]:
+        ip("netns", "add", self.name)
+        try:
+            ip("link", "add", self._here, "type", "veth", "peer", "name", self._there, "netns", self.name)
+            ip("address", "add", f"{self.address}/30", "dev", self._here)
+            ip("-n", self.name, "address", "add", f"{self._peer}/30", "dev", self._there)
+            ip("link", "set", self._here, "up")
+            ip("-n", self.name, "link", "set", "lo", "up")
+            self.join()
+            yield self
+        finally:
+            ip("netns", "delete", self.name)
+
+    def cut(self) -> None:
+        ip("-n", self.name, "link", "set", self._there, "down")
+
+    def join(self) -> None:
+        ip("-n", self.name, "link", "set", self._there, "up")
+
+
+def ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True)
+
+
+def test_standby_continues_for_a_host_without_network(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        other_host = stack.enter_context(OtherHost().up())
+        ends = []
+        for end in ("source", "target"):
+            (tmp_path / end).mkdir()
+            ends.append(stack.enter_context(broker.running(tmp_path / end, address=other_host.address)))
+        topic = clients.create(ends[0], clients.unique("shared"), len(PARTITIONS))
+        flow = Flow(ends[0], ends[1], topic, tmp_path)
+        far = Worker(flow, tmp_path, "far", 1, other_host.enter)
+        stack.enter_context(far.running())
+        clients.wait_for("the far host's task", lambda: flow_workers(flow) == [[0]])
+        near = stack.enter_context(Worker(flow, tmp_path, "near", 1).running())
+        clients.wait_for("both workers", lambda: flow_workers(flow) == [[], [0]])
+        assert near.tasks == 0
+        with written_meanwhile(flow):
+            wait_for_more(flow)
+            other_host.cut()
+            wait_for_tasks([near], 1)
+            wait_for_more(flow)
+            clients.wait_for("that the far host's task ends", lambda: far.last_line.endswith("stands by"))
+            other_host.join()
+            clients.wait_for("both workers", lambda: flow_workers(flow) == [[], [0]])
+            wait_for_more(flow)
+        check_all_arrived_once(flow)
+        assert (near.tasks, near.fences, far.process.poll()) == (1, 0, None)
