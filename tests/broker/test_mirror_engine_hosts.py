@@ -166,6 +166,10 @@ def test_standby_continues_after_kill_and_freeze(shared: Flow, tmp_path: Path) -
             "the last record",
             lambda: clients.records(shared.target, shared.topic)[-1][1] == b"last",
         )
+        with Worker(shared, tmp_path, "4th", tasks=1).running() as fourth:
+            clients.wait_for("a process that stands by", lambda: fourth.tasks == 0)
+            fourth.process.terminate()
+            assert fourth.process.wait(60) == 0
 
 
 def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None:

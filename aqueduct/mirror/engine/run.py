@@ -243,8 +243,13 @@ class _SharedFlow:
         if not leads and self._leads:
             self._figures.skipped_topics, self._figures.groups = (), GroupsSynchronised()
         takes_lead, self._leads = leads and not self._leads, leads
-        if startable or takes_lead or now > self._refresh_time:  # a process that stands by looks, too
-            self._prepare(begins=bool(startable and not self._tasks))
+        if not self._assignments or (startable and self._flow.lacks_topics):
+            self._prepare()
+            takes_lead = False
+        if startable and not self._tasks:
+            self._flow.check_first_start(self._assignments)
+        # A process that stands by looks for topics, too: its tasks start before the next look, which may wait
+        # for a broker that was lost with the other host.
         for lease in startable:
             task = MirrorTask(
                 MirrorShare(
@@ -261,8 +266,10 @@ class _SharedFlow:
             self._book.note_started(lease)
             task.start()
         self._report(leases)
+        if takes_lead or time.monotonic() > self._refresh_time:
+            self._prepare()
 
-    def _prepare(self, *, begins: bool) -> None:
+    def _prepare(self) -> None:
         """Look for topics, and assign them to the tasks. An error in the first look ends the process."""
         self._refresh_time = time.monotonic() + self._order.refresh_seconds
         try:
@@ -271,8 +278,6 @@ class _SharedFlow:
             if not self._assignments:
                 raise
             log.warning("%s", error.labelled)  # the tasks continue with what they have
-        if begins:
-            self._flow.check_first_start(self._assignments)
         if self._flow.lacks_topics:  # the leader creates them
             self._refresh_time = min(self._refresh_time, time.monotonic() + LEADER_SECONDS)
         for number, task in self._tasks.items():
