@@ -92,11 +92,14 @@ def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
 
 
-def test_a_flow_of_the_engine_batches_runs_on_one_host() -> None:
+def test_a_flow_of_the_engine_batches_runs_on_every_host() -> None:
     flow = {"source": "pro1", "topics": ["flights"], "engine": "batches"}
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [flow]}}
-    assert read_mirrors(groups, hostvars, "pro1") == (MirrorUnit("m1", "pro1", "lake", "batches"),)
+    assert read_mirrors(groups, hostvars, "pro1") == (
+        MirrorUnit("m1", "pro1", "lake", "batches"),
+        MirrorUnit("m2", "pro1", "lake", "batches"),
+    )
 
 
 def test_a_prefixing_flow_of_the_engine_batches_leaves_what_came_from_its_target() -> None:
