@@ -290,5 +290,6 @@ def test_a_unit_extends_a_base(template: Path) -> None:
     sections = {line for line in rest if line.startswith("[")}
     assert sections <= {"[Install]"}
     link = template.parent / "units"
-    assert link.is_symlink() and not link.readlink().is_absolute()
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
     assert link.resolve() == BASES
