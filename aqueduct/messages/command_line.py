@@ -59,6 +59,24 @@ COMMAND_LINE = (
         fix="Install both of one release, as the message says.",
     ),
     DeclaredMessage(
+        id="playbook-variable-unknown",
+        area=Area.COMMAND_LINE,
+        meaning="A playbook got a variable with `-e` that neither it, nor a role, nor Ansible has.",
+        fix="Correct the name, or remove the variable.",
+    ),
+    DeclaredMessage(
+        id="playbook-variable-missing",
+        area=Area.COMMAND_LINE,
+        meaning="A playbook needs a variable that was not passed with `-e`.",
+        fix="Add the variable that the message lists.",
+    ),
+    DeclaredMessage(
+        id="playbook-variable-invalid",
+        area=Area.COMMAND_LINE,
+        meaning="A variable of a playbook has a value that it cannot have, such as `ture`.",
+        fix="Pass a value that the message lists.",
+    ),
+    DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
         meaning="An option has no effect without another one, or a required one is missing.",

@@ -11,27 +11,19 @@ import yaml
 from ansible.parsing.dataloader import DataLoader
 from ansible.utils.vars import load_extra_vars
 
+from aqueduct.estate.playbook_variables import TRUTHS, unknown
+
 ROLES = Path(__file__).resolve().parents[2] / "roles"
-TRUTHS = {"true": True, "yes": True, "false": False, "no": False}
-
-
-def unknown_extra_vars(declared: Collection[str]) -> list[str]:
-    """List the variables that are not among the known ones, a role's, or Ansible's."""
-    of_roles = _variables_of_roles()
-    return sorted(
-        name
-        for name in load_extra_vars(DataLoader())
-        if name not in declared and name not in of_roles and not name.startswith("ansible_")
-    )
 
 
 def misspelt_extra_vars(declared: Collection[str]) -> list[str]:
     """List the variables that are called as a role's and are none; others may be an inventory's own."""
     roles = tuple(f"{path.name}_" for path in ROLES.iterdir())
-    return [name for name in unknown_extra_vars({*declared, *_options_of_roles()}) if name.startswith(roles)]
+    names = unknown(load_extra_vars(DataLoader()), {*declared, *_options_of_roles()}, variables_of_roles())
+    return [name for name in names if name.startswith(roles)]
 
 
-def _variables_of_roles() -> set[str]:
+def variables_of_roles() -> set[str]:
     return {
         name
         for defaults in ROLES.glob("*/defaults/main.yml")
@@ -46,15 +38,6 @@ def _options_of_roles() -> set[str]:
         for entry_point in yaml.safe_load(specs.read_text())["argument_specs"].values()
         for name in entry_point.get("options", {})
     }
-
-
-def unclear_extra_vars(declared: Mapping[str, str]) -> list[str]:
-    """Return flags that are neither true nor false: Ansible would take `ture` for false."""
-    return sorted(
-        f"{name}={value}"
-        for name, value in load_extra_vars(DataLoader()).items()
-        if declared.get(name) == "flag" and str(value).lower() not in TRUTHS
-    )
 
 
 def extra_vars_options(declared: Mapping[str, str]) -> list[str]:
@@ -75,8 +58,6 @@ def extra_vars_options(declared: Mapping[str, str]) -> list[str]:
 class FilterModule:
     def filters(self) -> dict[str, Callable[..., list[str]]]:
         return {
-            "unknown_extra_vars": unknown_extra_vars,
             "misspelt_extra_vars": misspelt_extra_vars,
-            "unclear_extra_vars": unclear_extra_vars,
             "extra_vars_options": extra_vars_options,
         }

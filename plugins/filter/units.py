@@ -65,6 +65,28 @@ def unit_lines(properties: Mapping[str, Any]) -> str:
     return "\n".join(f"{name}={value}" for name, value in properties.items())
 
 
+def instances(names: Iterable[Any], pattern: Any, counters: Mapping[str, Any] | None = None) -> list[Any]:
+    """`names | instances(pattern, {key: first})`: the pattern for each name, which replaces `%i` in texts.
+
+    A key of `counters` gets `first` in the first instance, and one more in each that follows.
+    """
+    made = []
+    for number, name in enumerate(names):
+        instance = _instance(pattern, str(name))
+        if counters:
+            instance |= {key: int(first) + number for key, first in counters.items()}
+        made.append(instance)
+    return made
+
+
+def _instance(pattern: Any, name: str) -> Any:
+    if isinstance(pattern, Mapping):
+        return {key: _instance(value, name) for key, value in pattern.items()}
+    if isinstance(pattern, str):
+        return pattern.replace("%i", name)
+    return [_instance(part, name) for part in pattern] if isinstance(pattern, list) else pattern
+
+
 def command_line(arguments: Iterable[Any]) -> str:
     """`arguments | command_line`: the value of `ExecStart=`, each argument quoted as systemd reads it."""
     return " ".join(json.dumps(str(argument)).replace("%", "%%").replace("$", "$$") for argument in arguments)
@@ -123,6 +145,7 @@ class FilterModule:
             confined,
             sandboxed,
             unit_lines,
+            instances,
             command_line,
             option_words,
             option_file,

@@ -52,7 +52,9 @@ def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) ->
     assert {"inventories/example/hosts.yml", "locks/base.txt", "artifacts/files.sha256"} <= files
     assert "inventories/lab/hosts.yml" not in files
     assert [member.name for member in members if member.size > LARGEST] == []
-    assert [member.name for member in members if member.issym() or member.islnk()] == []
+    links = {member.name: member.linkname for member in members if member.issym() or member.islnk()}
+    assert {name for name in links if not re.fullmatch(r"roles/\w+/templates/units", name)} == set()
+    assert {*links.values()} == {"../../host/templates/units"}
 
 
 def test_the_collection_has_the_package_s_version_and_takes_the_locked_ansible() -> None:
@@ -121,6 +123,27 @@ def test_an_installed_collection_finds_the_roles_and_tasks_of_every_playbook(els
     )
     assert done.returncode == 0, done.stderr
     assert len(re.findall(r"^playbook: ", done.stdout, re.MULTILINE)) == len(names)
+
+
+RENDERED = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - ansible.builtin.debug:
+        msg: "{{ lookup('ansible.builtin.template', roles ~ '/land/templates/land_compact.timer.j2') }}"
+      vars: {_land_site: pro1, land_compact_every_seconds: 600}
+"""
+
+
+def test_a_role_of_an_installed_collection_finds_the_base_of_its_units(elsewhere: Path) -> None:
+    roles = elsewhere / "collections/ansible_collections/aqueduct/estate/roles"
+    (elsewhere / "render.yml").write_text(RENDERED)
+    done = play(elsewhere, "render.yml", "--inventory=localhost,", "--connection=local", f"-eroles={roles}")
+    assert done.returncode == 0, done.stdout
+    assert "OnUnitInactiveSec=600" in done.stdout
+    links = [*roles.glob("*/templates/units")]
+    assert {link.resolve() for link in links} == {roles / "host/templates/units"}
+    assert len(links) == len([*(ROOT / "roles").glob("*/templates/units")])
 
 
 LOADED = """

@@ -253,15 +253,34 @@ def test_a_default_that_drifted_is_found() -> None:
             other_defaults(["dedup", *needed, misspelt])
 
 
+UNITS = sorted((ROOT / "roles").glob("*/templates/*.service.j2"))
+TIMERS = sorted((ROOT / "roles").glob("*/templates/*.timer.j2"))
+BASES = ROOT / "roles/host/templates/units"
+
+
 def test_every_unit_has_a_limit_of_memory() -> None:
-    """The filter `hardened` gives one to each; a line of its own in a template would come before that."""
+    """The filter `hardened` sets one; a directive in a template would precede it."""
     without = set()
-    for template in sorted((ROOT / "roles").glob("*/templates/*.service.j2")):
+    for template in UNITS:
         text = template.read_text()
         assert not re.search(r"^MemoryMax=", text, re.MULTILINE), template
         variables = yaml.safe_load((template.parents[1] / "vars/main.yml").read_text())
-        [expression] = re.findall(r"\{\{ (.*\| aqueduct\.estate\.unit_lines) \}\}", text)
-        variable = expression.split()[0]
-        if "hardened(" not in f"{expression} {variables.get(variable, '')}":
+        properties = re.findall(r"^\{% set unit_properties = (.*) %\}$", text, re.MULTILINE)
+        variable = properties[0].split()[0] if properties else ""
+        if "hardened(" not in f"{properties} {variables.get(variable, '')}":
             without.add(template.name)
     assert without == {"ports.service.j2", "diode_silence.service.j2"}  # they set firewall rules, and end
+
+
+@pytest.mark.parametrize("template", [*UNITS, *TIMERS], ids=lambda template: template.name)
+def test_a_unit_extends_a_base(template: Path) -> None:
+    """Sections, ordering and sandboxing are in the bases only. A role finds them by its link."""
+    first, *rest = template.read_text().splitlines()
+    bases = ("service", "rules") if template in UNITS else ("timer",)
+    assert first in {f"{{% extends 'units/{base}.j2' %}}" for base in bases}
+    sections = {line for line in rest if line.startswith("[")}
+    assert sections <= {"[Install]"}
+    link = template.parent / "units"
+    assert link.is_symlink()
+    assert not link.readlink().is_absolute()
+    assert link.resolve() == BASES

@@ -56,3 +56,13 @@ def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> Non
 def test_every_service_has_a_limit_of_memory_that_comes_from_its_host(plugin: ModuleType) -> None:
     assert plugin.hardened({}, "kafka")["MemoryMax"] == "75%"
     assert plugin.hardened({"MemoryMax": "512M"}, "kafka")["MemoryMax"] == "512M"
+
+
+def test_a_pattern_becomes_one_instance_for_each_name(plugin: ModuleType) -> None:
+    pattern = {"name": "dedup@%i", "files": ["/etc/%i", "/srv"], "serves": True}
+    assert plugin.instances(["pro1", "pro2"], pattern, {"port": "9500"}) == [
+        {"name": "dedup@pro1", "files": ["/etc/pro1", "/srv"], "serves": True, "port": 9500},
+        {"name": "dedup@pro2", "files": ["/etc/pro2", "/srv"], "serves": True, "port": 9501},
+    ]
+    assert plugin.instances([], pattern) == []
+    assert plugin.instances(["a"], [{"path": "/%i"}]) == [[{"path": "/a"}]]
