@@ -104,7 +104,11 @@ class Applied:
         hosts = {"localhost": HOST}
         groups = {"site_one": {"hosts": dict.fromkeys(hosts)}, timer.group: {"hosts": hosts}}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
-        import_variables = {"name": f"aqueduct.estate.{timer.group}", "tasks_from": "variables", "public": True}
+        import_variables = {
+            "name": f"aqueduct.estate.{timer.group}",
+            "tasks_from": "variables",
+            "public": True,
+        }
         play = {"hosts": "all", "gather_facts": False, "roles": [timer.role]}
         if timer.group != timer.role:
             play["pre_tasks"] = [{"ansible.builtin.import_role": import_variables}]
