@@ -18,8 +18,8 @@ class RoleVariables:
     ) -> Iterator[tuple[str, Any]]:
         """Yield what the roles of a host with these variables say in `_<role>_<subject>` (vars/main.yml).
 
-        Each comes with the name of that variable. `evaluate` is given its text, and the role's variables. A role
-        that extends another one (`_<role>_extends`) is deployed to the hosts of that one's group.
+        Each comes with the name of that variable. `evaluate` is given its text, and the role's variables.
+        A role that extends another one (`_<role>_extends`) is deployed to the hosts of that one's group.
         """
         for role in sorted(folder.name for folder in self.roles.iterdir()):
             own, name = self._read(role, "vars"), f"_{role}_{subject}"

@@ -1,4 +1,4 @@
-"""Roles of operations on Kafka use the variables of the role kafka, in a checkout and where the collection is installed."""
+"""Roles of operations on Kafka use the variables of the role kafka."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ SYSTEMD_RUN = """#!/bin/sh
 echo "$@" >&2
 exit 2
 """
-CASES = {
+CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "kafka_migration": ("check", {}, ["Kafka 4.3.1 can't be led", "for site pro1"]),
     "kafka_quorum": (
         "restore",
