@@ -59,7 +59,15 @@ def role(folder: Path) -> Iterator[str]:
     entry_point = specification(folder)
     yield f"## {folder.name}"
     yield f"{entry_point['short_description']}."
-    yield from variables(entry_point["options"], read(folder / "defaults/main.yml"))
+    yield from described_variables(folder)
+
+
+def described_variables(folder: Path) -> Iterator[str]:
+    """Yield a role's variables; a role of entry points alone has none."""
+    if options := specification(folder)["options"]:
+        yield from variables(options, read(folder / "defaults/main.yml"))
+    else:
+        yield "It has no variables of its own."
 
 
 def specification(folder: Path) -> dict[str, Any]:
@@ -80,15 +88,23 @@ def role_readme(folder: Path) -> Iterator[str]:
     if internal:
         yield "It is internal, and has no variables."
         return
-    text = "\n\n".join(variables(specification(folder)["options"], read(folder / "defaults/main.yml")))
+    text = "\n\n".join(described_variables(folder))
     yield "## Variables"
     yield text.replace("](guides/", "](../../docs/guides/")
     yield "Made by `script/docs` from `meta/argument_specs.yml` and `defaults/main.yml`."
 
 
 def dependencies(folder: Path) -> list[str]:
+    """Return the roles whose variables a role has: its dependencies, and those that its tasks import."""
     meta = folder / "meta/main.yml"
-    return [short(each["role"]) for each in read(meta)["dependencies"]] if meta.exists() else []
+    names = [short(each["role"]) for each in read(meta)["dependencies"]] if meta.exists() else []
+    imported = [
+        short(role["name"])
+        for file in sorted(folder.glob("tasks/*.yml"))
+        for task in yaml.safe_load(file.read_text()) or ()
+        if (role := task.get("ansible.builtin.import_role")) and role.get("tasks_from") == "variables"
+    ]
+    return [*dict.fromkeys([*names, *imported])]
 
 
 def purpose(name: str) -> str:

@@ -19,7 +19,7 @@ declared with --lost.
 
 Partitions without any log are created empty only if --empty lists them.
 
-playbooks/mend_broker_ids.yml runs these commands in the right order.
+playbooks/repair_broker_ids.yml runs these commands in the right order.
 
 Exit codes:
   0  done, and nothing is left to repair

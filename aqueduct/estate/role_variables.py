@@ -19,10 +19,11 @@ class RoleVariables:
         """Yield what the roles of a host with these variables say in `_<role>_<subject>` (vars/main.yml).
 
         Each comes with the name of that variable. `evaluate` is given its text, and the role's variables.
+        A role that extends another one (`_<role>_extends`) is deployed to the hosts of that one's group.
         """
         for role in sorted(folder.name for folder in self.roles.iterdir()):
-            name = f"_{role}_{subject}"
-            if role in variables["group_names"] and name in (own := self._read(role, "vars")):
+            own, name = self._read(role, "vars"), f"_{role}_{subject}"
+            if name in own and own.get(f"_{role}_extends", role) in variables["group_names"]:
                 yield name, evaluate(own[name], self._known(role, variables))
 
     def _known(self, role: str, variables: Mapping[str, Any]) -> dict[str, Any]:
@@ -37,11 +38,14 @@ class RoleVariables:
         }
 
     def _of_dependencies(self, role: str) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return defaults and internal variables of the roles that a role depends on."""
+        """Return defaults and internal variables of the roles that a role depends on, or extends."""
         defaults: dict[str, Any] = {}
         internal: dict[str, Any] = {}
-        for dependency in self._read(role, "meta").get("dependencies", ()):
-            name = str(dependency["role"]).rpartition(".")[2]  # without the collection's
+        meta, own = self._read(role, "meta"), self._read(role, "vars")
+        dependencies = [str(dependency["role"]) for dependency in meta.get("dependencies", ())]
+        dependencies += [str(own[name]) for name in (f"_{role}_extends",) if name in own]
+        for dependency in dependencies:
+            name = dependency.rpartition(".")[2]  # without the collection's
             theirs, its = self._of_dependencies(name)
             defaults |= theirs | self._read(name, "defaults")
             internal |= its | self._read(name, "vars")

@@ -114,7 +114,7 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
             f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
             f"replicas for one in sync. {first} `aqueduct mend look` on each broker's host, and "
             "`aqueduct mend elect` with all that it said: only who has most of a log leads (in an estate "
-            "playbooks/mend_broker_ids.yml)."
+            "playbooks/repair_broker_ids.yml)."
         )
 
 

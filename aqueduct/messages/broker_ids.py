@@ -72,7 +72,7 @@ BROKER_IDS = (
         area=Area.BROKER_IDS,
         meaning="The plan of a confirmed repair repairs or loses more than the plan that was read.",
         fix=(
-            "Run `playbooks/mend_broker_ids.yml` without `-e confirm`, read the new plan, and confirm that "
+            "Run `playbooks/repair_broker_ids.yml` without `-e confirm`, read the new plan, and confirm that "
             "one with the same options."
         ),
     ),

@@ -146,6 +146,25 @@ def test_a_role_of_an_installed_collection_finds_the_base_of_its_units(elsewhere
     assert len(links) == len([*(ROOT / "roles").glob("*/templates/units")])
 
 
+OPERATIONS = """
+- hosts: kafka
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role: {name: aqueduct.estate.kafka_migration, tasks_from: check}
+"""
+NODE = "{all: {children: {site_pro1: {hosts: {one: {kafka_node_id: 1}}}, kafka: {hosts: {one: }}}}}"
+
+
+def test_role_of_an_installed_collection_has_the_variables_of_another_one(
+    elsewhere: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "play.yml").write_text(OPERATIONS)
+    (tmp_path / "hosts.yml").write_text(NODE)
+    done = play(elsewhere, tmp_path / "play.yml", f"--inventory={tmp_path}/hosts.yml")
+    assert done.returncode == 2, done.stdout
+    assert "set kafka_version: 3.9.2 for site pro1" in " ".join(done.stdout.split())
+
+
 LOADED = """
 import sys
 from ansible.plugins.loader import callback_loader, init_plugin_loader

@@ -134,7 +134,7 @@ PLAN = """
   gather_facts: false
   any_errors_fatal: true
   tasks:
-    - ansible.builtin.include_role: {name: aqueduct.estate.kafka, tasks_from: quorum}
+    - ansible.builtin.include_role: {name: aqueduct.estate.kafka_quorum, tasks_from: restore}
       vars:
         _kafka_quorum_options: [--dry-run]
         _kafka_quorum_plan_options: []

@@ -112,8 +112,8 @@ def test_there_is_something_to_look_at() -> None:
 
 
 def test_all_services_that_speak_tls_have_a_certificate() -> None:
-    """It speaks plain Thrift, for landings speak nothing else to it; backups of files go by ssh."""
-    assert SERVICES - {*WITH_CERTIFICATE} == {"hive_metastore", "file_backup"}
+    """Landings speak only plain Thrift; backups of files use ssh, those of quorums the key of the node."""
+    assert SERVICES - {*WITH_CERTIFICATE} == {"hive_metastore", "file_backup", "kafka_quorum"}
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))

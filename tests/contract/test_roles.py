@@ -173,7 +173,7 @@ def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
 # so only service_files and service_content, which follow none, read and write there.
 OF_ROOT = (
     *("/etc/", "/proc/", "/run/", "/sys/"),
-    *("/var/lib/aqueduct-mend", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json"),
+    *("/var/lib/aqueduct-repair", "/var/lib/aqueduct-quorum", "/var/lib/aqueduct-restore-stopped.json"),
     "/var/lib/aqueduct-features-plan.json",
 )
 BY_PATH = {"copy": "dest", "template": "dest", "fetch": "src", "slurp": "src"}

@@ -41,6 +41,7 @@ class Timer:
     """A role's backup, and the playbook's restore from it."""
 
     role: str
+    group: str
     unit: str
     variables: str  # how their names begin
     config: str  # the variable of its folder
@@ -53,6 +54,7 @@ class Timer:
 TIMERS = [
     Timer(
         role="zookeeper",
+        group="zookeeper",
         unit="zookeeper_backup",
         variables="zookeeper_backup",
         config="_zookeeper_backup_config",
@@ -62,12 +64,13 @@ TIMERS = [
         given={"_zookeeper_looked_at": [], "_zookeeper_restore_options": []},
     ),
     Timer(
-        role="kafka",
+        role="kafka_quorum",
+        group="kafka",
         unit="quorum_backup",
         variables="kafka_quorum_backup",
         config="_kafka_quorum_config",
-        backup="quorum_backup",
-        restore="quorum_plan",
+        backup="backup",
+        restore="plan",
         restore_unit="aqueduct-quorum-plan",
         given={
             "_kafka_quorum_with_copies": False,
@@ -99,9 +102,16 @@ class Applied:
             path.mkdir(exist_ok=True)
         self._make_role()
         hosts = {"localhost": HOST}
-        groups = {"site_one": {"hosts": dict.fromkeys(hosts)}, timer.role: {"hosts": hosts}}
+        groups = {"site_one": {"hosts": dict.fromkeys(hosts)}, timer.group: {"hosts": hosts}}
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"children": groups}}))
+        import_variables = {
+            "name": f"aqueduct.estate.{timer.group}",
+            "tasks_from": "variables",
+            "public": True,
+        }
         play = {"hosts": "all", "gather_facts": False, "roles": [timer.role]}
+        if timer.group != timer.role:
+            play["pre_tasks"] = [{"ansible.builtin.import_role": import_variables}]
         (folder / "play.yml").write_text(yaml.safe_dump([play]))
         variables = {
             f"{timer.variables}_store_url": "s3://bucket/one",

@@ -144,7 +144,7 @@ def test_a_unit_s_command_line_is_taken(
         for (each, template), text in rendered.items()
         if each == role and ("start.j2" if role == "mirror_maker" else "service") in template
     ]
-    assert len(units) == (2 if role in ("backup", "kafka") else 1)
+    assert len(units) == (2 if role == "backup" else 1)
     for unit in units:
         assert other_defaults(with_file(arguments_of(unit), role, rendered, tmp_path)) == {}
 

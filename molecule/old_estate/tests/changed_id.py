@@ -165,7 +165,7 @@ class Site:
         other = folder / f"{self.changed}-{node_id}.json"
         other.write_text(json.dumps({"all": {"hosts": {self.changed: {"kafka_node_id": node_id}}}}))
         given = {"site": self.name} | ({"confirm": self.name} if confirm else {})
-        return self.lab.play("mend_broker_ids", "--inventory", str(other), **given)
+        return self.lab.play("repair_broker_ids", "--inventory", str(other), **given)
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Si
         assert f"{site.changed} was broker {site.node_id} and is {site.node_id + 1} now" in said
         assert f"Best: give {site.changed} the id {site.node_id} back" in said
         if site.name == "old":
-            shown = of_the_guide("mend_broker_ids.yml -e site=old")
+            shown = of_the_guide("repair_broker_ids.yml -e site=old")
             assert [line for line in shown if gist(line) not in gist(planned.stdout)] == []
         assert site.node_id + 1 in site.ids(), "a plan does nothing"
         mended = site.mend(site.node_id, tmp_path, confirm=True)

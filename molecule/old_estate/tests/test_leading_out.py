@@ -167,7 +167,7 @@ def test_files_of_the_inventory_are_not_written_meanwhile(lab: Lab, site: OldSit
     stopped = refused(lab, "kafka", "--limit", "site_old")
     assert "this node keeps its metadata in KRaft" in stopped
     assert "keeps its metadata in KRaft" in refused(lab, "restore_zookeeper", "--limit", "site_old")
-    assert "keeps its metadata in KRaft" in refused(lab, "mend_broker_ids", site="old")
+    assert "keeps its metadata in KRaft" in refused(lab, "repair_broker_ids", site="old")
     assert site.started("kafka") == started
     assert all("process.roles=broker" in settings(lab, host) for host in BROKERS)
 

@@ -1,4 +1,4 @@
-"""`playbooks/mend_broker_ids.yml` handles a lost one of several `log.dirs` as the command does by hand."""
+"""`playbooks/repair_broker_ids.yml` handles a lost one of several `log.dirs` as the command does by hand."""
 
 import json
 import sys
@@ -22,8 +22,8 @@ exec {python} -m aqueduct.cli "$@"
 
 def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
     """Run the role's own inspection of a broker with two data directories; return its result."""
-    playbook = yaml.safe_load((ROOT / "playbooks/mend_broker_ids.yml").read_text())
-    tasks = yaml.safe_load((ROOT / "roles/kafka/tasks/mend.yml").read_text())[:2]
+    playbook = yaml.safe_load((ROOT / "playbooks/repair_broker_ids.yml").read_text())
+    tasks = yaml.safe_load((ROOT / "roles/kafka_broker_ids/tasks/repair.yml").read_text())[1:3]
     assert [task["name"] for task in tasks] == [
         "Inspect the logs of this broker",
         "Fail if the log directories cannot be read",
@@ -32,7 +32,11 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
     runner.write_text(SYSTEMD_RUN.format(python=sys.executable))
     runner.chmod(0o755)
     (tmp_path / "look.json").unlink(missing_ok=True)
-    shown = {"dest": str(tmp_path / "look.json"), "content": "{{ __kafka_look.stdout }}", "mode": "0600"}
+    shown = {
+        "dest": str(tmp_path / "look.json"),
+        "content": "{{ __kafka_broker_ids_look.stdout }}",
+        "mode": "0600",
+    }
     play = {
         "hosts": "kafka-2",
         "gather_facts": False,
