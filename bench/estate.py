@@ -102,7 +102,16 @@ class Estate:
             )
             for at in range(0, len(sources), TOPICS_PER_GROUP)
         )
-        return Surveyed("made-up", sources, groups, (), (), (), (), ())
+        return Surveyed(
+            cluster="made-up",
+            sources=sources,
+            groups=groups,
+            acls=(),
+            quotas=(),
+            open_transactions=(),
+            groups_ahead=(),
+            left_out=(),
+        )
 
     def read(self, reading: PlannedReading, run: int) -> ReadingResult:
         """Return what reading that would have written."""
@@ -112,7 +121,7 @@ class Estate:
             _segment(reading, start, start + step, size, run)
             for start in range(reading.start, reading.stop, step)
         )
-        return ReadingResult(reading, reading.stop, segments, ())
+        return ReadingResult(reading=reading, reached=reading.stop, segments=segments, gaps=())
 
     def objects(self, runs: int, written: float) -> Iterator[Entry]:
         """Yield all segments and indexes of so many runs, in the order of their paths."""
@@ -135,7 +144,10 @@ class Estate:
 
 
 ORDER = BackupOrder(
-    End("cluster", "localhost:9092", ClientConfig()), "the store", TopicSelection(), GroupSelection()
+    end=End("cluster", "localhost:9092", ClientConfig()),
+    store="the store",
+    topics=TopicSelection(),
+    groups=GroupSelection(),
 )
 
 

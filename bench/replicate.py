@@ -94,7 +94,7 @@ def mm2(
 def classic(
     alias: str, topic: str, source: str, target: str, folder: Path, buffers: Mapping[str, str] = BUFFERS
 ) -> list[str]:
-    flow = Flow(alias, "lake", (topic,), engine="classic", threads=THREADS)
+    flow = Flow(source=alias, target="lake", topics=(topic,), engine="classic", threads=THREADS)
     own = folder / alias
     own.mkdir()
     consumer = classic_mirror.consumer(flow, source, {}, {**buffers, **tuning("consumer")}, 60)

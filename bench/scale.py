@@ -144,7 +144,7 @@ def verified(place: Place, objects: Counted) -> Callable[[], object]:
 
 
 def pruned(place: Place, objects: Counted, policy: KeepPolicy) -> Callable[[], object]:
-    return lambda: prune.prune(prune.PruneOrder(place.url, policy, copied_through=1 << 30))
+    return lambda: prune.prune(prune.PruneOrder(store=place.url, keep=policy, copied_through=1 << 30))
 
 
 STEPS: dict[str, Callable[[Place, Counted], Callable[[], object]]] = {

@@ -291,10 +291,10 @@ def short(name: str) -> str:
 
 def rights() -> Iterator[tuple[str, str, str, str]]:
     """Yield principal, site, resource and operations of a small estate's ACLs."""
-    flow = Flow("pro1", "dwpro1", ("flights",), groups=("billing-.*",))
-    classic = Flow("old1", "lake1", ("flights",), engine="classic")
-    link = Link("pro1", "enclave1", 1, ("flights",))
-    sink = DeclaredConnector("to-files", {"topics": "flights"})
+    flow = Flow(source="pro1", target="dwpro1", topics=("flights",), groups=("billing-.*",))
+    classic = Flow(source="old1", target="lake1", topics=("flights",), engine="classic")
+    link = Link(source="pro1", target="enclave1", number=1, topics=("flights",))
+    sink = DeclaredConnector(name="to-files", config={"topics": "flights"})
     by_site = {
         "pro1": [
             *acls.flow_acls("pro1", [flow]),

@@ -147,7 +147,17 @@ def leader(servers: Iterable[ZooKeeper]) -> ZooKeeper:
 def estates_ensemble(directory: Path, authority: Authority, size: int = 3) -> Iterator[dict[Server, Process]]:
     """Yield the servers of an ensemble with mutual TLS, as an estate's role has it, each with its process."""
     places = [free_ports(3) for _ in range(size)]
-    servers = [Server(f"host-{n}", n, "127.0.0.1", *ports) for n, ports in enumerate(places, start=1)]
+    servers = [
+        Server(
+            host=f"host-{n}",
+            server_id=n,
+            name="127.0.0.1",
+            port=port,
+            quorum_port=quorum_port,
+            election_port=election_port,
+        )
+        for n, (port, quorum_port, election_port) in enumerate(places, start=1)
+    ]
     homes = {server: directory / str(server.server_id) for server in servers}
     for server, home in homes.items():
         configure(server, servers, home, authority)
@@ -163,7 +173,13 @@ def configure(server: Server, ensemble: list[Server], home: Path, authority: Aut
     key.write_bytes(authority.issue("zookeeper-old").read_bytes())
     ca = str(authority.certificate)
     own = settings(
-        server.server_id, ensemble, str(home), str(key), ca, "CN=zookeeper-old", str(home / "quorum")
+        server.server_id,
+        ensemble,
+        directory=str(home),
+        key=str(key),
+        ca=ca,
+        super_user="CN=zookeeper-old",
+        quorum=str(home / "quorum"),
     )
     own |= {"admin.enableServer": "false"}  # its port is not one of ours
     (home / "myid").write_text(f"{server.server_id}\n")

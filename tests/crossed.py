@@ -75,4 +75,7 @@ class Crossed:
 def frames(topic: str, first: int = 0, last: int = 9, numbers: Iterable[int] = range(4)) -> list[Frame]:
     rows = [Record(1_700_000_000_000, offset, body(b"k", b"v")) for offset in range(first, last + 1)]
     data = bytes(build(Records.listed(rows)))
-    return [Frame(topic, ID, number, first, last, data) for number in numbers]
+    return [
+        Frame(topic=topic, topic_id=ID, partition=number, first=first, last=last, batches=data)
+        for number in numbers
+    ]

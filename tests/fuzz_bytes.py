@@ -133,7 +133,7 @@ def read_batches(data: bytes) -> None:
     Index.of(found)
     for batch in found:
         read_bodies(Records.of([batch]).bodies)
-        cut(batch, Window(batch.base_offset + 1))
+        cut(batch, Window(start=batch.base_offset + 1))
 
 
 def read_records(data: bytes) -> None:
@@ -154,11 +154,17 @@ def read_bodies(found: Sequence[bytes]) -> None:
 
 def stored() -> Manifest:
     topic = StoredTopic(
-        "flights", "id", 2, 1, False, {"retention.ms": "1"}, (Instance(1, "id", InstanceState.ACTIVATE, 1),)
+        name="flights",
+        topic_id="id",
+        partitions=2,
+        replication_factor=1,
+        compacted=False,
+        settings={"retention.ms": "1"},
+        instances=(Instance(1, "id", InstanceState.ACTIVATE, 1),),
     )
     segment = Segment("flights", 1, 0, 0, 9, 0, 8, 9, 90, 80, "ab", 7, "cd", 1, 2, "r1", True, False)
     return Manifest(
-        chain=Chain(2, 1, "ab", 1, 10, 0),
+        chain=Chain(number=2, parent=1, parent_sha256="ab", base=1, base_bytes=10, increments_bytes=0),
         store="s",
         run="r1",
         created=1,
@@ -248,7 +254,18 @@ def znodes() -> Iterator[bytes]:
     of = Znode("/brokers", b"data", (Right(31, "world", "anyone"),), 0)
     root = of._replace(path="/")
     yield znode_snapshots.encode(
-        ZnodeSnapshot(1, 1, "a:2181", "c", 1, {"/": root, "/brokers": of}, (), (), (), ())
+        ZnodeSnapshot(
+            number=1,
+            created=1,
+            connect="a:2181",
+            cluster="c",
+            zxid=1,
+            znodes={"/": root, "/brokers": of},
+            ephemeral=(),
+            left_out=(),
+            counters=(),
+            moving=(),
+        )
     )
 
 
@@ -376,10 +393,12 @@ def read_registry_path(data: bytes) -> None:
 
 def frames() -> Iterator[bytes]:
     content = next(batches()) * 3
-    yield frame.pack(Frame("flights", ID, 3, 5, 70, content))
-    yield frame.pack(Frame("flights", ID, 3, 5, 70, content), compress_above=1)
-    yield frame.pack(Frame("flights", ID, 3, 0, 0, b""))
-    yield frame.pack(Announcement("flights", ID, 3, 0, 70, compacted=True))
+    yield frame.pack(Frame(topic="flights", topic_id=ID, partition=3, first=5, last=70, batches=content))
+    yield frame.pack(
+        Frame(topic="flights", topic_id=ID, partition=3, first=5, last=70, batches=content), compress_above=1
+    )
+    yield frame.pack(Frame(topic="flights", topic_id=ID, partition=3, first=0, last=0, batches=b""))
+    yield frame.pack(Announcement(topic="flights", topic_id=ID, partition=3, first=0, end=70, compacted=True))
 
 
 def read_frame(data: bytes) -> None:
@@ -388,8 +407,8 @@ def read_frame(data: bytes) -> None:
 
 
 def entries() -> Iterator[bytes]:
-    lineage = Lineage(str(ID), 0, 90, [(1, 2), (5, 5)], [(8, 9)])
-    partition = entry.LedgerPartition("flights", 0, current=lineage, retired={"old": lineage})
+    lineage = Lineage(topic_id=str(ID), first=0, next=90, gaps=[(1, 2), (5, 5)], lost=[(8, 9)])
+    partition = entry.LedgerPartition(topic="flights", partition=0, current=lineage, retired={"old": lineage})
     yield json.dumps(entry.records(partition, 1)).encode()
 
 
@@ -471,7 +490,7 @@ PARSERS: Mapping[str, Parser] = {
     "positions": Parser(
         lambda data: position.loads(data.decode(errors="replace")),
         (),
-        [SenderPosition(str(ID), 3, 4, 5).dumps().encode(), *HOSTILE],
+        [SenderPosition(topic_id=str(ID), from_=3, session=4, epoch=5).dumps().encode(), *HOSTILE],
     ),
     "frames": Parser(read_frame, (Malformed,), [*frames()]),
     "properties": Parser(

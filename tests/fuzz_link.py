@@ -213,18 +213,40 @@ class Attack:
 
 def value(number: int, size: int) -> bytes:
     """Build a frame of the good sender's that is unlike all others."""
-    return frame.pack(Frame("good", UUID(int=1), number % PARTITIONS, number, number, os.urandom(size)))
+    return frame.pack(
+        Frame(
+            topic="good",
+            topic_id=UUID(int=1),
+            partition=number % PARTITIONS,
+            first=number,
+            last=number,
+            batches=os.urandom(size),
+        )
+    )
 
 
 def strangers_datagrams(receiver: ReceiverPublicKey) -> Iterator[bytes]:
     """Yield whole sessions, as ours are, but that nobody knows who signed them."""
     for _ in range(STRANGERS):
         session = Session(
-            SessionSettings(LINK, PAYLOAD), SenderKey.generate(), receiver, now=0, start=timestamps.now()
+            SessionSettings(link=LINK, payload=PAYLOAD),
+            SenderKey.generate(),
+            receiver,
+            now=0,
+            start=timestamps.now(),
         )
         sends = session.due(0, timestamps.now())
-        told = Announcement("evil", UUID(int=2), 0, 0, 100, compacted=False)
-        for each in (frame.pack(Frame("evil", UUID(int=2), 0, 0, 9, b"evil" * 1000)), frame.pack(told)):
+        told = Announcement(
+            topic="evil", topic_id=UUID(int=2), partition=0, first=0, end=100, compacted=False
+        )
+        for each in (
+            frame.pack(
+                Frame(
+                    topic="evil", topic_id=UUID(int=2), partition=0, first=0, last=9, batches=b"evil" * 1000
+                )
+            ),
+            frame.pack(told),
+        ):
             sends += session.add(each, 0)
         for send in [*sends, *session.end(timestamps.now())]:
             yield from split(send)
@@ -403,7 +425,9 @@ def _fuzz(
     target.settle()
     assert target.counters()["keys"] == 4, target.counters()
 
-    wrong = Session(SessionSettings(LINK, PAYLOAD), good, other, now=0, start=timestamps.now() + 1000)
+    wrong = Session(
+        SessionSettings(link=LINK, payload=PAYLOAD), good, other, now=0, start=timestamps.now() + 1000
+    )
     misdirected = [each for send in wrong.due(0, timestamps.now()) for each in split(send)]
     attack = Attack(
         chance, recorded, list(strangers_datagrams(receiver)), list(forged_keys(receiver, good)), misdirected,
@@ -450,7 +474,11 @@ def _begin(target: Target, sender: SenderKey, receiver: ReceiverPublicKey) -> tu
     """Begin a session that the receiver knows. Keys are repeated: it verifies only so many a second."""
     now = time.monotonic()
     session = Session(
-        SessionSettings(LINK, PAYLOAD, linger=1e9), sender, receiver, now=now, start=timestamps.now()
+        SessionSettings(link=LINK, payload=PAYLOAD, linger=1e9),
+        sender,
+        receiver,
+        now=now,
+        start=timestamps.now(),
     )
     before = target.counters()["keys"]
     sent = target.send(session.due(now, timestamps.now()))

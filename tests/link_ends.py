@@ -17,7 +17,7 @@ PAYLOAD = 240  # the least that a key frame of X25519 fits in; shards have 192 b
 SHARD = 192
 RECEIVER = ReceiverKey.generate(Algorithm.X25519)
 SENDER = SenderKey.generate()
-OVERHEAD = len(frame.pack(Frame("t", UUID(int=1), 0, 0, 0, b"")))
+OVERHEAD = len(frame.pack(Frame(topic="t", topic_id=UUID(int=1), partition=0, first=0, last=0, batches=b"")))
 
 TAKEN = {"shards", "beats", "keys"}
 _FIELDS = [each.name for each in dataclasses.fields(Receiver([], [], 0).counters)]
@@ -27,11 +27,22 @@ DROPPED = set(_FIELDS[_FIELDS.index("not_of_the_link") : _FIELDS.index("keys_ove
 def value(number: int, size: int = OVERHEAD) -> bytes:
     """Build a packed frame of that many bytes, unlike all others."""
     batches = number.to_bytes(8) * (size // 8 + 1)
-    return frame.pack(Frame("t", UUID(int=1), 0, number, number, batches[: size - OVERHEAD]))
+    return frame.pack(
+        Frame(
+            topic="t",
+            topic_id=UUID(int=1),
+            partition=0,
+            first=number,
+            last=number,
+            batches=batches[: size - OVERHEAD],
+        )
+    )
 
 
 def settings(**changes: object) -> SessionSettings:
-    return dataclasses.replace(SessionSettings(LINK, PAYLOAD, shards=8, interleave=3, parity=30), **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(
+        SessionSettings(link=LINK, payload=PAYLOAD, shards=8, interleave=3, parity=30), **changes
+    )  # type: ignore[arg-type]
 
 
 def session(

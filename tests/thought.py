@@ -35,7 +35,10 @@ class Thought:
     def state(self, number: int, files: Iterable[int] | Mapping[int | str, int], took_rows: int = 0) -> State:
         """Return a state with these files; each has a row, if it is not said how many."""
         rows = files if isinstance(files, Mapping) else dict.fromkeys(files, 1)
-        live = {(path := f"_iceberg/data/{file}.orc"): AddedFile(path, rows[file], 1, "") for file in rows}
+        live = {
+            (path := f"_iceberg/data/{file}.orc"): AddedFile(path=path, rows=rows[file], bytes=1, sha256="")
+            for file in rows
+        }
         defined = log.definition(self.table)
         return State(number=number, live=live, definition=defined, took_rows=took_rows)
 

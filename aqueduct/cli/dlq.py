@@ -162,7 +162,12 @@ def _census(args: argparse.Namespace, topics: tuple[str, ...], most_shown: int) 
     query = letter_reading.LetterQuery(
         topics=topics,
         ledger=args.ledger or replay_ledger.TOPIC,
-        choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
+        choice=Choice(
+            error_classes=args.error_class,
+            connector=args.connector,
+            first_time=args.from_time,
+            last_time=args.to_time,
+        ),
         origin_topic=args.topic,
         newest=args.newest,
         most_shown=most_shown,
@@ -207,7 +212,12 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
         topic=args.dlq,
         ledger=ledger,
-        choice=Choice(args.error_class, args.connector, args.from_time, args.to_time),
+        choice=Choice(
+            error_classes=args.error_class,
+            connector=args.connector,
+            first_time=args.from_time,
+            last_time=args.to_time,
+        ),
         to=args.to,
         dry_run=args.dry_run,
         declared=tuple(args.declared),

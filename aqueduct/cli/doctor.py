@@ -345,7 +345,9 @@ def _connect_findings(
     if args.rest:
         running, rest = _rest(args.rest, args.client_config)
         connectors += [
-            ConnectorConfig(args.rest[0], connector.name, connector.config, connector.type)
+            ConnectorConfig(
+                file=args.rest[0], name=connector.name, config=connector.config, type=connector.type
+            )
             for connector in running or ()
         ]
     facts, left_out = inspection.look(worker, connectors, probe=not args.no_probe)

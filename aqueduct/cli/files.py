@@ -212,15 +212,15 @@ def _backup(args: argparse.Namespace) -> int:
             )
     made = backup(
         FileBackupOrder(
-            args.backups,
-            args.name,
-            args.source,
-            SshOptions(args.ssh_key, args.known_hosts, args.ssh_port),
-            tuple(args.exclude),
-            args.xattrs,
-            args.checksum,
-            args.allow_empty,
-            args.source_moved,
+            backups=args.backups,
+            name=args.name,
+            source=args.source,
+            ssh=SshOptions(args.ssh_key, args.known_hosts, args.ssh_port),
+            excludes=tuple(args.exclude),
+            with_attributes=args.xattrs,
+            by_content=args.checksum,
+            may_be_empty=args.allow_empty,
+            source_moved=args.source_moved,
         ),
         timestamps.now(),
     )
@@ -331,7 +331,11 @@ def _verify(args: argparse.Namespace) -> int:
         try:
             verified.append(verify(own, own.dates() if args.at is None else [_at(own, args.at)]))
         except Failed as error:
-            verified.append(FilesVerified(own.name, 0, 0, 0, (), (error.labelled,)))
+            verified.append(
+                FilesVerified(
+                    name=own.name, backups=0, files=0, bytes=0, damage=(), unusable=(error.labelled,)
+                )
+            )
     bad = any(outcome.damage or outcome.unusable for outcome in verified)
     for outcome in verified:
         print(_verified(outcome))
@@ -382,7 +386,14 @@ def _restore(args: argparse.Namespace) -> int:
     _outside(args)
     started = datetime.now(UTC)
     [own] = _opened(args)
-    order = FileRestoreOrder(own, _at(own, args.at), args.to, tuple(args.path), args.overwrite, args.dry_run)
+    order = FileRestoreOrder(
+        backups=own,
+        date=_at(own, args.at),
+        target=args.to,
+        paths=tuple(args.path),
+        overwrite=args.overwrite,
+        dry_run=args.dry_run,
+    )
     tree = restore(order)
     lacks = tree.left_out or tree.unread or (tree.without_owners and not args.dry_run)
     code = ExitCode.INCOMPLETE if lacks else ExitCode.DONE

@@ -52,7 +52,9 @@ def run(args: argparse.Namespace) -> int:
     for folder in (args.store, args.source):
         report_file.outside(args.report, folder)
     started = datetime.now(UTC)
-    order = ImportOrder(args.source, args.format, args.store, args.replication_factor)
+    order = ImportOrder(
+        source=args.source, layout=args.format, store=args.store, replication_factor=args.replication_factor
+    )
     with Workers("aqueduct import", common.spark(args)) as workers:
         outcome = bring_in(order, workers)
         code = report.exit_code(outcome)

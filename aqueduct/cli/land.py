@@ -152,7 +152,10 @@ def run(args: argparse.Namespace) -> int:
     report_file.outside(args.report, args.location)
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True)
     order = LandOrder(
-        end, args.location, declared_tables.tables(args.declarations, args.tables), args.metastore
+        end=end,
+        location=args.location,
+        tables=declared_tables.tables(args.declarations, args.tables),
+        metastores=args.metastore,
     )
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("option-required", "aqueduct land needs --until-caught-up or --every DURATION.")

@@ -146,7 +146,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         prometheus.serve(args.metrics_port, lambda: metrics.metrics(figures))
     progress = engine.run(order, until_signal(), figures)
     ranges = [
-        AffectedRange(partition, of.kind, of.start, of.stop, of.at_most)
+        AffectedRange(partition=partition, kind=of.kind, start=of.start, stop=of.stop, at_most=of.at_most)
         for partition, position in sorted(figures.positions.items())
         for of in position.ranges
     ]

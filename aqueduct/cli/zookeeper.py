@@ -202,7 +202,11 @@ def _restore(args: argparse.Namespace) -> int:
     kept = ZnodeSnapshots.open(open_store(args.store), common.trust(args))
     snapshot = kept.read(args.snapshot, args.at_least)
     order = ZnodeOrder(
-        snapshot, _ensemble(args), args.prefix.rstrip("/"), tuple(args.overwrite), args.dry_run
+        snapshot=snapshot,
+        ensemble=_ensemble(args),
+        prefix=args.prefix.rstrip("/"),
+        overwrite=tuple(args.overwrite),
+        dry_run=args.dry_run,
     )
     fits = True
     if args.look or args.lost:

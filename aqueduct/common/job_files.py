@@ -93,7 +93,7 @@ def path(name: str) -> str:
     return _here[name][1] if name in _here else name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Probe:
     """A file by which a task knows a folder for the driver's."""
 
@@ -123,7 +123,7 @@ class Probe:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class JobFiles:
     """What tasks need: the contents of files by path, object stores' variables, and what proves stores."""
 
@@ -165,7 +165,14 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
     contents = {name: _content(Path(name)) for name in sorted(named) if _is_file(name)}
     probes = tuple(_probe(folder, *names) for folder, names in _shared.items())
     try:
-        yield JobFiles(secrets.token_hex(4), contents, variables, probes, (*_proofs.values(),), dict(_lent))
+        yield JobFiles(
+            job=secrets.token_hex(4),
+            contents=contents,
+            variables=variables,
+            probes=probes,
+            proofs=(*_proofs.values(),),
+            secrets=dict(_lent),
+        )
     finally:
         for probe in probes:
             if probe.own:
@@ -174,18 +181,23 @@ def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
 
 def lent_alone() -> JobFiles:
     """Return what tasks on this host need: they find all else where it is."""
-    return JobFiles("", {}, {}, (), secrets=dict(_lent))
+    return JobFiles(job="", contents={}, variables={}, probes=(), secrets=dict(_lent))
 
 
 def _probe(folder: Path, scratch: str, known_file: str) -> Probe:
     """Make a file that no copy of the folder has; take the known one where nothing can be written."""
-    own = Probe(folder, f"{scratch}/probe-{secrets.token_hex(8)}", secrets.token_bytes(16), own=True)
+    own = Probe(
+        folder=folder,
+        path=f"{scratch}/probe-{secrets.token_hex(8)}",
+        content=secrets.token_bytes(16),
+        own=True,
+    )
     try:
         folder.mkdir(exist_ok=True)
         (folder / scratch).mkdir(exist_ok=True)
         (folder / own.path).write_bytes(own.content)
     except OSError:
-        return Probe(folder, known_file, _content(folder / known_file), own=False)
+        return Probe(folder=folder, path=known_file, content=_content(folder / known_file), own=False)
     return own
 
 

@@ -171,7 +171,9 @@ def _object(kind: Any, made: Mapping[str, Any] = MappingProxyType({})) -> FieldR
                 present = iter(column)
                 column = [next(present) if name in value else default(added[name]) for value in values]
             columns.append(column)
-        return [*map(kind, *columns)]
+        if issubclass(kind, tuple):  # the records that come by the million
+            return [*map(kind, *columns)]
+        return [kind(**dict(zip(hints, row, strict=True))) for row in zip(*columns, strict=True)]
 
     return read
 

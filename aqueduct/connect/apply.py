@@ -13,7 +13,7 @@ from aqueduct.errors import Failed, Refused
 FAILED_PATIENCE = 3  # times as long as a state must hold to be believed, FAILED may be what was before
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Checked:
     """Changes that were checked, with what they were decided from."""
 
@@ -28,7 +28,9 @@ class Checked:
 def check_clients(worker_config: Path, declared: Sequence[WantedConnector]) -> None:
     """Check a worker's clients, connectors' own settings included; Refused with all that is wrong."""
     kept = [
-        worker.ConnectorConfig(f"connect_connectors, {connector.name}", connector.name, connector.config)
+        worker.ConnectorConfig(
+            file=f"connect_connectors, {connector.name}", name=connector.name, config=connector.config
+        )
         for connector in declared
         if connector.config is not None and connector.state != "absent"
     ]
@@ -70,7 +72,14 @@ def check(connect: Connect, declared: Sequence[WantedConnector]) -> Checked:
         if not mistakes:
             sound.append(connector)
     changes = connectors.plan(sound, actual)
-    return Checked(changes, actual, tuple(warnings), passwords, tuple(sound), tuple(refused))
+    return Checked(
+        changes=changes,
+        actual=actual,
+        warnings=tuple(warnings),
+        passwords=passwords,
+        sound=tuple(sound),
+        refused=tuple(refused),
+    )
 
 
 def apply(connect: Connect, changes: ConnectorChanges) -> None:

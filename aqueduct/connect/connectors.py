@@ -30,7 +30,7 @@ SECRET_OF_URL = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConnectorStatus:
     """The status of a connector (task None) or of one of its tasks."""
 
@@ -40,7 +40,7 @@ class ConnectorStatus:
     trace: str  # a Java stack trace, if it failed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RunningConnector:
     """A connector as the cluster has it."""
 
@@ -218,7 +218,7 @@ def secrets(entries: Iterable[Mapping[str, Any]]) -> set[str]:
     return whole.union(*(secrets_of_url(value) for _, value in every))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConnectorChanges:
     """The changes to make, in this order."""
 

@@ -20,7 +20,7 @@ class Origin(NamedTuple):
     error_class: str  # of the exception, whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Choice:
     """The choice of dead letters. Times are those of the records, in milliseconds since 1970, inclusive."""
 

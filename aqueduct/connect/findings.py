@@ -26,7 +26,7 @@ class Listener:
     client_certificate: bool = False  # it demands one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """The facts from outside the files; what is missing here was not looked at, and is not judged."""
 

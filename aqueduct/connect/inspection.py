@@ -36,10 +36,10 @@ def look(
     }
     folders = {folder: _trouble(Path(folder)) for folder in worker.plugin_path()}
     facts = Facts(
-        datetime.now(UTC),
-        {store: contents for store, contents in stores.items() if contents is not None},
-        {servers: listener for servers, listener in listeners.items() if listener is not None},
-        {folder: trouble for folder, trouble in folders.items() if trouble},
+        now=datetime.now(UTC),
+        stores={store: contents for store, contents in stores.items() if contents is not None},
+        listeners={servers: listener for servers, listener in listeners.items() if listener is not None},
+        folders={folder: trouble for folder, trouble in folders.items() if trouble},
     )
     left_out = [
         Skipped(

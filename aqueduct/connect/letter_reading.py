@@ -64,7 +64,7 @@ class ShownLetter:
     headers: tuple[tuple[bytes, CutBytes], ...]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LetterCensus:
     """What was found of dead letters."""
 

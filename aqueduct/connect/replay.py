@@ -33,7 +33,7 @@ MOST_REASONS = 50  # that are counted one by one; a header may contain anything
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReplayOrder:
     end: End
     topic: str  # of dead letters
@@ -47,7 +47,7 @@ class ReplayOrder:
         return not self.declared or any(takes(topic) for takes in self.declared)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Replayed:
     """The outcome of a replay, in numbers of letters."""
 
@@ -60,7 +60,7 @@ class Replayed:
     ledger_made: bool = False  # there was no ledger of this name
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Letter:
     partition: int  # of the topic of dead letters
     offset: int
@@ -181,7 +181,13 @@ class _Replay:
         if isinstance(target, str):
             self._leave_out(target)
             return None
-        return _Letter(partition, record.offset, target, _as_sent(record, letter_headers), origin)
+        return _Letter(
+            partition=partition,
+            offset=record.offset,
+            target=target,
+            record=_as_sent(record, letter_headers),
+            origin=origin,
+        )
 
     def _leave_out_unread(self, batch: Batch, error: Exception) -> None:
         self._leave_out("they are in batches that can't be read, or unpack to too much", batch.count)
@@ -253,7 +259,7 @@ def _make_ledger(client: Client, order: ReplayOrder) -> bool:
     """Create the ledger, and return whether it did not exist."""
     if client.topics([order.ledger]):
         return False
-    topic = DeclaredTopic(order.ledger, 1, config=CONFIG)
+    topic = DeclaredTopic(name=order.ledger, partitions=1, config=CONFIG)
     try:
         apply_topics(client, TopicChanges(create=(topic,), grow={}, alter={}, unmet=()))
     except Failed:

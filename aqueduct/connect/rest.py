@@ -176,18 +176,18 @@ def _connector(name: str, entry: Mapping[str, Any]) -> RunningConnector:
     status = entry.get("status") or {}
     rows = [(None, status.get("connector") or {}), *((task["id"], task) for task in status.get("tasks", ()))]
     return RunningConnector(
-        name,
-        {key: str(value) for key, value in config.items()},
-        tuple(
+        name=name,
+        config={key: str(value) for key, value in config.items()},
+        statuses=tuple(
             ConnectorStatus(
-                task,
-                str(row.get("state", "UNASSIGNED")),
-                str(row.get("worker_id", "")),
-                row.get("trace") or "",
+                task=task,
+                state=str(row.get("state", "UNASSIGNED")),
+                worker=str(row.get("worker_id", "")),
+                trace=row.get("trace") or "",
             )
             for task, row in rows
         ),
-        str(entry["info"].get("type", "")).lower(),
+        type=str(entry["info"].get("type", "")).lower(),
     )
 
 

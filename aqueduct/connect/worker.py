@@ -22,7 +22,7 @@ FILE_PROVIDER = "org.apache.kafka.common.config.provider.FileConfigProvider"
 REFERENCE = re.compile(r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}")  # as Kafka's ConfigTransformer has it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Store:
     """A key store or a trust store. `pem` instead of a location: it stands in the configuration (KIP-651)."""
 
@@ -38,7 +38,7 @@ class Store:
         return not (self.password and REFERENCE.search(self.password))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Block:
     """The settings that one kind of client is made with."""
 
@@ -72,7 +72,7 @@ class Block:
         return trust_store(self.settings)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConnectorConfig:
     file: str  # or the URL that it was read from
     name: str
@@ -106,7 +106,10 @@ class Worker:
     def blocks(self) -> list[Block]:
         """Return the worker's own block, then those of its connectors' clients."""
         own = self._unprefixed()
-        return [Block(self.file, "worker", "", own, own), *map(self._block, CLIENTS)]
+        return [
+            Block(file=self.file, name="worker", prefix="", settings=own, own=own),
+            *map(self._block, CLIENTS),
+        ]
 
     def overridden(self, connector: ConnectorConfig) -> list[Block]:
         """Return the blocks of the clients that the connector has settings of its own for."""
@@ -114,7 +117,15 @@ class Worker:
         for client, settings in connector.overrides.items():
             base = self._block(client).settings
             prefix = f"{client}.override."
-            blocks.append(Block(connector.file, client, prefix, {**base, **settings}, settings))
+            blocks.append(
+                Block(
+                    file=connector.file,
+                    name=client,
+                    prefix=prefix,
+                    settings={**base, **settings},
+                    own=settings,
+                )
+            )
         return blocks
 
     def _block(self, client: str) -> Block:
@@ -122,7 +133,7 @@ class Worker:
         inherited = self._unprefixed()
         if client != "admin":  # which takes the worker's, as it did before it had a block
             inherited = {BOOTSTRAP: inherited.get(BOOTSTRAP, "")}
-        return Block(self.file, client, f"{client}.", {**inherited, **own}, own)
+        return Block(file=self.file, name=client, prefix=f"{client}.", settings={**inherited, **own}, own=own)
 
     def _unprefixed(self) -> dict[str, str]:
         prefixes = tuple(f"{client}." for client in CLIENTS)
@@ -155,7 +166,7 @@ def _store(role: str, settings: Properties, pem: str, pem_password: str | None) 
     if location is None and not pem:
         return None
     password = pem_password if kind == "PEM" else settings.get(f"ssl.{role}store.password")
-    return Store(role, kind, location, password, None if location else pem)
+    return Store(role=role, type=kind, location=location, password=password, pem=None if location else pem)
 
 
 def parse_worker(text: str, file: str, read: Callable[[str], str | None]) -> Worker:
@@ -193,7 +204,7 @@ def parse_connector(text: str, file: str) -> ConnectorConfig:
     """Parse a connector's properties, or JSON: its configuration, or that under "config" beside "name"."""
     if not file.endswith(".json"):
         config = parse_properties(text)
-        return ConnectorConfig(file, config.get("name", file), config)
+        return ConnectorConfig(file=file, name=config.get("name", file), config=config)
     try:
         content = json.loads(text)
         config = content.get("config", content)
@@ -205,7 +216,9 @@ def parse_connector(text: str, file: str) -> ConnectorConfig:
         ) from None
     name = str(content.get("name", entries.get("name", file)))
     return ConnectorConfig(
-        file, name, {key: _text(value) for key, value in entries.items() if value is not None}
+        file=file,
+        name=name,
+        config={key: _text(value) for key, value in entries.items() if value is not None},
     )
 
 

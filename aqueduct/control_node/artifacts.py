@@ -17,7 +17,6 @@ import sys
 import tarfile
 import tempfile
 import urllib.error
-import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -29,7 +29,7 @@ CLOCKS_DIFFER = timedelta(minutes=5)
 PEM = serialization.Encoding.PEM
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """A certificate as the inventory has it."""
 

@@ -27,7 +27,7 @@ from aqueduct.mirror.engine.names import CLIENT, group_of, state_topics
 from aqueduct.snapshots.backup.selection import POSITION_GROUP
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeclaredAcl:
     """One allowance; fields and values are those of `kafka_acls`."""
 
@@ -122,7 +122,16 @@ def _merged(acls: Iterable[DeclaredAcl]) -> tuple[DeclaredAcl, ...]:
     for acl in acls:
         key = (acl.principal, acl.resource, acl.name, acl.pattern)
         needed.setdefault(key, set()).update(acl.operations)
-    return tuple(DeclaredAcl(*key, tuple(sorted(operations))) for key, operations in sorted(needed.items()))
+    return tuple(
+        DeclaredAcl(
+            principal=principal,
+            resource=resource,
+            name=name,
+            pattern=pattern,
+            operations=tuple(sorted(operations)),
+        )
+        for (principal, resource, name, pattern), operations in sorted(needed.items())
+    )
 
 
 def backup_acls(site: str) -> tuple[DeclaredAcl, ...]:
@@ -259,7 +268,16 @@ def target_acls(flow: Flow) -> list[DeclaredAcl]:
 
 
 def _allow(principal: str, resource: str, names: Iterable[Resource], operations: str) -> list[DeclaredAcl]:
-    return [DeclaredAcl(principal, resource, *name, tuple(operations.split())) for name in names]
+    return [
+        DeclaredAcl(
+            principal=principal,
+            resource=resource,
+            name=name,
+            pattern=pattern,
+            operations=tuple(operations.split()),
+        )
+        for name, pattern in names
+    ]
 
 
 def written(flow: Flow) -> list[Resource]:

@@ -18,7 +18,7 @@ DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 LARGEST_LETTER_BYTES = 10 << 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeclaredConnector:
     """An item of `connect_connectors`."""
 

@@ -18,7 +18,7 @@ FRAME_BYTES = 1 << 20
 RAW, RECORD = "raw", "record"  # modes of a link
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Link:
     """A one-way link from `source` to `target`. Patterns are Python regular expressions for whole names."""
 
@@ -156,7 +156,7 @@ def _sends(link: Link, other: Link) -> bool:
     return (link.target, link.name) == (other.target, other.sent_by)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Reader:
     """A service that reads a site's topics and keeps a position in them: a unit on a host."""
 
@@ -189,14 +189,14 @@ def read_readers(
             for mirror in mirrors
         ),
         *(
-            Reader(link.upstream, f"diode_upstream@{link.sent_as}", link.group)
+            Reader(host=link.upstream, unit=f"diode_upstream@{link.sent_as}", group=link.group)
             for link in links
             if topics is None or link.may_carry(topics)
         ),
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DedupWork:
     """The work of one dedup: all that arrives raw at a site from one source, by however many links."""
 
@@ -213,10 +213,10 @@ def ledgers(links: tuple[Link, ...]) -> tuple[DedupWork, ...]:
         links_by_source.setdefault(link.source, []).append(link)
     return tuple(
         DedupWork(
-            source,
-            some[0].gap_topic,
-            tuple(link.raw_topic for link in some),
-            {name: clean for link in some for name, clean in link.clean_topics.items()},
+            source=source,
+            gap_topic=some[0].gap_topic,
+            raw_topics=tuple(link.raw_topic for link in some),
+            clean_topics={name: clean for link in some for name, clean in link.clean_topics.items()},
         )
         for source, some in links_by_source.items()
     )

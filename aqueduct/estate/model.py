@@ -29,7 +29,7 @@ def texts(value: str | Iterable[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Node:
     """A Kafka node. Ports: `port` for clients and brokers, `controller_port` for the quorum."""
 
@@ -50,7 +50,7 @@ class Node:
         return f"{self.advertised_host}:{self.controller_port}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Flow:
     """A mirror of topics of `source` at `target`. Patterns are Java regular expressions for whole names."""
 
@@ -151,7 +151,7 @@ class Flow:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorUnit:
     """A flow's MirrorMaker (mirror_maker@<flow>) on one host of the site where its records arrive."""
 
@@ -161,7 +161,7 @@ class MirrorUnit:
     engine: str = "mm2"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Site:
     name: str
     hosts: tuple[str, ...]
@@ -263,7 +263,7 @@ def read_mirrors(
 ) -> tuple[MirrorUnit, ...]:
     """Return the mirrors that read a site; with `topics`, those that may read one of them."""
     return tuple(
-        MirrorUnit(host, flow.name, flow.target, flow.engine)
+        MirrorUnit(host=host, flow=flow.name, target=flow.target, engine=flow.engine)
         for flow in read_all_flows(groups, hostvars)
         if flow.source == source and (topics is None or flow.may_carry(topics))
         for host in members(groups, flow.target, "mirror_maker")

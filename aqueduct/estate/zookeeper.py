@@ -14,7 +14,7 @@ from aqueduct.recovery.zookeeper.quorum_keys import KEY, TRUSTED
 MAX_ID = 255  # of a server: 256 and more make sessions' ids of two servers the same
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Server:
     """One server of an ensemble, by the name under which clients and other servers reach it."""
 
@@ -45,12 +45,16 @@ def servers(groups: Groups, hostvars: HostVars, site: str, defaults: Mapping[str
 
 
 def _server(host: str, variables: Mapping[str, Any], defaults: Mapping[str, Any]) -> Server:
-    ports = ("zookeeper_port", "zookeeper_quorum_port", "zookeeper_election_port")
+    def port(name: str) -> int:
+        return int(variables.get(name, defaults[name]))
+
     return Server(
-        host,
-        int(variables["zookeeper_id"]),
-        variables.get("zookeeper_host") or host,
-        *(int(variables.get(name, defaults[name])) for name in ports),
+        host=host,
+        server_id=int(variables["zookeeper_id"]),
+        name=variables.get("zookeeper_host") or host,
+        port=port("zookeeper_port"),
+        quorum_port=port("zookeeper_quorum_port"),
+        election_port=port("zookeeper_election_port"),
     )
 
 
@@ -69,6 +73,7 @@ def owners(groups: Groups, hostvars: HostVars, site: str) -> list[str]:
 def settings(
     server_id: int,
     ensemble: Sequence[Server],
+    *,
     directory: str,
     key: str,
     ca: str,

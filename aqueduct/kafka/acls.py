@@ -27,7 +27,7 @@ CLUSTER = "kafka-cluster"  # the name of the only resource of kind cluster
 USER = "User:"
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True, order=True, kw_only=True)
 class Acl:
     """One access control entry in Kafka's words, lower case; `principal` with its type: `User:mirror-x`."""
 
@@ -82,7 +82,10 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> frozenset[Acl]:
             problems.append(
                 f"{where} has operation {', '.join(unknown)}; known for a {resource} are {operations}"
             )
-        acls |= {Acl(f"{USER}{principal}", resource, name, pattern, op) for op in entry["operations"]}
+        acls |= {
+            Acl(principal=f"{USER}{principal}", resource=resource, name=name, pattern=pattern, operation=op)
+            for op in entry["operations"]
+        }
     if problems:
         raise Refused("acl-declaration-invalid", f"Wrong in the declared ACLs: {'; '.join(problems)}.")
     return frozenset(acls)

@@ -336,9 +336,9 @@ def _partitions(topic: Any) -> Iterator[Partition]:
     for partition in sorted(topic.partitions, key=lambda partition: partition.partition_index):
         leader = partition.leader_id if partition.leader_id >= 0 else None
         yield Partition(
-            topic.name,
-            partition.partition_index,
-            leader,
-            tuple(partition.replica_nodes),
-            tuple(partition.isr_nodes),
+            topic=topic.name,
+            number=partition.partition_index,
+            leader=leader,
+            replicas=tuple(partition.replica_nodes),
+            in_sync=tuple(partition.isr_nodes),
         )

@@ -68,7 +68,7 @@ class Login:
     password: str = field(repr=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClientConfig:
     """The client's way to a cluster. Paths are the driver's; tasks elsewhere have the files' contents."""
 

@@ -11,7 +11,7 @@ from aqueduct.common.wording import count, some
 CAUGHT_UP_MILLISECONDS = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Partition:
     """One partition as the brokers' metadata has it; nodes by their ids."""
 
@@ -50,7 +50,7 @@ class Quorum:
 NO_QUORUM = Quorum(None, {}, {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Cluster:
     cluster_id: str
     brokers: frozenset[int]  # registered and unfenced: they serve clients

@@ -20,7 +20,7 @@ STRAY = re.compile(r".+-stray")  # a log that was not the broker's when it start
 STRAY_LOG = re.compile(rf"{LOG.pattern}\.[0-9a-f]{{32}}-stray")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DataFolder:
     path: Path
     cluster_id: str
@@ -51,11 +51,11 @@ def read(path: Path) -> DataFolder:
             "data-folder-unidentified", f"{meta} names no node.id (or broker.id) and cluster.id: {flaw}."
         )
     return DataFolder(
-        path,
-        properties["cluster.id"],
-        int(node),
-        _logs(names),
-        frozenset(name for name in names if STRAY.fullmatch(name)),
+        path=path,
+        cluster_id=properties["cluster.id"],
+        node_id=int(node),
+        logs=_logs(names),
+        strays=frozenset(name for name in names if STRAY.fullmatch(name)),
     )
 
 

@@ -266,7 +266,7 @@ def _cut(batch: Batch, start: int, stop: int) -> Batch | None:
         return batch
     from aqueduct.kafka.batches.cutting import Window, cut  # with numpy, which not every host has
 
-    return cut(batch, Window(start, stop))
+    return cut(batch, Window(start=start, stop=stop))
 
 
 def log_start_above(client: Client, topic_partition: TopicPartition, position: int) -> int:

@@ -46,7 +46,7 @@ NO_EPOCH = -1
 FetchPositions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class News:
     """The news of one partition."""
 
@@ -206,22 +206,32 @@ class Follower:
         elif answer.diverging_epoch:  # with the offset as it was: only the epoch's own entry is gone
             self._epochs.pop(partition, None)
         return News(
-            partition,
-            topic_id,
-            batches,
-            start,
-            stop,
-            answer.log_start_offset,
-            answer.last_stable_offset,
-            fetched[0].base_offset if fetched else stop,
-            self._epochs.get(partition, NO_EPOCH),
+            topic_partition=partition,
+            topic_id=topic_id,
+            batches=batches,
+            start=start,
+            next_offset=stop,
+            log_start=answer.log_start_offset,
+            stable=answer.last_stable_offset,
+            first=fetched[0].base_offset if fetched else stop,
+            epoch=self._epochs.get(partition, NO_EPOCH),
         )
 
     def _deleted(self, partition: TopicPartition, topic_id: UUID, start: int) -> News:
         """Return the deleted offsets from a position that is out of range."""
         log_start = self._positions[partition] = log_start_above(self._client, partition, start)
         self._epochs.pop(partition, None)
-        return News(partition, topic_id, (), start, log_start, log_start, log_start, log_start, NO_EPOCH)
+        return News(
+            topic_partition=partition,
+            topic_id=topic_id,
+            batches=(),
+            start=start,
+            next_offset=log_start,
+            log_start=log_start,
+            stable=log_start,
+            first=log_start,
+            epoch=NO_EPOCH,
+        )
 
 
 def _is_cut(diverging: Any, position: int) -> bool:

@@ -49,7 +49,7 @@ _LIVE = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ConsumerGroup:
     name: str
     protocol: str  # its type: "classic", "consumer" (KIP-848), "share", ...; "" from a broker before 3.8
@@ -83,7 +83,10 @@ def _list_groups(client: Client) -> dict[str, ConsumerGroup]:
             raise for_code(response.error_code)()
         for listed in response.groups:
             group = ConsumerGroup(
-                listed.group_id, listed.group_type.lower(), listed.protocol_type, listed.group_state
+                name=listed.group_id,
+                protocol=listed.group_type.lower(),
+                kind=listed.protocol_type,
+                state=listed.group_state,
             )
             group_by_name[group.name] = group
     return group_by_name

@@ -57,7 +57,7 @@ def ends(
 
     Read-committed, that is the last stable offset (KIP-98).
     """
-    return _offsets(client, partitions, OffsetSpec.LATEST, isolation, unanswered=unanswered)
+    return _offsets(client, partitions, OffsetSpec.LATEST, isolation=isolation, unanswered=unanswered)
 
 
 def settled(
@@ -150,6 +150,7 @@ def _offsets(
     client: Client,
     partitions: Iterable[TopicPartition],
     spec: OffsetSpec | int,
+    *,
     isolation: Isolation = "read_committed",
     min_version: int = _ISOLATED_SINCE,
     told: Literal["offset", "timestamp"] = "offset",

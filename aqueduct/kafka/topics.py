@@ -18,7 +18,7 @@ from aqueduct.errors import Refused
 Overrides = Mapping[str, str | None]  # None: no override
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DeclaredTopic:
     """A topic as the inventory wants it; replication factor None: the broker's default."""
 
@@ -28,7 +28,7 @@ class DeclaredTopic:
     config: Overrides = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ActualTopic:
     """A topic as the cluster has it; `config` holds at least the overrides that the inventory names."""
 
@@ -38,7 +38,7 @@ class ActualTopic:
     without_leader: int = 0  # partitions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicChanges:
     create: tuple[DeclaredTopic, ...]
     grow: Mapping[str, int]  # topic -> number of partitions that it shall have
@@ -69,7 +69,9 @@ def parse(entries: Sequence[Mapping[str, Any]]) -> tuple[DeclaredTopic, ...]:
             if isinstance(value, Mapping | list):
                 problems.append(f"{name} has {key}: {value}; give Kafka's own text for it")
             config[str(key)] = _text(value)
-        topics[name] = DeclaredTopic(name, entry["partitions"], factor, config)
+        topics[name] = DeclaredTopic(
+            name=name, partitions=entry["partitions"], replication_factor=factor, config=config
+        )
     if problems:
         raise Refused("topic-declaration-invalid", f"Wrong in the declared topics: {'; '.join(problems)}.")
     return tuple(topics.values())
@@ -106,7 +108,7 @@ def plan(declared: Iterable[DeclaredTopic], actual: Mapping[str, ActualTopic]) -
         f"{count(len(others), 'topic')} with another replication factor than declared: {some(others)}. "
         "Change it with kafka-reassign-partitions.sh, or declare what the topics have."
     ]
-    return TopicChanges(tuple(create), grow, alter, tuple(unmet if others else ()))
+    return TopicChanges(create=tuple(create), grow=grow, alter=alter, unmet=tuple(unmet if others else ()))
 
 
 def diff(changes: TopicChanges, actual: Mapping[str, ActualTopic]) -> dict[str, dict[str, Any]]:

@@ -49,7 +49,7 @@ class WantedFields:
         return root
 
 
-@dataclass
+@dataclass(kw_only=True)
 class AvroData:
     """Values of one schema in a text of bytes, as far as they were read; each has its row."""
 
@@ -235,7 +235,7 @@ class AvroData:
         parents, begins = self._items(schema.items, rows, 0, keep=True)
         order = np.argsort(parents, kind="stable")
         parents, begins = parents[order], begins[order]
-        inner = AvroData(self.bytes, begins, self.ends[parents])
+        inner = AvroData(bytes=self.bytes, at=begins, ends=self.ends[parents])
         of_items = replace(column, type=types.scalar_of(column.type))
         values = inner._spread(*inner._value(schema.items, np.arange(len(begins)), of_items))
         for index, reason in inner.why.items():

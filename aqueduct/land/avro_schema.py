@@ -40,7 +40,7 @@ class Unasked(WrongSchema):
     """A schema that is not asked for, because too many ids before it are unknown, or cost requests."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Scalar:
     """A type without others below it."""
 
@@ -87,7 +87,7 @@ class RecordType:
 
 
 Schema = Scalar | Items | Union | RecordType
-NULL = Scalar("null")
+NULL = Scalar(kind="null")
 
 
 def parse(text: str) -> RecordType:
@@ -123,7 +123,7 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
     """Parse a part of a schema within a namespace."""
     if isinstance(content, str):
         if content in PRIMITIVES:
-            return Scalar(content)
+            return Scalar(kind=content)
         named = types_by_name.get(_full(content, space)) or types_by_name.get(content)
         if named is None:
             raise WrongSchema(f"it has no type {content}")
@@ -142,7 +142,8 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
         return Items(_parse(content.get("items"), space, types_by_name))
     if kind == "map":
         entry = RecordType(
-            "map", [("key", Scalar("string")), ("value", _parse(content.get("values"), space, types_by_name))]
+            "map",
+            [("key", Scalar(kind="string")), ("value", _parse(content.get("values"), space, types_by_name))],
         )
         return Items(entry, "map")
     schema = _parse(kind, space, types_by_name)
@@ -161,13 +162,13 @@ def _named(content: Mapping[str, Any], kind: str, space: str, types_by_name: dic
         symbols = content.get("symbols")
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise WrongSchema(f"the enum {full} has no list of symbols")
-        types_by_name[full] = Scalar("enum", symbols=tuple(symbols))
+        types_by_name[full] = Scalar(kind="enum", symbols=tuple(symbols))
         return types_by_name[full]
     if kind == "fixed":
         size = content.get("size")
         if type(size) is not int or not 0 <= size <= LARGEST_FIXED:
             raise WrongSchema(f"the fixed {full} has no size")
-        types_by_name[full] = fixed = _logical(content, Scalar("fixed", size=size))
+        types_by_name[full] = fixed = _logical(content, Scalar(kind="fixed", size=size))
         return fixed
     types_by_name[full] = record = RecordType(full)
     fields = content.get("fields")
@@ -197,7 +198,9 @@ def _logical(content: Mapping[str, Any], of: Scalar) -> Scalar:
     scale, precision = content.get("scale", 0), content.get("precision")
     if name == "decimal" and not (type(scale) is type(precision) is int and 0 <= scale <= precision > 0):
         return of
-    return Scalar(of.kind, name, of.size, scale if name == "decimal" else 0, of.symbols)
+    return Scalar(
+        kind=of.kind, logical=name, size=of.size, scale=scale if name == "decimal" else 0, symbols=of.symbols
+    )
 
 
 def _check(schema: Schema, checked: set[RecordType], least: dict[RecordType, int]) -> None:

@@ -55,7 +55,7 @@ class AvroReader:
                     reasons |= dict.fromkeys((first + rows).tolist(), writer)
                     continue
                 header = 0 if self._one else HEADER.size
-                part = AvroData(buffer, begins[rows] + header, ends[rows])
+                part = AvroData(bytes=buffer, at=begins[rows] + header, ends=ends[rows])
                 arrays, right = writer.read(part)
                 reasons |= {first + int(rows[row]): reason for row, reason in part.why.items()}
                 if self._columns:
@@ -63,7 +63,7 @@ class AvroReader:
                 records.append(first + rows[right])
         of = np.concatenate(records)
         faults = tuple(WrongRecord(index, reasons[index]) for index in sorted(reasons))
-        return ReadRecords(pa.concat_tables(tables), np.arange(len(of)), of, faults)
+        return ReadRecords(table=pa.concat_tables(tables), rows=np.arange(len(of)), records=of, faults=faults)
 
     def _by_writer(
         self, buffer: Bytes, begins: Numbers, ends: Numbers

@@ -23,7 +23,7 @@ PAUSE = 4
 COMPARE_SECONDS = 3600  # after which a table is read as a whole again: somebody may have changed it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownTable:
     """A table that the catalogue has as it is wanted."""
 
@@ -181,7 +181,9 @@ class Catalogue:
         if hive_table.differs(target, stored):
             # What a partition's files are read for are its own columns, not the table's.
             self._awake.change(target, columns, cascade=len(columns) > len(stored.columns))
-        return KnownTable(read, target, columns, self._partitions(target, stored))
+        return KnownTable(
+            read=read, wanted=target, columns=columns, partitions=self._partitions(target, stored)
+        )
 
     def _ours(self, target: HiveTable) -> FoundTable:
         """Return the table as it is; Failed if it is gone, or another one."""

@@ -36,7 +36,7 @@ KEPT = timedelta(hours=6)  # longer than queries take
 ATTEMPTS = 5  # one after another, beside others
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CompactShare:
     """Files of one folder that one task joins."""
 
@@ -83,7 +83,7 @@ def compact(order: LandOrder, workers: Workers) -> list[CompactedTable]:
     """
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
-    outcomes = [CompactedTable(table.full_name) for table in order.tables]
+    outcomes = [CompactedTable(table=table.full_name) for table in order.tables]
     for table, of_table, mine in opened(order, objects, catalogue, outcomes):
         try:
             _compact(order, table, of_table, workers, mine)
@@ -127,7 +127,7 @@ def _compact(
         chosen = next(in_lists(todo, EXCHANGED, len))
         room = TARGETS * workers.at_once(None) * TARGET_BYTES
         shares = [
-            CompactShare(order.location, table, staging, share, files)
+            CompactShare(location=order.location, table=table, staging=staging, share=share, files=files)
             for share, files in enumerate(next(in_lists(chosen, room, _size)))
         ]
         results = workers.parallel(None)(join, shares, BYTES)
@@ -161,7 +161,7 @@ def _compact(
 
 
 def _commit(added: tuple[AddedFile, ...], removed: tuple[str, ...], state: State) -> Commit:
-    return next_commit(state, COMPACT, _ago(timedelta(0)), state.positions, added, removed)
+    return next_commit(state, COMPACT, _ago(timedelta(0)), state.positions, added=added, removed=removed)
 
 
 def _rows(state: State) -> Iterable[AddedFile]:
@@ -222,7 +222,13 @@ def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: Bina
     written.flush()
     name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
     with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
-        file_ = OrcFile(path.rpartition("/")[0], rows, content, share.files[0].table, log.ending(path))
+        file_ = OrcFile(
+            folder=path.rpartition("/")[0],
+            rows=rows,
+            data=content,
+            table=share.files[0].table,
+            ending=log.ending(path),
+        )
         return table_log.stage(objects, share.table, share.staging, name, file_)
 
 

@@ -53,7 +53,7 @@ class Format(StrEnum):
     AVRO_REGISTRY = "avro_registry"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Column:
     """A column, and where in the record it comes from."""
 
@@ -116,7 +116,7 @@ class FilteredTable:
     where: str  # a condition of SQL, which rows that land fulfil
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandTable:
     """A table, and the topics that land in it."""
 
@@ -256,23 +256,24 @@ def _table(content: Any, where: str, folder: Path) -> LandTable:
     _table_name(bad, f"{where}.poison")
     partitioned_by = _partitioned(given.get("partition_by"), columns, f"{where}.partition_by")
     return LandTable(
-        database,
-        name,
-        tuple(_names(given, "topics", where)),
-        format_,
-        columns,
-        partitioned_by,
-        bad,
-        _choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones") == "keep",
-        _every(given, where),
-        _late(given.get("late", "add"), partitioned_by, f"{where}.late"),
-        _delimited(given, format_, columns, where),
-        _avro(given, format_, columns, where, folder),
-        _registry(given, format_, where, folder),
-        kind,
-        _snapshots(given, kind, where),
-        _filtered(sql, f"{database}.{name}_filtered", where),
-        _strips(given, format_, where),
+        database=database,
+        name=name,
+        topics=tuple(_names(given, "topics", where)),
+        format=format_,
+        columns=columns,
+        partitioned_by=partitioned_by,
+        bad=bad,
+        keeps_tombstones=_choice(("drop", "keep"), given.get("tombstones", "drop"), f"{where}.tombstones")
+        == "keep",
+        every=_every(given, where),
+        late=_late(given.get("late", "add"), partitioned_by, f"{where}.late"),
+        delimited=_delimited(given, format_, columns, where),
+        avro=_avro(given, format_, columns, where, folder),
+        registry=_registry(given, format_, where, folder),
+        kind=kind,
+        snapshots=_snapshots(given, kind, where),
+        filtered=_filtered(sql, f"{database}.{name}_filtered", where),
+        strips=_strips(given, format_, where),
     )
 
 
@@ -501,7 +502,7 @@ def _column(content: Any, format_: Format, where: str) -> Column:
         _choice(tuple(times.UNITS), unit, f"{where}.unit")
     zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
     nanos = _choice(("reject", "cut"), given.get("nanoseconds", "reject"), f"{where}.nanoseconds")
-    return Column(name, type_, path, zone, unit, cuts_nanoseconds=nanos == "cut")
+    return Column(name=name, type=type_, path=path, zone=zone, unit=unit, cuts_nanoseconds=nanos == "cut")
 
 
 def _named(given: Mapping[str, Any], where: str) -> str:
@@ -522,7 +523,14 @@ def _sql_column(content: Any, where: str) -> Column:
     if "zone" in given and type_ != types.TIMESTAMP:
         raise Refused(MISPLACED, f"{where}.zone: only a timestamp has one.")
     zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
-    return Column(name, type_, (SQL, name), zone, None, _text(given, "expression", where))
+    return Column(
+        name=name,
+        type=type_,
+        path=(SQL, name),
+        zone=zone,
+        unit=None,
+        expression=_text(given, "expression", where),
+    )
 
 
 def _partitioned(content: Any, columns: Sequence[Column], where: str) -> PartitionedBy | None:

@@ -87,7 +87,9 @@ class DelimitedReader:
             arrays.append(value)
         kept = np.flatnonzero(fits)
         faults = tuple(WrongRecord(index, reasons[index]) for index in sorted(reasons))
-        return ReadRecords(pa.table(arrays, schema=self.wanted), kept, records[kept], faults)
+        return ReadRecords(
+            table=pa.table(arrays, schema=self.wanted), rows=kept, records=records[kept], faults=faults
+        )
 
     def _block(self, values: pa.BinaryArray, records: Numbers) -> tuple["_Part", list[int]]:
         """Read these records; return those that are one row each, and those that are none by themselves."""

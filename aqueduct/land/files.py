@@ -20,7 +20,7 @@ NONE = -(1 << 31) + 1  # of a day: before all that there are
 NO_DAY = "__HIVE_DEFAULT_PARTITION__"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OrcFile:
     """A file that is not written yet."""
 
@@ -58,16 +58,32 @@ class RowBuffer:
             if part.num_rows:
                 path = "/".join(filter(None, (self._at, folder)))
                 yield OrcFile(
-                    path, part.num_rows, orc_of(part, self._table.kind), late, log.LATE if late else log.ORC
+                    folder=path,
+                    rows=part.num_rows,
+                    data=orc_of(part, self._table.kind),
+                    table=late,
+                    ending=log.LATE if late else log.ORC,
                 )
         bad = pa.concat_tables([table_rows.bad for table_rows in rows])
         if bad.num_rows:
-            yield OrcFile(self._at, bad.num_rows, orc_of(bad, self._table.kind), self._table.bad, log.BAD)
+            yield OrcFile(
+                folder=self._at,
+                rows=bad.num_rows,
+                data=orc_of(bad, self._table.kind),
+                table=self._table.bad,
+                ending=log.BAD,
+            )
         filtered = [table_rows.filtered for table_rows in rows if table_rows.filtered is not None]
         if self._table.filtered and sum(map(len, filtered)):
             left_out = pa.concat_tables(filtered)
             name = self._table.filtered.table
-            yield OrcFile(self._at, left_out.num_rows, orc_of(left_out, self._table.kind), name, log.FILTERED)
+            yield OrcFile(
+                folder=self._at,
+                rows=left_out.num_rows,
+                data=orc_of(left_out, self._table.kind),
+                table=name,
+                ending=log.FILTERED,
+            )
 
     def _folders(
         self, whole: pa.Table, rows: Sequence[TableRows]

@@ -61,7 +61,7 @@ class HiveColumn:
     comment: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HiveTable:
     """An external table, as it is to be in the catalogue."""
 
@@ -78,7 +78,7 @@ class HiveTable:
         return f"{self.database}.{self.name}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FoundTable:
     """A table as the catalogue has it."""
 
@@ -112,27 +112,29 @@ def tables(root: str, table: LandTable, state: State) -> tuple[HiveTable, ...]:
     own = [*rows.OWN, rows.TOMBSTONE] if defined.tombstones else rows.OWN
     name, _, of = defined.partition.partition(" of ")
     main_table = HiveTable(
-        table.database,
-        table.name,
-        f"{root}/{folder(table.full_name)}",
-        (
+        database=table.database,
+        name=table.name,
+        location=f"{root}/{folder(table.full_name)}",
+        columns=(
             *_columns(own, OWN_COMMENTS),
             *(
                 HiveColumn(column.name, column.type, _comment(by_name.get(column.name)))
                 for column in defined.columns
             ),
         ),
-        HiveColumn(name, DAY, f"day of {of}") if name else None,
-        _properties(root, table, f"Records of {some(table.topics)}, landed by aqueduct"),
+        partition=HiveColumn(name, DAY, f"day of {of}") if name else None,
+        properties=_properties(root, table, f"Records of {some(table.topics)}, landed by aqueduct"),
     )
+    bad_database, bad_name = _split(defined.bad)
     return (
         main_table,
         HiveTable(
-            *_split(defined.bad),
-            f"{root}/{folder(defined.bad)}",
-            _columns(rows.BAD, BAD_COMMENTS),
-            None,
-            _properties(root, table, f"Records that are no rows of {table.full_name}"),
+            database=bad_database,
+            name=bad_name,
+            location=f"{root}/{folder(defined.bad)}",
+            columns=_columns(rows.BAD, BAD_COMMENTS),
+            partition=None,
+            properties=_properties(root, table, f"Records that are no rows of {table.full_name}"),
         ),
         *([_late(root, table, main_table, defined.late)] if defined.late else []),
     )

@@ -42,7 +42,7 @@ class WrongRecord:
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadRecords:
     """What was read of a batch: `rows` of the table are its records `records`; other rows are nobody's."""
 
@@ -88,10 +88,10 @@ class JsonReader:
                     records.append(indices[begin:end])
         count = sum(map(len, records))
         return ReadRecords(
-            pa.concat_tables(tables).select(self.wanted.names) if tables else self.wanted.empty_table(),
-            np.arange(0, 2 * count, 2),
-            np.concatenate(records) if records else np.empty(0, np.int64),
-            tuple(sorted(faults, key=lambda fault: fault.index)),
+            table=pa.concat_tables(tables).select(self.wanted.names) if tables else self.wanted.empty_table(),
+            rows=np.arange(0, 2 * count, 2),
+            records=np.concatenate(records) if records else np.empty(0, np.int64),
+            faults=tuple(sorted(faults, key=lambda fault: fault.index)),
         )
 
     def _parts(

@@ -51,7 +51,7 @@ class Staging:
         return f"{STAGED}/{self.number:020d}" + (f"-{self.run}" if self.run else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AddedFile:
     """A file that a commit adds, by its path below its table's folder."""
 
@@ -86,7 +86,7 @@ class ColumnDefinition:
     means: str  # how a timestamp is read: its unit, or its zone; of others empty
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """What readers see of a table, and what its values mean."""
 
@@ -106,7 +106,7 @@ class Definition:
         return {ending: name for ending, name in every.items() if name}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NeverLanded:
     """Offsets that a reset left out, or that retention deleted before they were read."""
 
@@ -116,7 +116,7 @@ class NeverLanded:
     last: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Commit:
     """An entry of the log."""
 
@@ -148,15 +148,15 @@ def definition(table: LandTable, stored: Definition | None = None) -> Definition
     late = table.late.table if table.late else stored.late if stored else ""
     filtered = table.filtered.table if table.filtered else stored.filtered if stored else ""
     return Definition(
-        tuple(
+        columns=tuple(
             ColumnDefinition(column.name, types.hive(column.type), _means(column)) for column in table.columns
         ),
-        f"{by.name} of {by.of.name}" if by else "",
-        table.bad,
-        table.keeps_tombstones,
-        late,
-        table.kind.value,
-        filtered,
+        partition=f"{by.name} of {by.of.name}" if by else "",
+        bad=table.bad,
+        tombstones=table.keeps_tombstones,
+        late=late,
+        kind=table.kind.value,
+        filtered=filtered,
     )
 
 
@@ -235,7 +235,7 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
     return whole
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """What the commits come to."""
 
@@ -272,13 +272,24 @@ def next_commit(
     kind: str,
     created: str,
     positions: Positions,
+    *,
     added: tuple[AddedFile, ...],
     removed: tuple[str, ...],
     topic_ids: Mapping[str, str] | None = None,
 ) -> Commit:
     """Return a commit that lands nothing, and follows the state's last one."""
     step = Step(state.positions, positions)
-    return Commit(state.number + 1, kind, step, added, removed, 0, state.schema, created, topic_ids or {})
+    return Commit(
+        number=state.number + 1,
+        kind=kind,
+        positions=step,
+        added=added,
+        removed=removed,
+        bad=0,
+        schema=state.schema,
+        created=created,
+        topic_ids=topic_ids or {},
+    )
 
 
 def replay(state: State, commits: Iterable[Commit]) -> State:
@@ -324,9 +335,20 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
             deleted = _never(_before(deleted, commit))
         deleted = _never([*deleted, *commit.gaps]) if commit.gaps else deleted
     return State(
-        *(number, positions, topic_ids, live, bad, schema, stored, compacted, passed, late, deleted, took),
-        filtered,
-        epochs,
+        number=number,
+        positions=positions,
+        topic_ids=topic_ids,
+        live=live,
+        bad=bad,
+        schema=schema,
+        definition=stored,
+        compacted=compacted,
+        passed=passed,
+        late=late,
+        deleted=deleted,
+        took_rows=took,
+        filtered=filtered,
+        epochs=epochs,
     )
 
 
@@ -355,8 +377,8 @@ def _never(never_landed: Iterable[NeverLanded]) -> tuple[NeverLanded, ...]:
     for span in never_landed:
         offset_sets.add(by_place.setdefault((span.topic, span.partition), []), span.first, span.last)
     return tuple(
-        NeverLanded(*topic_partition, first, last)
-        for topic_partition, own in by_place.items()
+        NeverLanded(topic=topic, partition=partition, first=first, last=last)
+        for (topic, partition), own in by_place.items()
         for first, last in own
     )
 
@@ -378,4 +400,4 @@ def _skipped(reset: Commit) -> Iterator[NeverLanded]:
         for number, reached in positions.items():
             was = 0 if topic in reset.topic_ids else reset.positions.before.get(topic, {}).get(number, 0)
             if was < reached:
-                yield NeverLanded(topic, int(number), was, reached - 1)
+                yield NeverLanded(topic=topic, partition=int(number), first=was, last=reached - 1)

@@ -99,12 +99,12 @@ class Metastore:
             return None
         storage = thrift_table.sd
         return FoundTable(
-            thrift_table.tableType or "",
-            storage.location or "",
-            storage.inputFormat or "",
-            _columns(storage.cols or ()),
-            _columns(thrift_table.partitionKeys or ()),
-            dict(thrift_table.parameters or {}),
+            kind=thrift_table.tableType or "",
+            location=storage.location or "",
+            input=storage.inputFormat or "",
+            columns=_columns(storage.cols or ()),
+            partitions=_columns(thrift_table.partitionKeys or ()),
+            properties=dict(thrift_table.parameters or {}),
         )
 
     def partitions(self, table: HiveTable) -> frozenset[str]:

@@ -11,7 +11,7 @@ from aqueduct.land.outcome import LandedTable
 OWN = prometheus.Named("aqueduct_land")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TableFigures:
     """What a process has landed of a table since it started."""
 

@@ -6,7 +6,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.land.declaration import LandTable
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandOrder:
     """The request for a landing."""
 

@@ -24,7 +24,7 @@ def placed(never_landed: Iterable[NeverLanded]) -> Placed:
     return by_partition
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LandedTable:
     """What was landed of one table."""
 
@@ -55,7 +55,7 @@ class LandedPartition:
 LEADERLESS = "it has no leader"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableStatus:
     """A table as it is committed."""
 
@@ -77,7 +77,7 @@ class TableStatus:
     left_out: LeftOut = ()  # declared topics that the cluster does not have
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VerifiedTable:
     """What is in a table and its bad table, against its topics."""
 
@@ -102,7 +102,7 @@ class VerifiedTable:
         return bool(self.commits) and not wrong
 
 
-@dataclass
+@dataclass(kw_only=True)
 class CompactedTable:
     """What compaction did to a table."""
 
@@ -119,7 +119,7 @@ class CompactedTable:
     failed: Failed | None = None  # why it was compacted no further; what was committed before counts
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ReplayedTable:
     """What bad records of a table come to that are tried again, or came to."""
 
@@ -151,7 +151,7 @@ class ResetMove:
     never: Span | None  # the first and the last offset that will not land, for it goes ahead
 
 
-@dataclass
+@dataclass(kw_only=True)
 class ResetTable:
     """What a reset does to a table, or has done."""
 

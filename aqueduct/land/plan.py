@@ -15,7 +15,7 @@ NO_LEADER = -1  # instead of an end, and of an epoch
 ROUND_OFFSETS = 20_000_000  # of a table in a commit, at most: what a lander that dies has done in vain
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourceTopic:
     """A topic as it is in the cluster now."""
 
@@ -26,7 +26,7 @@ class SourceTopic:
     epochs: tuple[int, ...] = ()  # of its leader, when it told that
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandPlan:
     """What a round of a table reads."""
 
@@ -96,11 +96,13 @@ def plan(
     for planned_range in cut:
         after[planned_range.topic][str(planned_range.partition)] = planned_range.stop
     return LandPlan(
-        tuple(cut),
-        after,
-        {topic.name: topic.id for topic in topic_by_name.values() if topic.name not in state.topic_ids},
-        tuple(gaps),
-        tuple(left_out),
+        ranges=tuple(cut),
+        next=after,
+        topic_ids={
+            topic.name: topic.id for topic in topic_by_name.values() if topic.name not in state.topic_ids
+        },
+        gaps=tuple(gaps),
+        left_out=tuple(left_out),
         whole=cut == unread,
     )
 
@@ -174,7 +176,7 @@ def _at_most(unread: Sequence[Range], offsets: int) -> list[Range]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadRange:
     """A range as it was read: up to `reached`, and why no further, with the identifier of that."""
 

@@ -12,7 +12,7 @@ from aqueduct.kafka.batches.records import RecordPlaces
 from aqueduct.kafka.batches.varints import Mask, Numbers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordArrays:
     """Records in the order of their offsets, as parallel arrays."""
 
@@ -38,7 +38,7 @@ class RecordArrays:
             after = read.ends + 1
         if (after > read.ends).any():
             raise damaged(batches[0], "a record in it, or in one of the next, ends before its value")
-        return cls(read.offsets, read.times, keys, values, read)
+        return cls(offsets=read.offsets, times=read.times, keys=keys, values=values, places=read)
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -47,7 +47,9 @@ class RecordArrays:
         chosen = pa.array(keep)
         places = self.places.where(keep) if self.places else None
         keys, values = self.keys.filter(chosen), self.values.filter(chosen)
-        return RecordArrays(self.offsets[keep], self.times[keep], keys, values, places)
+        return RecordArrays(
+            offsets=self.offsets[keep], times=self.times[keep], keys=keys, values=values, places=places
+        )
 
     def header(self, name: bytes) -> pa.BinaryArray:
         """Return a header's value of each record, its last one if there are several; null without one."""

@@ -50,7 +50,7 @@ OTHER_ERRORS = "other errors"
 NO_TIMESTAMP = np.iinfo(np.int64).max  # no year has it: a column that takes Kafka's time refuses it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReplayShare:
     """Files of a bad table whose records one task tries again."""
 
@@ -62,7 +62,7 @@ class ReplayShare:
     execute: bool
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TriedFiles:
     """What one task found, and staged if that is wanted."""
 
@@ -88,7 +88,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
         _check(table)
     objects = open_editable(order.location)
     catalogue = Catalogue(order.metastores, order.location) if order.metastores and execute else None
-    outcomes = [ReplayedTable(table.full_name) for table in order.tables]
+    outcomes = [ReplayedTable(table=table.full_name) for table in order.tables]
     todo = opened(order, objects, catalogue, outcomes)
     for table, of_table, _ in todo:
         if execute and of_table.state.bad:
@@ -142,7 +142,14 @@ def _replay(
         staging = of_table.begin()
         by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
         shares = [
-            ReplayShare(order.location, table, staging, share, tuple(files), execute)
+            ReplayShare(
+                location=order.location,
+                table=table,
+                staging=staging,
+                share=share,
+                files=tuple(files),
+                execute=execute,
+            )
             for share, files in enumerate(islice(by_task, SHARES * workers.at_once(work)))
         ]
         results = workers.parallel(work)(try_again, shares, BAD_RECORDS)
@@ -186,7 +193,7 @@ def _commit(
     schema = next_schema(state, declared, table)
     removed = tuple(path for tried in results for path in tried.removed)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    commit = next_commit(state, REPLAY, now, state.positions, added, removed)
+    commit = next_commit(state, REPLAY, now, state.positions, added=added, removed=removed)
     return replace(commit, schema=schema, definition=declared if schema != state.schema else None)
 
 
@@ -266,11 +273,11 @@ def _records(bad: pa.Table) -> RecordArrays:
     """Return bad rows as the records that they were, without headers."""
     timestamps = bad.column("k_timestamp").cast(pa.timestamp("ms")).combine_chunks().view(pa.int64())
     return RecordArrays(
-        bad.column("k_offset").to_numpy(),
-        timestamps.fill_null(NO_TIMESTAMP).to_numpy(),
-        bad.column("key").combine_chunks(),
-        bad.column("value").combine_chunks(),
-        None,
+        offsets=bad.column("k_offset").to_numpy(),
+        times=timestamps.fill_null(NO_TIMESTAMP).to_numpy(),
+        keys=bad.column("key").combine_chunks(),
+        values=bad.column("value").combine_chunks(),
+        places=None,
     )
 
 

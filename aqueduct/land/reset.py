@@ -52,7 +52,7 @@ class ResetOrder:
     execute: bool  # else it is only told what would be done
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CutShare:
     """Files of which one task takes away the rows from some offsets on."""
 
@@ -100,10 +100,10 @@ def reset(order: LandOrder, reset_order: ResetOrder, workers: Workers) -> list[R
             of_table.own(table.beside)
     outcomes = []
     for table, of_table, target in todo:
-        mine = ResetTable(table.full_name, target.moves, target.left_out)
+        mine = ResetTable(table=table.full_name, moves=target.moves, left_out=target.left_out)
         try:
             if target.moves:
-                _reset(order, table, of_table, target, reset_order, workers, mine)
+                _reset(order, table, of_table, target, reset_order, workers=workers, outcome=mine)
         except Failed as error:
             mine.failed = error
         if catalogue and mine.done and not mine.failed:  # else files may not have their names yet
@@ -118,7 +118,7 @@ def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut
     return tuple(Skipped.because_of(f"catalogue of {name}", error) for name, error in behind.items())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _ResetTarget:
     """Where a table is to land on from."""
 
@@ -246,7 +246,7 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
                         "landed-topic-compacted", f"The topic {topic.name} can't land again: {COMPACTED}."
                     )
                 goes[partition] = offset
-    return _ResetTarget(after, topic_ids, moves, goes, ())
+    return _ResetTarget(next=after, topic_ids=topic_ids, moves=moves, goes=goes, left_out=())
 
 
 def _reset(
@@ -255,6 +255,7 @@ def _reset(
     of_table: TableLog,
     target: _ResetTarget,
     reset_order: ResetOrder,
+    *,
     workers: Workers,
     outcome: ResetTable,
 ) -> None:
@@ -262,7 +263,15 @@ def _reset(
     staging = of_table.begin(ahead=1)
     files = list(_after(of_table, target.goes)) if target.goes else []
     shares = [
-        CutShare(order.location, table, staging, share, tuple(some), target.goes, reset_order.execute)
+        CutShare(
+            location=order.location,
+            table=table,
+            staging=staging,
+            share=share,
+            files=tuple(some),
+            starts=target.goes,
+            execute=reset_order.execute,
+        )
         for share, some in enumerate(in_lists(files, TASK_BYTES, lambda file: file.bytes))
     ]
     cut = [cut_file for some in workers.parallel(None)(cut_files, shares, BYTES) for cut_file in some]
@@ -278,7 +287,9 @@ def _reset(
     removed = tuple(cut_file.file.path for cut_file in cut)
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
-        commit = next_commit(state, RESET, now, target.next, added, removed, target.topic_ids)
+        commit = next_commit(
+            state, RESET, now, target.next, added=added, removed=removed, topic_ids=target.topic_ids
+        )
         of_table.commit(commit, staging)
     except Overtaken:
         of_table.discard(staging)
@@ -351,7 +362,7 @@ def _stage(
         ) from None
     name = f"{share.staging.number:020d}-{share.share:05d}-{number:05d}-reset"
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)
-    kept = OrcFile(at_folder, rows.num_rows, content, file.table, ending)
+    kept = OrcFile(folder=at_folder, rows=rows.num_rows, data=content, table=file.table, ending=ending)
     return table_log.stage(objects, share.table, share.staging, name, kept)
 
 

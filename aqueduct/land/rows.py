@@ -36,7 +36,7 @@ def schema(table: LandTable) -> pa.Schema:
     return pa.schema([*OWN, *(pa.field(column.name, column.type) for column in table.columns), *tombstone])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableRows:
     """The rows of some records, in the order of their offsets."""
 
@@ -107,11 +107,11 @@ class RowReader:
             rows, days = rows.filter(kept), days.filter(kept) if days is not None else None
         left_out = 0 if self._table.keeps_tombstones else len(tombstones)
         return TableRows(
-            rows,
-            days,
-            _bad(partition, records, reason_by_record, self._kind),
-            left_out,
-            late_of(self._table, rows, days),
+            table=rows,
+            days=days,
+            bad=_bad(partition, records, reason_by_record, self._kind),
+            tombstones=left_out,
+            late=late_of(self._table, rows, days),
         )
 
     def _of_records(self, records: RecordArrays) -> dict[str, pa.Array]:
@@ -189,7 +189,7 @@ class _RawReader:
 
     def read(self, values: pa.BinaryArray) -> ReadRecords:
         every = np.arange(len(values))
-        return ReadRecords(self.wanted.empty_table(), every, every, ())
+        return ReadRecords(table=self.wanted.empty_table(), rows=every, records=every, faults=())
 
 
 def _reader(table: LandTable, find: Find) -> ValueReader:

@@ -150,7 +150,7 @@ class Lander:
         catalogue isn't free.
         """
         tables = self._order.tables if tables is None else tables
-        outcomes = {table.full_name: LandedTable(table.full_name) for table in tables}
+        outcomes = {table.full_name: LandedTable(table=table.full_name) for table in tables}
         for name, table in outcomes.items():
             table.failed = self._failed.get(name)
         newest = self._newest(tables, outcomes)  # before the logs are read, which have these commits, then
@@ -275,14 +275,14 @@ class Lander:
             starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
             taken = {
                 name: SourceTopic(
-                    name,
-                    str(topics[name].id),
-                    tuple(starts.get(partition, 0) for partition in topics[name].topic_partitions),
-                    tuple(
+                    name=name,
+                    id=str(topics[name].id),
+                    starts=tuple(starts.get(partition, 0) for partition in topics[name].topic_partitions),
+                    ends=tuple(
                         max(starts[partition], stable[partition].offset) if partition in stable else NO_LEADER
                         for partition in topics[name].topic_partitions
                     ),
-                    tuple(
+                    epochs=tuple(
                         stable[partition].epoch if partition in stable else NO_LEADER
                         for partition in topics[name].topic_partitions
                     ),
@@ -357,13 +357,13 @@ class Lander:
         at_most = self._workers.task_size(sum(map(len, every)), TASK_OFFSETS, work)
         tasks = [
             LandShare(
-                self._order.end,
-                self._order.location,
-                of_round.table,
-                of_round.staging,
-                number,
-                parts,
-                tuple(source_topics.taken[part.topic].id for part in parts),
+                end=self._order.end,
+                location=self._order.location,
+                table=of_round.table,
+                staging=of_round.staging,
+                share=number,
+                ranges=parts,
+                topic_ids=tuple(source_topics.taken[part.topic].id for part in parts),
             )
             for of_round in rounds
             for number, parts in enumerate(shares(of_round.planned.ranges, at_most))
@@ -452,7 +452,10 @@ def _following(of_round: _TableRound, settled: _Settled, state: State) -> Commit
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         topic_ids=of_round.planned.topic_ids,
         definition=declared if schema != state.schema else None,
-        gaps=tuple(NeverLanded(*gap.topic_partition, gap.start, gap.stop - 1) for gap in settled.gaps),
+        gaps=tuple(
+            NeverLanded(topic=gap.topic, partition=gap.partition, first=gap.start, last=gap.stop - 1)
+            for gap in settled.gaps
+        ),
         epochs=settled.epochs,
     )
 

@@ -208,7 +208,7 @@ def _read(
 
 
 def _rows_of(share: LandShare) -> Iterator[pa.RecordBatch]:
-    landed = LandedShare(share.table.full_name, [], [])
+    landed = LandedShare(table=share.table.full_name, files=[], read=[])
     schema = rows.schema(share.table)
     try:
         for records, table_rows in read_share(share, landed):
@@ -332,12 +332,12 @@ def _landed(table: LandTable, batch: pa.RecordBatch) -> TableRows:
     kept = pa.array(fits)
     landed, days = whole.filter(kept), None if days is None else days.filter(kept)
     return TableRows(
-        landed,
-        days,
-        _bad(whole, column_by_name, reason_by_row),
-        0,
-        rows.late_of(table, landed, days),
-        whole.select([field.name for field in rows.OWN]).filter(pa.array(out)),
+        table=landed,
+        days=days,
+        bad=_bad(whole, column_by_name, reason_by_row),
+        tombstones=0,
+        late=rows.late_of(table, landed, days),
+        filtered=whole.select([field.name for field in rows.OWN]).filter(pa.array(out)),
     )
 
 
@@ -361,4 +361,4 @@ def _fault(reason_by_row: dict[int, str], wrong: Mask, reason: str) -> None:
 def _only_bad(table: LandTable, bad: pa.Table) -> TableRows:
     none = rows.schema(table).empty_table()
     days = rows.days_of(table, none, np.zeros(0, np.bool_), {})
-    return TableRows(none, days, bad, 0, rows.late_of(table, none, days))
+    return TableRows(table=none, days=days, bad=bad, tombstones=0, late=rows.late_of(table, none, days))

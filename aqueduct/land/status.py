@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import connect
+from aqueduct.kafka.client import Topic, connect
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import FILTERED, LATE, AddedFile, State, definition
@@ -25,7 +25,7 @@ def status(order: LandOrder) -> list[TableStatus]:
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     with connect(order.end, CLIENT) as client:
         topics = client.topics()
-        whys = {
+        reasons = {
             (name, topic_id): "its topic is gone" if name not in topics else "its topic was made again"
             for state in states
             for name, topic_id in state.topic_ids.items()
@@ -35,36 +35,52 @@ def status(order: LandOrder) -> list[TableStatus]:
             partition
             for state in states
             for name, topic_id in state.topic_ids.items()
-            if (name, topic_id) not in whys
+            if (name, topic_id) not in reasons
             for partition in topics[name].led_partitions
         }
         ends = offsets.ends(client, asked)
     return [
-        TableStatus(
-            of_table.table,
-            state.number,
-            of_table.newest.created if of_table.newest else None,
-            len(state.live),
-            sum(file.rows for file in state.live.values()),
-            sum(file.bytes for file in state.live.values()),
-            _rows_beside(table, state, LATE, state.late),
-            sum(file.rows for file in state.bad.values()),
-            state.compacted,
-            {
-                (partition := TopicPartition(name, int(number))): LandedPartition(
-                    landed, ends.get(partition), whys.get((name, state.topic_ids[name]), LEADERLESS)
-                )
-                for name, positions in state.positions.items()
-                for number, landed in positions.items()
-            },
-            placed(state.deleted),
-            catalogue.lacks(table, state) if catalogue else None,
-            *of_table.staged_bytes(time.time()),
-            _rows_beside(table, state, FILTERED, state.filtered),
-            absent(table, state, topics),
-        )
+        _status(table, of_table, state, ends=ends, reasons=reasons, topics=topics, catalogue=catalogue)
         for table, of_table, state in zip(order.tables, logs, states, strict=True)
     ]
+
+
+def _status(
+    table: LandTable,
+    of_table: TableLog,
+    state: State,
+    *,
+    ends: Mapping[TopicPartition, int],
+    reasons: Mapping[tuple[str, str], str],
+    topics: Mapping[str, Topic],
+    catalogue: Catalogue | None,
+) -> TableStatus:
+    """Return the status of one table; `reasons`: why a topic of the state has no end, by its name and id."""
+    staged, dead = of_table.staged_bytes(time.time())
+    return TableStatus(
+        table=of_table.table,
+        commits=state.number,
+        committed=of_table.newest.created if of_table.newest else None,
+        files=len(state.live),
+        rows=sum(file.rows for file in state.live.values()),
+        bytes=sum(file.bytes for file in state.live.values()),
+        late=_rows_beside(table, state, LATE, state.late),
+        bad=sum(file.rows for file in state.bad.values()),
+        compacted=state.compacted,
+        partitions={
+            (partition := TopicPartition(name, int(number))): LandedPartition(
+                landed, ends.get(partition), reasons.get((name, state.topic_ids[name]), LEADERLESS)
+            )
+            for name, positions in state.positions.items()
+            for number, landed in positions.items()
+        },
+        deleted=placed(state.deleted),
+        catalogue=catalogue.lacks(table, state) if catalogue else None,
+        staged=staged,
+        dead=dead,
+        filtered=_rows_beside(table, state, FILTERED, state.filtered),
+        left_out=absent(table, state, topics),
+    )
 
 
 def _rows_beside(table: LandTable, state: State, ending: str, files: Mapping[str, AddedFile]) -> int | None:

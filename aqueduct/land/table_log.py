@@ -52,7 +52,7 @@ def stage(objects: Objects, table: LandTable, staging: Staging, name: str, file:
     name += file.ending
     path = f"{file.folder}/{name}" if file.folder else name
     digest = hashlib.sha256(file.data).hexdigest()
-    added = AddedFile(path, file.rows, len(file.data), digest, file.table)
+    added = AddedFile(path=path, rows=file.rows, bytes=len(file.data), sha256=digest, table=file.table)
     objects.create(f"{folder(table.full_name)}/{added.staged(staging)}", file.data)
     return added
 

@@ -29,7 +29,7 @@ FETCH_BYTES = 1 << 20  # of batches, as they are compressed
 RECORDS = 10_000  # at once, or one batch: they are in memory several times
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LandShare:
     """What one task lands, one range after another."""
 
@@ -45,7 +45,7 @@ class LandShare:
         return sum(map(len, self.ranges))
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LandedShare:
     """What one task did."""
 
@@ -66,7 +66,7 @@ class LandedShare:
 def land_share(share: LandShare) -> LandedShare:
     """Read the share's ranges, and stage their rows."""
     writer = ShareWriter(share)
-    read = LandedShare(share.table.full_name, [], [])
+    read = LandedShare(table=share.table.full_name, files=[], read=[])
     try:
         for _, rows in read_share(share, read):
             read.tombstones += rows.tombstones
@@ -94,7 +94,7 @@ class ShareWriter:
         self._objects = open_store(share.location)
         self._buffer = RowBuffer(share.table)
         self._columns = {column.name for column in share.table.columns}
-        self._done = LandedShare(share.table.full_name, [], [])
+        self._done = LandedShare(table=share.table.full_name, files=[], read=[])
 
     def add(self, rows: TableRows) -> None:
         landed = self._done
@@ -144,4 +144,4 @@ def _records(
     except (Failed, KafkaError) as error:
         reason = str(error).rstrip(".")
         id_ = error.id if isinstance(error, Failed) else "cluster-request-failed"
-    landed.read.append(ReadRange(planned_range, reached, reason, id_))
+    landed.read.append(ReadRange(range=planned_range, reached=reached, why=reason, id=id_))

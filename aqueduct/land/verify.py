@@ -73,7 +73,7 @@ class FilesShare:
     iceberg: bool  # they are an Iceberg table's
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicShare:
     """Ranges of a topic that one task reads."""
 
@@ -83,7 +83,7 @@ class TopicShare:
     tombstones: bool  # they are rows, too
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Found:
     """Offsets that a task found, in pieces of which some may overlap."""
 
@@ -161,7 +161,7 @@ def _verify(
     in_topic = _read_topics(order.end, table, state, in_cluster, runner)
     comparison = _compare(in_cluster, in_topic, in_table, placed(state.passed))
     return VerifiedTable(
-        table.full_name,
+        table=table.full_name,
         rows=sum(placed_file.file.rows for placed_file in files),
         files=len(files),
         missing=_some(comparison.missing),
@@ -203,7 +203,12 @@ def _read_topics(end: End, table: LandTable, state: State, in_cluster: _There, r
         part for landed_range in in_cluster.ranges for part in offset_ranges.split(landed_range, TASK_OFFSETS)
     ]
     shares = [
-        TopicShare(end, some, tuple(state.topic_ids[part.topic] for part in some), table.keeps_tombstones)
+        TopicShare(
+            end=end,
+            ranges=some,
+            topic_ids=tuple(state.topic_ids[part.topic] for part in some),
+            tombstones=table.keeps_tombstones,
+        )
         for some in offset_ranges.shares(parts, TASK_OFFSETS)
     ]
     in_topic = Found()

@@ -14,7 +14,7 @@ from aqueduct.link.options import Create
 AS_OF = "As of"  # the first words of a sentence that reports a time, not a problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Created:
     bundle: str
     offsets: int  # that it lists
@@ -57,10 +57,10 @@ def create(settings: Create) -> Created:
             "missing since then is not known. See that dedup runs."
         )
     return Created(
-        bundle.dumps(resend_bundle),
-        sum(size(missing.gaps) for missing in resend_bundle.results),
-        tuple(left_out),
-        tuple(fresh),
+        bundle=bundle.dumps(resend_bundle),
+        offsets=sum(size(missing.gaps) for missing in resend_bundle.results),
+        left_out=tuple(left_out),
+        fresh=tuple(fresh),
     )
 
 

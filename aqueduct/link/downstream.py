@@ -54,7 +54,7 @@ SOCKET, UNFINISHED = "socket", "unfinished"  # what is kept for the next process
 log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DownstreamFigures:
     """The figures of one process, for its metrics."""
 
@@ -120,7 +120,7 @@ def _run(
         log.warning("mode=record: records arrive at least once, in no order, and without a ledger")
     kept = fd_store.take()
     endpoint = _endpoint(settings, kept.get(SOCKET))
-    figures = DownstreamFigures(receiver, endpoint)
+    figures = DownstreamFigures(receiver=receiver, socket=endpoint)
     publish(figures)
     log.info("listening at %s:%d as link %d", settings.target_ip, settings.target_port, settings.link)
     receiving = _Receiving(settings, figures, producer, partitions, memory)
@@ -267,7 +267,7 @@ class _Receiving:
             self._produce_records(record)
             return
         partition = bucket(key.topic, key.partition, self._partitions)
-        self._send(self._raw_topic, record.value, record.key, partition, len(record.value))
+        self._send(self._raw_topic, record.value, key=record.key, partition=partition, size=len(record.value))
 
     def _leave_out(self, record: RawRecord, topic: str) -> None:
         """Write nothing of a topic that does not cross: its sender has been changed, or is in wrong hands."""
@@ -292,7 +292,15 @@ class _Receiving:
                 rows = self._read(batch, key)
                 size = len(record.value) * len(batch) // len(batches) // max(1, len(rows))
                 for row in rows:
-                    self._send(key.topic, row.value, row.key, key.partition, size, row.timestamp, row.headers)
+                    self._send(
+                        key.topic,
+                        row.value,
+                        key=row.key,
+                        partition=key.partition,
+                        size=size,
+                        timestamp=row.timestamp,
+                        headers=row.headers,
+                    )
                 left -= size * len(rows)
                 first = batch.last_offset + 1
         except (frame.Malformed, Damaged) as error:
@@ -323,6 +331,7 @@ class _Receiving:
         self,
         topic: str,
         value: bytes | None,
+        *,
         key: bytes | None,
         partition: int,
         size: int,

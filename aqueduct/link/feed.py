@@ -134,7 +134,14 @@ class Feed:
         body, records = span.data, span.count
         self.records += records
         self.bytes += len(body)
-        return Frame(topic, news.topic_id, partition + self._shift, span.start, span.stop - 1, body), records
+        return Frame(
+            topic=topic,
+            topic_id=news.topic_id,
+            partition=partition + self._shift,
+            first=span.start,
+            last=span.stop - 1,
+            batches=body,
+        ), records
 
     def _refuse(self, partition: TopicPartition, record: TooLarge) -> None:
         self.oversized += 1
@@ -179,12 +186,12 @@ class Feed:
     def _announcement(self, topic_partition: TopicPartition) -> Announcement:
         (topic, partition), standing = topic_partition, self._standing[topic_partition]
         return Announcement(
-            topic,
-            standing.topic_id,
-            partition + self._shift,
-            standing.first,
-            standing.end,
-            self._compacted.get(topic, False),
+            topic=topic,
+            topic_id=standing.topic_id,
+            partition=partition + self._shift,
+            first=standing.first,
+            end=standing.end,
+            compacted=self._compacted.get(topic, False),
         )
 
     # Where it is
@@ -205,7 +212,8 @@ class Feed:
 
     def _sender_position(self, partition: TopicPartition) -> SenderPosition:
         epoch = self._follower.epochs.get(partition, self._epochs.get(partition, position.NO_EPOCH))
-        return SenderPosition(*self._began[partition], self._session, epoch)
+        topic_id, begin = self._began[partition]
+        return SenderPosition(topic_id=topic_id, from_=begin, session=self._session, epoch=epoch)
 
     def commit(self, reached: groups.CommittedOffsets) -> None:
         groups.commit(self._client, self._group, reached)

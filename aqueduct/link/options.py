@@ -545,7 +545,7 @@ VERBS: tuple[type[Common], ...] = (Upstream, Resend, Downstream, Create, ListLos
 VerbOptions = TypeVar("VerbOptions", bound=Common)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VerbOption:
     """An option of a verb."""
 
@@ -565,7 +565,13 @@ def known(kind: type[Common]) -> tuple[VerbOption, ...]:
 def _known(of: Field[Any], option: Option) -> VerbOption:
     first, *words = of.name.strip("_").split("_")
     camel = first + "".join({"ip": "IP", "id": "ID"}.get(word, word.title()) for word in words)
-    return VerbOption(of.name, option.name or camel, "-".join((first, *words)), option, of.default is MISSING)
+    return VerbOption(
+        field=of.name,
+        camel=option.name or camel,
+        kebab="-".join((first, *words)),
+        option=option,
+        required=of.default is MISSING,
+    )
 
 
 def kebab(camel: str) -> str:

@@ -25,7 +25,7 @@ from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.position import SenderPosition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Resent:
     offsets: int = 0  # that were sent, with those that hold no record
     records: int = 0  # that were sent
@@ -53,7 +53,15 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         total = sum(map(len, held))
         progress(0, total)
         if dry_run:
-            return Resent(total, 0, 0, tuple(gone), tuple(beyond), tuple(others), misfits)
+            return Resent(
+                offsets=total,
+                records=0,
+                withheld=0,
+                gone=tuple(gone),
+                beyond=tuple(beyond),
+                others=tuple(others),
+                misfits=misfits,
+            )
         start = _start(client, settings, held)
         for outlet in outlets:
             outlet.begin(start)
@@ -79,7 +87,15 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
             outlet.end()
             outlet.close()
     records -= rules.withheld
-    return Resent(sent, records, rules.withheld, tuple(gone), tuple(beyond), tuple(others), misfits)
+    return Resent(
+        offsets=sent,
+        records=records,
+        withheld=rules.withheld,
+        gone=tuple(gone),
+        beyond=tuple(beyond),
+        others=tuple(others),
+        misfits=misfits,
+    )
 
 
 def _start(client: Client, settings: Resend, held: list[Range]) -> int:
@@ -87,7 +103,7 @@ def _start(client: Client, settings: Resend, held: list[Range]) -> int:
     group = f"{settings.group}-resend"
     start = begin_after(last_session(client, group))
     for first in held[:1]:
-        begun = SenderPosition(str(client.topic(first.topic).id), first.start, start)
+        begun = SenderPosition(topic_id=str(client.topic(first.topic).id), from_=first.start, session=start)
         groups.commit(client, group, {first.topic_partition: (first.start, begun.dumps())})
     return start
 
@@ -113,7 +129,7 @@ class _Throttle:
             now = time.monotonic()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Asked:
     """Offsets of a partition, by its number in this cluster."""
 
@@ -131,8 +147,16 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[MissingOffsets]]:
         partition = settings.partition - settings.partition_start_value
         first, last = settings.offset_from or 0, settings.offset_to
         if last is None:  # from 0 on: all that there is, be it nothing
-            return [Asked(str(settings.topic), partition, first, first or -1, onwards=True)], []
-        return [Asked(str(settings.topic), partition, first, last)], []
+            return [
+                Asked(
+                    topic=str(settings.topic),
+                    partition=partition,
+                    first=first,
+                    last=first or -1,
+                    onwards=True,
+                )
+            ], []
+        return [Asked(topic=str(settings.topic), partition=partition, first=first, last=last)], []
     resend_bundle = _bundle(settings.resend_file_name)
     asked, others = [], []
     for missing in resend_bundle.results:
@@ -144,7 +168,16 @@ def asked_for(settings: Resend) -> tuple[list[Asked], list[MissingOffsets]]:
         partition = missing.partition - settings.partition_start_value
         onwards = resend_bundle.kind == "first"
         for first, last in missing.gaps[:1] if onwards else missing.gaps:
-            asked.append(Asked(missing.topic, partition, first, last, onwards, missing.topic_id))
+            asked.append(
+                Asked(
+                    topic=missing.topic,
+                    partition=partition,
+                    first=first,
+                    last=last,
+                    onwards=onwards,
+                    topic_id=missing.topic_id,
+                )
+            )
     return asked, others
 
 
@@ -245,6 +278,13 @@ def _frames(client: Client, settings: Resend, held: Range) -> Iterator[tuple[Fra
             if isinstance(span, TooLarge):
                 yield Range(held.topic, held.partition, span.start, span.stop)
             else:
-                covering = Frame(held.topic, topic_id, partition, span.start, span.stop - 1, span.data)
+                covering = Frame(
+                    topic=held.topic,
+                    topic_id=topic_id,
+                    partition=partition,
+                    first=span.start,
+                    last=span.stop - 1,
+                    batches=span.data,
+                )
                 yield covering, span.count
         position = piece.next_offset

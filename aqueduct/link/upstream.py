@@ -28,7 +28,7 @@ REPEAT_BYTES = 256 << 20  # that wait to be sent again
 log = logging.getLogger(__name__)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class UpstreamFigures:
     """The figures of one process, for its metrics."""
 
@@ -68,7 +68,7 @@ def run(settings: Upstream, stopping: Event, publish: Callable[[UpstreamFigures]
             from_time=settings.from_,
             asked=settings.topics.pattern if settings.topics else str(settings.topic),
         )
-        figures = UpstreamFigures(feed, outlets, rules)
+        figures = UpstreamFigures(feed=feed, outlets=outlets, filter=rules)
         publish(figures)
         feed.begin()
         _Sending(settings, figures).run(stopping)

@@ -42,7 +42,7 @@ class RestoredCopy:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreRange:
     """Offsets of a partition that do not arrive once at a flow's target because of a restore."""
 

@@ -18,7 +18,12 @@ def progress(
     """Return the progress of each partition whose log the source shows; None: nothing is committed."""
     nexts = {partition: committed.get(partition) for partition in logs}
     return [
-        MirrorProgress(partition, log.start if (next_ := nexts[partition]) is None else next_, log, False)
+        MirrorProgress(
+            partition=partition,
+            next=log.start if (next_ := nexts[partition]) is None else next_,
+            log=log,
+            drained=False,
+        )
         for partition, log in logs.items()
     ]
 

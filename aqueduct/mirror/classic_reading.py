@@ -148,7 +148,7 @@ def _theirs(partitions: Collection[TopicPartition]) -> list[kafka.TopicPartition
     return [kafka.TopicPartition(*partition) for partition in partitions]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Clients:
     """kafka-python's clients of the source. `opened` makes and closes them."""
 
@@ -184,5 +184,5 @@ def opened(end: End, group: str, client_id: str) -> Iterator[Clients]:
         with reaching(end.bootstrap_servers, CONNECT_SECONDS):
             admin = stack.enter_context(closing(KafkaAdminClient(**settings)))
         # Older brokers know of no transactions, and refuse to be asked for what was committed.
-        clients = Clients(end, group, admin, consumer("read_uncommitted"))
+        clients = Clients(end=end, group=group, admin=admin, consumer=consumer("read_uncommitted"))
         yield replace(clients, consumer=consumer("read_committed")) if clients.has_transactions else clients

@@ -216,13 +216,17 @@ class MirrorReader:
         with answering(self._source.end.bootstrap_servers):
             logs = self._logs(partitions)
             progress = {
-                p: MirrorProgress(p, positions.get(p, log.start), log, False) for p, log in logs.items()
+                p: MirrorProgress(partition=p, next=positions.get(p, log.start), log=log, drained=False)
+                for p, log in logs.items()
             }
             tails = {
                 p: mirrored.next for p, mirrored in progress.items() if 0 < mirrored.behind <= TAIL_OFFSETS
             }
             drained = self._without_records(tails, logs)
-        return [MirrorProgress(p.partition, p.next, p.log, p.partition in drained) for p in progress.values()]
+        return [
+            MirrorProgress(partition=p.partition, next=p.next, log=p.log, drained=p.partition in drained)
+            for p in progress.values()
+        ]
 
     def unread_ages(self, progress: Iterable[MirrorProgress]) -> dict[TopicPartition, float]:
         """Return the age, in seconds, of the oldest record that is not mirrored, as far as it is known."""

@@ -29,7 +29,7 @@ SOURCE_CONNECTOR = "MirrorSourceConnector"
 MOST_TASKS = 100_000  # of a connector; a record with more was not written by a worker
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorStatus:
     """The last status that a connector (`task` None) or a task gave of itself."""
 
@@ -73,7 +73,7 @@ LOST, DOUBLED, TARGET_ONLY, MISFIT = "lost", "doubled", "target_only", "misfit"
 LOST_EARLIER = "lost_earlier"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AffectedRange:
     """Source offsets, `stop` not inside, that did not arrive once."""
 
@@ -91,7 +91,7 @@ class AffectedRange:
         return f"{self.partition} ({most}offsets {self.start} to {self.stop - 1})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorProgress:
     """The progress of a source partition. Offsets; `gone`: deleted there before they were mirrored."""
 
@@ -301,16 +301,20 @@ def affected(
     """Yield the ranges of a partition that are lost, doubled, or in the target alone."""
     upper = verdict.at_most
     accepted = bound.doubled if bound and bound.topic_id == topic_id else ()
-    yield from (AffectedRange(partition, DOUBLED, *span, at_most=False) for span in accepted)
-    for kind, span in ((LOST, verdict.lost), (TARGET_ONLY, verdict.target_only)):
-        if span:
-            yield AffectedRange(partition, kind, *span, at_most=upper)
+    spans = [(DOUBLED, span, False) for span in accepted]
+    spans += [
+        (kind, span, upper)
+        for kind, span in ((LOST, verdict.lost), (TARGET_ONLY, verdict.target_only))
+        if span
+    ]
     # What would be doubled only by continuing elsewhere is not doubled yet.
     if verdict.doubled and verdict.resume is None:
-        yield AffectedRange(partition, DOUBLED, *verdict.doubled, at_most=upper)
+        spans.append((DOUBLED, verdict.doubled, upper))
+    for kind, (start, stop), at_most in spans:
+        yield AffectedRange(partition=partition, kind=kind, start=start, stop=stop, at_most=at_most)
     if verdict.resume is not None and not (verdict.lost or verdict.target_only):
         start, stop = min(verdict.resume, verdict.next), max(verdict.resume, verdict.next)
-        yield AffectedRange(partition, MISFIT, start, stop, at_most=True)
+        yield AffectedRange(partition=partition, kind=MISFIT, start=start, stop=stop, at_most=True)
 
 
 def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[str]:

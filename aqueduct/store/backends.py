@@ -120,7 +120,7 @@ class _Cloud:
                     yield memoryview(chunk)
                 if received == size:
                     return
-                trouble = Trouble("cut an answer short", passing=True)
+                trouble = Trouble(what="cut an answer short", passing=True)
             except (BaseError, FileNotFoundError) as error:
                 trouble = self._trouble(error, path, "read")
             self._again(attempts, trouble)

@@ -38,7 +38,7 @@ REMEDIES = {
 UNUSABLE_BUCKET = {"BucketAlreadyExists", "InvalidBucketState", "InvalidBucketName"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class S3Server:
     """An S3 server (`address`: host:port, with TLS) and who asks it."""
 
@@ -102,7 +102,9 @@ class BucketAdmin:
     ) -> bytes | None:
         """Return the answer's body; None where S3 says that there is no such thing."""
         target = path + (f"?{query}" if query else "")
-        headers = signed_headers(self._endpoint, datetime.now(UTC), method, path, query, body, more)
+        headers = signed_headers(
+            self._endpoint, datetime.now(UTC), method, path, query=query, body=body, more=more
+        )
         if body:
             digest = hashlib.md5(body, usedforsecurity=False).digest()
             headers["content-md5"] = base64.b64encode(digest).decode()
@@ -165,6 +167,7 @@ def signed_headers(
     moment: datetime,
     method: str,
     path: str,
+    *,
     query: str = "",
     body: bytes = b"",
     more: Mapping[str, str] = MappingProxyType({}),

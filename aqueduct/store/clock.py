@@ -8,7 +8,7 @@ DIFFER = 86_400_000  # milliseconds after a manifest's own time at which the sto
 BACK = 3_600_000  # by which a host's clock may be set back
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Clock:
     """What dates snapshots, in the order of their numbers. All times are milliseconds since 1970."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aqueduct.store.url import CLOUDS, Location
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Trouble:
     what: str  # "refuses ..."; follows the store's name
     passing: bool = False  # trying again may help
@@ -60,7 +60,7 @@ _HANDSHAKE = re.compile(r"InvalidContentType|InvalidMessage|received corrupt mes
 def no_store(location: Location, answer: str) -> Trouble:
     """Return the trouble with an endpoint that answers as an object store does not; `answer`: how."""
     return Trouble(
-        f"has an endpoint that is not an object store ({answer}); check the host and the port in "
+        what=f"has an endpoint that is not an object store ({answer}); check the host and the port in "
         f"{_endpoint(location)}: a web console, a proxy or another service answers there",
         settings=True,
         id="store-endpoint-wrong",
@@ -81,7 +81,7 @@ def explain(text: str, location: Location, action: str) -> Trouble:
     status = int(_found(r"status(?: code)?: (\d{3})", text) or 0)
     if code in _CODES:
         words = _CODES[code].format(code=code, kind=CLOUDS.get(location.scheme, "bucket"))
-        return Trouble(words, settings=True)
+        return Trouble(what=words, settings=True)
     answer = _Answer(text=text, code=code, status=status, undeleted=undeleted)
     return _of_endpoint(answer, location) or _of_store(answer, location, action)
 
@@ -101,26 +101,26 @@ def _of_endpoint(answer: _Answer, location: Location) -> Trouble | None:
     text, status = answer.text, answer.status
     if certificate := _TLS.search(text):
         return Trouble(
-            f"has a certificate that is not trusted ({certificate[1] or certificate[2]}); "
+            what=f"has a certificate that is not trusted ({certificate[1] or certificate[2]}); "
             "name the CA's PEM file in AWS_CA_BUNDLE or SSL_CERT_FILE",
             settings=True,
         )
     if _HANDSHAKE.search(text):
-        return Trouble("does not speak TLS as asked; see the endpoint's scheme and port", settings=True)
+        return Trouble(what="does not speak TLS as asked; see the endpoint's scheme and port", settings=True)
     if _NO_HTTP.search(text):
         return no_store(location, "it does not answer in HTTP")
     if _NO_STORE_ANSWER.search(text):
         return no_store(location, "its answer is not one of the protocol")
     if "BareRedirect" in text:
         return Trouble(
-            "answers with a redirect without a location: the bucket is in another region, or the endpoint is "
-            f"not the one of the bucket; set AWS_REGION, and check {_endpoint(location)}",
+            what="answers with a redirect without a location: the bucket is in another region, or the "
+            f"endpoint is not the one of the bucket; set AWS_REGION, and check {_endpoint(location)}",
             settings=True,
             id="store-endpoint-wrong",
         )
     if re.search(r"kind: Redirect\b", text) or 300 <= status < 400:
         return Trouble(
-            f"redirects requests to another address{f' ({status})' if status else ''}; set "
+            what=f"redirects requests to another address{f' ({status})' if status else ''}; set "
             f"{_endpoint(location)} to the address of the object store itself, and check AWS_REGION",
             settings=True,
             id="store-endpoint-wrong",
@@ -132,24 +132,26 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
     text, code, status, undeleted = answer.text, answer.code, answer.status, answer.undeleted
     if status == 501 and action == "write":
         return Trouble(
-            f"does not support conditional writes ({code or status}), which keep two runs from overwriting "
-            "each other; use an object store that supports If-None-Match for PUT requests",
+            what=f"does not support conditional writes ({code or status}), which keep two runs from "
+            "overwriting each other; use an object store that supports If-None-Match for PUT requests",
             settings=True,
             id="store-write-unsupported",
         )
     if "BadScheme" in text:
-        return Trouble("has an endpoint of http://; set AWS_ALLOW_HTTP=true if that is meant", settings=True)
+        return Trouble(
+            what="has an endpoint of http://; set AWS_ALLOW_HTTP=true if that is meant", settings=True
+        )
     if status == 507:
-        return Trouble("has no room left; make room")
+        return Trouble(what="has no room left; make room")
     if 400 <= status < 500 and not code and _WEB_PAGE.search(text):
         return no_store(location, f"it answers {status} with a web page")
     if status in (401, 403) or undeleted == "AccessDenied":
         remedy = f"give these credentials the right to {RIGHTS[action]}"
-        return Trouble(f"does not let us {action} ({code or status}); {remedy}", settings=True)
+        return Trouble(what=f"does not let us {action} ({code or status}); {remedy}", settings=True)
     if status == 404:
-        return Trouble(_BUCKET.format(kind=CLOUDS.get(location.scheme, "bucket")), settings=True)
+        return Trouble(what=_BUCKET.format(kind=CLOUDS.get(location.scheme, "bucket")), settings=True)
     if undeleted:
-        return Trouble(f"can't remove an object ({undeleted})", passing=True)
+        return Trouble(what=f"can't remove an object ({undeleted})", passing=True)
     if status:
         passing = (
             (status >= 500 and status not in FINAL_SERVER_ERRORS)
@@ -157,8 +159,8 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
             or code in ("SlowDown", "RequestTimeout")
         )
         words = f"answers {status}{f' ({code})' if code else ''}"
-        return Trouble(words if passing else f"{words}; check {_endpoint(location)}", passing)
-    return Trouble(f"can't be reached: {_network(text)}", passing=True)
+        return Trouble(what=words if passing else f"{words}; check {_endpoint(location)}", passing=passing)
+    return Trouble(what=f"can't be reached: {_network(text)}", passing=True)
 
 
 NO_ANSWER = "no answer in time"
@@ -192,21 +194,23 @@ def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:
     java = _JAVA.match(text)
     name, message = (java[1], _first_line(java[2])) if java else ("", _first_line(text))
     if isinstance(error, FileExistsError) or "must both be directories" in message:
-        return Trouble("has a folder where {path} is to be a file; move it away")
+        return Trouble(what="has a folder where {path} is to be a file; move it away")
     if isinstance(error, DataAway):
         return Trouble(
-            f"can't {action} {{path}}: {_socket(text)}; see that its NameNode and DataNodes run, and that "
-            "this host reaches them",
+            what=f"can't {action} {{path}}: {_socket(text)}; see that its NameNode and DataNodes run, and "
+            "that this host reaches them",
             passing=True,
         )
     if isinstance(error, FileNotFoundError):  # of a file that is being written
-        return Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
+        return Trouble(what=f"can't {action} {{path}}: {_plain(message)}", passing=True)
     if isinstance(error, OSError):
-        return Trouble(f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True)
+        return Trouble(
+            what=f"can't be reached: {_socket(text)}; see that its NameNode runs there", passing=True
+        )
     return _of_name_node(text, name, message, action, user) or (
-        Trouble(f"answers {name}: {_plain(message)}", passing=name in _PASSING)
+        Trouble(what=f"answers {name}: {_plain(message)}", passing=name in _PASSING)
         if java
-        else Trouble(f"can't {action} {{path}}: {_plain(message)}", passing=True)
+        else Trouble(what=f"can't {action} {{path}}: {_plain(message)}", passing=True)
     )
 
 
@@ -214,7 +218,7 @@ def _of_name_node(text: str, name: str, message: str, action: str, user: str) ->
     """Explain an error that has a remedy of its own; `name`: of Java's exception; None: it has none."""
     if name == "SafeModeException" or "SafeModeException" in message:
         return Trouble(
-            "is in safe mode and takes no changes: see why its DataNodes miss blocks, or end that by "
+            what="is in safe mode and takes no changes: see why its DataNodes miss blocks, or end that by "
             "hdfs dfsadmin -safemode leave",
             passing=True,
         )
@@ -222,20 +226,20 @@ def _of_name_node(text: str, name: str, message: str, action: str, user: str) ->
         denied = _DENIED.search(text)
         who, where = (_plain(denied[1]), _plain(denied[3])) if denied else (_plain(user), "{path}")
         return Trouble(
-            f"does not let user {who} {action} at {where}; give that user the right to "
+            what=f"does not let user {who} {action} at {where}; give that user the right to "
             f"{_HDFS_RIGHTS[action]}, or name another one in HADOOP_USER_NAME",
             settings=True,
         )
     if name == "ParentNotDirectoryException":
-        return Trouble("has a file where {path} needs a folder; move it away, or name another folder")
+        return Trouble(what="has a file where {path} needs a folder; move it away, or name another folder")
     if name == "StandbyException":
         return Trouble(
-            "is a NameNode that stands by; name the active one, or the name service and HADOOP_CONF_DIR",
+            what="is a NameNode that stands by; name the active one, or the name service and HADOOP_CONF_DIR",
             passing=True,
             settings=True,
         )
     if "QuotaExceeded" in name:
-        return Trouble("has no room left in a quota; make room, or give it more")
+        return Trouble(what="has no room left in a quota; make room, or give it more")
     if room := _NO_BLOCK.search(text):
         running = int(room[1])
         reason = (
@@ -243,17 +247,19 @@ def _of_name_node(text: str, name: str, message: str, action: str, user: str) ->
             if running
             else ("no DataNode of it runs; start them")
         )
-        return Trouble(f"can't {action} {{path}}: {reason}", passing=True)
+        return Trouble(what=f"can't {action} {{path}}: {reason}", passing=True)
     if re.search("SASL|GSSAPI|AuthorizationException|InvalidToken", text):
         return Trouble(
-            f"does not accept who asks ({_plain(name or message)}); see user {_plain(user)} and its "
+            what=f"does not accept who asks ({_plain(name or message)}); see user {_plain(user)} and its "
             "Kerberos ticket",
             settings=True,
         )
     if "No NameNode hosts found" in text:
-        return Trouble("it names neither a port nor a name service that HADOOP_CONF_DIR knows", settings=True)
+        return Trouble(
+            what="it names neither a port nor a name service that HADOOP_CONF_DIR knows", settings=True
+        )
     if "UrlParseError" in text or "InvalidArgument" in text:
-        return Trouble("it must be hdfs://HOST:PORT/directory", settings=True)
+        return Trouble(what="it must be hdfs://HOST:PORT/directory", settings=True)
     return None
 
 

@@ -33,7 +33,7 @@ class Expiry:
         return frozenset(topic for topic in topics if self.days.get(topic) != self.before.get(topic))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RulesPut:
     """The rules of a bucket after a run."""
 

@@ -68,7 +68,9 @@ class LifecycleRules:
         if len(same) < len(ours) or len(same) < len(former):
             self._write([*others, *ours])
         changed = len({rule["ID"] for rule in (*ours, *former) if rule not in same})
-        return RulesPut(len(ours), changed, len(others), tuple(self._clashes(others)))
+        return RulesPut(
+            ours=len(ours), changed=changed, others=len(others), clashes=tuple(self._clashes(others))
+        )
 
     def _rule(self, store: str, topic: str, days: int, *, filtered: bool) -> Rule:
         prefix = {"Prefix": f"{self._prefix}{names.TOPICS}/{topic}/"}

@@ -55,7 +55,7 @@ class Instance(NamedTuple):
     started: int  # when its first offset was read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredTopic:
     name: str
     topic_id: str
@@ -173,7 +173,7 @@ class GroupAhead(NamedTuple):
 SnapshotPositions = Mapping[tuple[str, int], tuple[int, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Chain:
     """The place of a manifest among the others."""
 
@@ -187,7 +187,7 @@ class Chain:
     base_created: int = field(default=0, metadata=strict_json.ADDED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
     chain: Chain
     store: str  # the id in its store.json

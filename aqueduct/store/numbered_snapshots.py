@@ -332,7 +332,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Kept(Generic[S]):
     """What a backup added to a store, and what it removed."""
 
@@ -366,9 +366,9 @@ def keep(
     made = snapshots.add(snapshot)
     less = snapshots.less(made, before) if before else ""
     if not most:
-        return Kept(made, less=less)
+        return Kept(snapshot=made, less=less)
     if not made.whole:
-        return Kept(made, not_removed="this one is not whole", less=less)
+        return Kept(snapshot=made, not_removed="this one is not whole", less=less)
     gone: list[int] = []
     stay: list[str] = []
     try:
@@ -381,7 +381,7 @@ def keep(
             gone.append(number)
     except AqueductError as error:
         stay.append(error.labelled.rstrip("."))
-    return Kept(made, tuple(gone), "; ".join(stay), less)
+    return Kept(snapshot=made, removed=tuple(gone), not_removed="; ".join(stay), less=less)
 
 
 def _going(snapshots: NumberedSnapshots[S], most: int, stay: list[str]) -> list[int]:

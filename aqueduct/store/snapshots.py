@@ -55,7 +55,7 @@ class Stored(NamedTuple):
     encrypted: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Snapshot:
     """The live content at one number; every partition covered, from its start to its position."""
 
@@ -88,7 +88,7 @@ class Snapshot:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Summary:
     """A line of `aqueduct snapshots`; records, bytes and gaps are those of ACTIVATE instances."""
 
@@ -108,10 +108,12 @@ class Summary:
 def follow(parent: Stored | None, number: int) -> Chain:
     """Return where the snapshot of that number stands, after `parent`; without one it is full."""
     if parent is None:
-        return Chain(number, None, None, base=number, base_bytes=0, increments_bytes=0)
+        return Chain(
+            number=number, parent=None, parent_sha256=None, base=number, base_bytes=0, increments_bytes=0
+        )
     before = parent.manifest
     return Chain(
-        number,
+        number=number,
         parent=before.number,
         parent_sha256=parent.sha256,
         base=before.chain.base,
@@ -188,7 +190,12 @@ class Fold:
         """Return the snapshot as folded so far."""
         manifest = self._last()
         topics = {topic.name: topic for topic in manifest.topics}
-        return Snapshot(manifest, topics, _by_partition(self._segments), _by_partition(self._gaps))
+        return Snapshot(
+            manifest=manifest,
+            topics=topics,
+            segments=_by_partition(self._segments),
+            gaps=_by_partition(self._gaps),
+        )
 
     def summary(self, now: int = 0) -> Summary:
         """Return a line of what can be relied upon: not what may have expired by `now`, in milliseconds."""
@@ -210,21 +217,23 @@ class Fold:
         ]
         gaps = sum(len(self._gaps.get(lineage, ())) for lineage in active)
         return Summary(
-            manifest.number,
-            manifest.created,
-            len(manifest.topics),
-            records - sum(segment.records for segment in old),
-            unpacked - sum(segment.unpacked_bytes for segment in old),
-            stored - sum(segment.stored_bytes for segment in old),
-            gaps + len({segment.stored_partition for segment in old}),
-            max((self._times[lineage] for lineage in active if lineage in self._times), default=None),
-            tuple(
+            number=manifest.number,
+            created=manifest.created,
+            topics=len(manifest.topics),
+            records=records - sum(segment.records for segment in old),
+            unpacked_bytes=unpacked - sum(segment.unpacked_bytes for segment in old),
+            stored_bytes=stored - sum(segment.stored_bytes for segment in old),
+            gaps=gaps + len({segment.stored_partition for segment in old}),
+            newest_time=max(
+                (self._times[lineage] for lineage in active if lineage in self._times), default=None
+            ),
+            generations=tuple(
                 (topic.name, instance.number, instance.state)
                 for topic in manifest.topics
                 if topic.compacted or len(topic.instances) > 1
                 for instance in topic.instances
             ),
-            tuple(
+            instances=tuple(
                 (topic.name, instance.number, instance.state)
                 for topic in manifest.topics
                 for instance in topic.instances

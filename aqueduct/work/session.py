@@ -177,7 +177,7 @@ def alive(context: SparkContext) -> bool:
         return False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Executor:
     """An executor of a cluster."""
 
@@ -194,10 +194,10 @@ def executors(context: SparkContext) -> list[Executor]:
         every = (listed.apply(index) for index in range(listed.size()))
         return [
             Executor(
-                executor.id(),
-                executor.hostPort().rpartition(":")[0],
-                executor.totalCores(),
-                executor.completedTasks(),
+                id=executor.id(),
+                host=executor.hostPort().rpartition(":")[0],
+                cores=executor.totalCores(),
+                ended=executor.completedTasks(),
             )
             for executor in every
             if executor.id() != "driver"

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 
-@dataclass
+@dataclass(kw_only=True)
 class SparkFigures:
     """The figures of one process, for its reports and for Prometheus."""
 

@@ -21,6 +21,7 @@ class Writer(threading.Thread):
         principal: str,
         records: Iterable[Flight],
         chance: random.Random,
+        *,
         pause: tuple[float, float] = (0.02, 0.15),  # of seconds, after 100 records
         **settings: object,
     ) -> None:

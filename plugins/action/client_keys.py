@@ -35,7 +35,11 @@ class ActionModule(ActionBase):
             authority, changed = certificates.have_authority(root / "ca", now)
             for principal in given["clients"]:
                 spec = certificates.Wanted(
-                    principal, (), certificates.CLIENT, given["validity_days"], given["renewal_days"]
+                    principal=principal,
+                    names=(),
+                    usages=certificates.CLIENT,
+                    validity_days=given["validity_days"],
+                    renewal_days=given["renewal_days"],
                 )
                 made = certificates.have_client(root / "clients", spec, authority, root / "ca/ca.pem", now)
                 changed = made or changed

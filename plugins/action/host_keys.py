@@ -109,11 +109,11 @@ class ActionModule(ActionBase):
         signed = []
         for number, (key, host_key) in enumerate(zip(given["keys"], found_keys, strict=True)):
             spec = certificates.Wanted(
-                key["principal"],
-                tuple(key["names"]),
-                certificates.SERVICE if key["serves"] else certificates.CLIENT,
-                given["validity_days"],
-                given["renewal_days"],
+                principal=key["principal"],
+                names=tuple(key["names"]),
+                usages=certificates.SERVICE if key["serves"] else certificates.CLIENT,
+                validity_days=given["validity_days"],
+                renewal_days=given["renewal_days"],
             )
             public = host_key["public_key"]
             try:

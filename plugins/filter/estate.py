@@ -443,11 +443,29 @@ def zookeeper_owners(groups: model.Groups, hostvars: model.HostVars, site: str) 
 
 
 def zookeeper_settings(
-    groups: model.Groups, hostvars: model.HostVars, site: str, number: int, *where: str
+    groups: model.Groups,
+    hostvars: model.HostVars,
+    site: str,
+    number: int,
+    directory: str,
+    key: str,
+    ca: str,
+    super_user: str,
+    quorum: str,
 ) -> Json:
     """`groups | zookeeper_settings(hostvars, site, id, directory, key, ca, super_user, quorum)`: what a
     server runs with."""
-    return dict(zookeeper.settings(int(number), _ensemble(groups, hostvars, site), *where))
+    return dict(
+        zookeeper.settings(
+            int(number),
+            _ensemble(groups, hostvars, site),
+            directory=directory,
+            key=key,
+            ca=ca,
+            super_user=super_user,
+            quorum=quorum,
+        )
+    )
 
 
 def zookeeper_client_settings(connect: str, key: str, ca: str) -> Json:

@@ -87,7 +87,11 @@ def main() -> None:
     try:
         admin = BucketAdmin(
             S3Server(
-                given["endpoint"], given["region"], given["access_key"], given["secret_key"], given["ca"]
+                address=given["endpoint"],
+                region=given["region"],
+                access_key=given["access_key"],
+                secret_key=given["secret_key"],
+                ca_file=given["ca"],
             )
         )
         admin.wait(given["timeout_seconds"])

@@ -6,7 +6,6 @@ import json
 import socket
 import ssl
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from typing import Any

@@ -56,7 +56,9 @@ class Captured:
         self.authority, _ = certificates.have_authority(self.folder / "pki/ca", now)
         self.of_admin = certificates.issue(
             public(ec.generate_private_key(ec.SECP256R1())),
-            Wanted("admin", (), certificates.CLIENT, 365, 30),
+            Wanted(
+                principal="admin", names=(), usages=certificates.CLIENT, validity_days=365, renewal_days=30
+            ),
             self.authority,
             now,
         )
@@ -170,7 +172,9 @@ def test_a_key_of_a_former_authority_is_not_signed_again(captured: Captured, tmp
     (tmp_path / "former").mkdir()
     now = certificates.utc_now()
     former, _ = certificates.have_authority(tmp_path / "former", now)
-    wanted = Wanted(PRINCIPAL, (HOST,), certificates.SERVICE, 365, 30)
+    wanted = Wanted(
+        principal=PRINCIPAL, names=(HOST,), usages=certificates.SERVICE, validity_days=365, renewal_days=30
+    )
     own = {
         "public_key": public(captured.key),
         "certificate": certificates.issue(public(captured.key), wanted, former, now),

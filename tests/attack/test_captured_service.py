@@ -111,7 +111,13 @@ def test_a_file_is_not_given_away_through_a_link(own: Path, victim: Path, tmp_pa
     """It has the very content that the playbook writes, so that only its owner is set."""
     (tmp_path / "ca").mkdir()
     authority = certificates.have_authority(tmp_path / "ca", datetime.now(UTC))[0]
-    wanted = certificates.Wanted("mirror-lake", ("lake-1",), certificates.SERVICE, 365, 30)
+    wanted = certificates.Wanted(
+        principal="mirror-lake",
+        names=("lake-1",),
+        usages=certificates.SERVICE,
+        validity_days=365,
+        renewal_days=30,
+    )
     tls = own / "tls"
     public = keys(tls)["keys"][0]["public_key"]
     signed = certificates.issue(public, wanted, authority, datetime.now(UTC))

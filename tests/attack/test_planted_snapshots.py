@@ -30,7 +30,14 @@ def store(tmp_path: Path) -> Path:
 def snapshot(created: int = 0, cluster: str = "ours") -> ZnodeSnapshot:
     right = (Right(31, "world", "anyone"),)
     znodes = {path: Znode(path, b"", right, 0) for path in ("/", "/a", "/b")}
-    return ZnodeSnapshot(0, created or timestamps.now(), "host:2181", cluster, 1, znodes)
+    return ZnodeSnapshot(
+        number=0,
+        created=created or timestamps.now(),
+        connect="host:2181",
+        cluster=cluster,
+        zxid=1,
+        znodes=znodes,
+    )
 
 
 def keep(store: Path, key: SigningKey | None = None) -> Kept[ZnodeSnapshot]:

@@ -56,14 +56,17 @@ def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
     crossed = Crossed(brokers[0])
     topic, other = crossed.topics
     crossed.bring(
-        Frame(topic, ID, 1, 0, LAST, b"")
+        Frame(topic=topic, topic_id=ID, partition=1, first=0, last=LAST, batches=b"")
         if forged == "a frame"
-        else Announcement(topic, ID, 1, 0, LAST, compacted=False),
+        else Announcement(topic=topic, topic_id=ID, partition=1, first=0, end=LAST, compacted=False),
         *frames(other, numbers=[1]),
     )
     crossed.dedup()
     assert "against the ledger" not in capsys.readouterr().out
-    ends = [Announcement(name, ID, 1, 0, 10, compacted=False) for name in (topic, other)]
+    ends = [
+        Announcement(topic=name, topic_id=ID, partition=1, first=0, end=10, compacted=False)
+        for name in (topic, other)
+    ]
     crossed.bring(*frames(topic, numbers=[1]), *ends, *ends)
     crossed.dedup(code=3)
     said = capsys.readouterr().out
@@ -78,6 +81,11 @@ def test_an_announcement_that_was_overtaken_contradicts_nothing(brokers: list[Br
     topic, _ = crossed.topics
     crossed.bring(*frames(topic, numbers=[1]), *frames(topic, 10, 19, [1]))
     crossed.dedup()
-    crossed.bring(*(Announcement(topic, ID, 1, 0, end, compacted=False) for end in (10, 20)))
+    crossed.bring(
+        *(
+            Announcement(topic=topic, topic_id=ID, partition=1, first=0, end=end, compacted=False)
+            for end in (10, 20)
+        )
+    )
     crossed.dedup()
     assert "against the ledger" not in capsys.readouterr().out

@@ -59,7 +59,8 @@ def test_aiokafka_reads_what_we_cut(
     (batch,) = walk(built(expected, codec, producer=producer))
     start, stop = sorted(data.draw(st.tuples(*[st.integers(batch.base_offset, batch.last_offset + 1)] * 2)))
     known = st.sampled_from([each.timestamp for each in expected])
-    window = Window(start, stop, *sorted(data.draw(st.tuples(known, known))))
+    first_time, last_time = sorted(data.draw(st.tuples(known, known)))
+    window = Window(start=start, stop=stop, first_time=first_time, last_time=last_time)
     left = cut(batch, window)
     inside = [
         each

@@ -35,7 +35,10 @@ Module = Callable[..., dict[str, Any]]
 def worker(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     broker = brokers[0]
     rights = [("topic", "*"), ("group", "*"), ("transactional_id", "*"), ("cluster", "kafka-cluster")]
-    everything = tuple(Acl("User:CN=connect", what, name, "literal", "all") for what, name in rights)
+    everything = tuple(
+        Acl(principal="User:CN=connect", resource=what, name=name, pattern="literal", operation="all")
+        for what, name in rights
+    )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(everything, ()))
     with connect_worker.running(broker, tmp_path_factory.mktemp("connect")) as running:

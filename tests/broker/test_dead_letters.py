@@ -184,7 +184,10 @@ def test_topic_that_may_not_be_described_does_not_stop_other_dead_letters(
     rights = [("topic", dead(topic), "read"), ("topic", topic, "write")]
     rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
     rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
-    granted = tuple(Acl(f"User:CN={name}", what, at, "literal", right) for what, at, right in rights)
+    granted = tuple(
+        Acl(principal=f"User:CN={name}", resource=what, name=at, pattern="literal", operation=right)
+        for what, at, right in rights
+    )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(granted, ()))
     assert main(replay) == 3
@@ -303,7 +306,10 @@ def test_these_rights_are_enough(
     rights = [("topic", dead(topic), "read"), ("topic", topic, "write")]
     rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
     rights += [("transactional_id", f"aqueduct-dlq-{dead(topic)}", "write")]
-    granted = tuple(Acl("User:CN=replay", what, name, "literal", right) for what, name, right in rights)
+    granted = tuple(
+        Acl(principal="User:CN=replay", resource=what, name=name, pattern="literal", operation=right)
+        for what, name, right in rights
+    )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(granted, ()))
     assert main(replay) == 0
@@ -322,7 +328,13 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
     config = {"topics": topic, "errors.deadletterqueue.topic.name": dead(topic)}
     sink = DeclaredConnector.of({"name": "sink", "config": config})
     granted = tuple(
-        Acl(f"User:CN={each.principal}", each.resource, each.name, each.pattern, operation)
+        Acl(
+            principal=f"User:CN={each.principal}",
+            resource=each.resource,
+            name=each.name,
+            pattern=each.pattern,
+            operation=operation,
+        )
         for each in connect_acls("lake", [sink])
         for operation in each.operations
     )
@@ -556,13 +568,29 @@ def test_letters_without_rights_are_unknown(
     listing += ["--client-config", str(broker.authority.client_config(name))]
     assert main(listing) == 3
     assert "[dead-letter-topics-unknown]" in capsys.readouterr().err
-    granted = [Acl(f"User:CN={name}", "topic", dead(topic), "literal", "describe")]
+    granted = [
+        Acl(
+            principal=f"User:CN={name}",
+            resource="topic",
+            name=dead(topic),
+            pattern="literal",
+            operation="describe",
+        )
+    ]
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(tuple(granted), ()))
     assert main([*listing, "--dlq", dead(topic)]) == 3
     document = json.loads(capsys.readouterr().out)
     assert "dead-letters-unreadable" in {each["id"] for each in document["unknown"]}
-    granted = [Acl(f"User:CN={name}", "topic", dead(topic), "literal", "read")]
+    granted = [
+        Acl(
+            principal=f"User:CN={name}",
+            resource="topic",
+            name=dead(topic),
+            pattern="literal",
+            operation="read",
+        )
+    ]
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(tuple(granted), ()))
     hidden = f"{topic}-ledger"

@@ -63,7 +63,10 @@ def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: C
     """Read again what follows an announcement, until that has had its time."""
     topic, _ = crossed.topics
     number = bucket(topic, 0, PARTITIONS)
-    crossed.bring(Announcement(topic, ID, 0, 0, 25, compacted=False), *frames(topic, numbers=[0]))
+    crossed.bring(
+        Announcement(topic=topic, topic_id=ID, partition=0, first=0, end=25, compacted=False),
+        *frames(topic, numbers=[0]),
+    )
     clients.produce(crossed.broker, crossed.raw, ["no frame"], number)
     order = DedupOrder(
         end=crossed.end,
@@ -138,7 +141,11 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, _ = crossed.topics
-    crossed.bring(*frames(gone), Announcement(gone, ID, 0, 0, 25, compacted=False), ago=200)
+    crossed.bring(
+        *frames(gone),
+        Announcement(topic=gone, topic_id=ID, partition=0, first=0, end=25, compacted=False),
+        ago=200,
+    )
     crossed.dedup(code=3)  # nothing came since
     crossed.dedup("--retire", gone, code=2)
     assert printed(said := capsys.readouterr().err) == ["retired-topic-incomplete"]
@@ -153,7 +160,9 @@ def test_a_topic_that_its_source_announces_is_not_retired(
     crossed: Crossed, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lives, _ = crossed.topics
-    crossed.bring(*frames(lives), Announcement(lives, ID, 0, 0, 10, compacted=False))
+    crossed.bring(
+        *frames(lives), Announcement(topic=lives, topic_id=ID, partition=0, first=0, end=10, compacted=False)
+    )
     crossed.dedup()
     crossed.dedup("--retire", lives, "--with-gaps", code=2)
     assert printed(capsys.readouterr().err) == ["retired-topic-announced"]
@@ -178,7 +187,7 @@ def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.Captu
     crossed.knows({topic: 1})
     assert create(0)[1] == ""
     # Its source deletes 10 to 14; then the topic is recreated, while 15 to 29 are missing.
-    crossed.bring(Announcement(topic, ID, 0, 15, 30, compacted=False))
+    crossed.bring(Announcement(topic=topic, topic_id=ID, partition=0, first=15, end=30, compacted=False))
     crossed.dedup()
     said = capsys.readouterr().out
     assert "15 offsets missing; 5 offsets lost for good" in said
@@ -187,7 +196,9 @@ def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.Captu
     assert err == (
         f"{topic}-0: 5 offsets lost for good, deleted at the source before it could be sent: 10 to 14.\n"
     )
-    crossed.bring(Announcement(topic, UUID(int=2), 0, 0, 3, compacted=False))
+    crossed.bring(
+        Announcement(topic=topic, topic_id=UUID(int=2), partition=0, first=0, end=3, compacted=False)
+    )
     crossed.dedup()
     out, err = create(3)
     assert "[[0, 2]]" in out
@@ -249,7 +260,9 @@ def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
     code, err = create(50)
     assert code == 3
     assert f"Announcements of raw topic {crossed.raw} are not fresh" in err
-    crossed.bring(Announcement(topic, ID, 0, 0, 10, compacted=False))  # the link is well, and dedup stopped
+    crossed.bring(
+        Announcement(topic=topic, topic_id=ID, partition=0, first=0, end=10, compacted=False)
+    )  # the link is well, and dedup stopped
     assert create(50)[0] == 3
     crossed.dedup()
     assert create(50)[0] == 0
@@ -262,7 +275,9 @@ def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
         return list(silence.silent(client, [crossed.raw], 60))
 
     assert len(silent()) == 1
-    crossed.bring(Announcement(crossed.topics[0], ID, 0, 0, 3, compacted=False))
+    crossed.bring(
+        Announcement(topic=crossed.topics[0], topic_id=ID, partition=0, first=0, end=3, compacted=False)
+    )
     # The broker then tells no newest time of the partition, as it does for a moment after each write.
     producers = clients.transaction(crossed.broker, crossed.raw, ["open"], "leave", *range(PARTITIONS))
     assert silent() == []

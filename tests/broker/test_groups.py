@@ -157,7 +157,11 @@ def test_unknown_is_not_ok(broker: Broker, capsys: Capture) -> None:
     assert document["groups"] == []
 
     name = clients.unique("watcher")
-    granted = (Acl(f"User:CN={name}", "group", group, "literal", "describe"),)
+    granted = (
+        Acl(
+            principal=f"User:CN={name}", resource="group", name=group, pattern="literal", operation="describe"
+        ),
+    )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(granted, ()))
     options = ["--client-config", str(broker.authority.client_config(name)), "--group", group, "--json"]

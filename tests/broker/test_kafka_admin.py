@@ -84,13 +84,28 @@ def make_so(client: Client, *declared: DeclaredTopic) -> topics.TopicChanges:
 
 def test_a_topic_is_made_grown_and_altered_and_then_stays(client: Client) -> None:
     name = unique("topic")
-    first = DeclaredTopic(name, 1, None, {"retention.ms": "1000", "min.cleanable.dirty.ratio": "0.50"})
+    first = DeclaredTopic(
+        name=name,
+        partitions=1,
+        replication_factor=None,
+        config={"retention.ms": "1000", "min.cleanable.dirty.ratio": "0.50"},
+    )
     assert make_so(client, first).create == (first,)
     assert not make_so(client, first).touched()
-    second = DeclaredTopic(name, 3, 1, {"retention.ms": "2000", "cleanup.policy": "compact, delete"})
+    second = DeclaredTopic(
+        name=name,
+        partitions=3,
+        replication_factor=1,
+        config={"retention.ms": "2000", "cleanup.policy": "compact, delete"},
+    )
     assert make_so(client, second).touched() == {name}
     assert not make_so(client, second).touched()
-    every = DeclaredTopic(name, 3, 1, {"retention.ms": None, "min.cleanable.dirty.ratio": "0.5"})
+    every = DeclaredTopic(
+        name=name,
+        partitions=3,
+        replication_factor=1,
+        config={"retention.ms": None, "min.cleanable.dirty.ratio": "0.5"},
+    )
     assert find_topics(client, [every])[name].config == {
         "retention.ms": "2000",
         "min.cleanable.dirty.ratio": "0.5",  # not named by the second: kept
@@ -106,10 +121,14 @@ def test_many_topics_go_in_requests_that_the_controller_takes(
     monkeypatch.setattr("aqueduct.kafka.admin.settings.RESOURCES_PER_REQUEST", 2)
     names = [unique("many") for _ in range(5)]
     declared = [
-        DeclaredTopic(name, number + 1, None, {"retention.ms": "1"}) for number, name in enumerate(names)
+        DeclaredTopic(name=name, partitions=number + 1, replication_factor=None, config={"retention.ms": "1"})
+        for number, name in enumerate(names)
     ]
     make_so(client, *declared)
-    grown = [DeclaredTopic(name, 9, None, {"retention.ms": "2"}) for name in names]
+    grown = [
+        DeclaredTopic(name=name, partitions=9, replication_factor=None, config={"retention.ms": "2"})
+        for name in names
+    ]
     make_so(client, *grown)
     found = find_topics(client, grown)
     assert sorted(found) == sorted(names)
@@ -128,9 +147,12 @@ def test_nothing_is_changed_if_the_controller_refuses_one_topic(
     client: Client, key: str, value: str, said: str
 ) -> None:
     good, wrong, old = unique("good"), unique("wrong"), unique("old")
-    make_so(client, DeclaredTopic(old, 1))
-    for mistake in (DeclaredTopic(wrong, 1, None, {key: value}), DeclaredTopic(old, 1, None, {key: value})):
-        declared = [DeclaredTopic(good, 1), mistake]
+    make_so(client, DeclaredTopic(name=old, partitions=1))
+    for mistake in (
+        DeclaredTopic(name=wrong, partitions=1, replication_factor=None, config={key: value}),
+        DeclaredTopic(name=old, partitions=1, replication_factor=None, config={key: value}),
+    ):
+        declared = [DeclaredTopic(name=good, partitions=1), mistake]
         plan = topics.plan(declared, find_topics(client, declared))
         with pytest.raises(Refused) as refused:
             apply_topics(client, plan)
@@ -142,13 +164,33 @@ def test_nothing_is_changed_if_the_controller_refuses_one_topic(
 def test_acls_become_the_declared_ones_of_managed_principals(client: Client) -> None:
     site = uuid4().hex[:8]
     mirror, other = f"User:mirror-{site}", f"User:other-{site}"
-    stale = Acl(mirror, "topic", "old", "prefixed", "read")
-    denied = Acl(mirror, "group", "g", "literal", "describe", host="10.1.2.3", permission="deny")
-    foreign = Acl(other, "transactional_id", "t", "literal", "two_phase_commit")
+    stale = Acl(principal=mirror, resource="topic", name="old", pattern="prefixed", operation="read")
+    denied = Acl(
+        principal=mirror,
+        resource="group",
+        name="g",
+        pattern="literal",
+        operation="describe",
+        host="10.1.2.3",
+        permission="deny",
+    )
+    foreign = Acl(
+        principal=other,
+        resource="transactional_id",
+        name="t",
+        pattern="literal",
+        operation="two_phase_commit",
+    )
     apply_acls(client, acls.AclChanges(add=(stale, denied, foreign), remove=()))
     wanted = {
-        Acl(mirror, "topic", "new", "literal", "read"),
-        Acl(mirror, "cluster", "kafka-cluster", "literal", "idempotent_write"),
+        Acl(principal=mirror, resource="topic", name="new", pattern="literal", operation="read"),
+        Acl(
+            principal=mirror,
+            resource="cluster",
+            name="kafka-cluster",
+            pattern="literal",
+            operation="idempotent_write",
+        ),
     }
     plan = acls.plan(wanted, list_acls(client), f"^mirror-{site}$")
     assert set(plan.remove) == {stale, denied}
@@ -159,14 +201,17 @@ def test_acls_become_the_declared_ones_of_managed_principals(client: Client) -> 
 
 
 def test_an_acl_that_the_controller_refuses_is_named(client: Client) -> None:
-    nameless = Acl("User:x", "topic", "", "literal", "read")
+    nameless = Acl(principal="User:x", resource="topic", name="", pattern="literal", operation="read")
     with pytest.raises(Failed, match=r"refused 1 ACL: allow User:x from \*: read on topic"):
         apply_acls(client, acls.AclChanges(add=(nameless,), remove=()))
 
 
 def test_the_cluster_is_seen_as_it_is(client: Client) -> None:
     topic = unique("seen")
-    make_so(client, DeclaredTopic(topic, 2, 1, {"min.insync.replicas": "2"}))
+    make_so(
+        client,
+        DeclaredTopic(name=topic, partitions=2, replication_factor=1, config={"min.insync.replicas": "2"}),
+    )
     state = describe_cluster(client)
     assert (state.brokers, state.fenced, state.quorum.leader) == ({1}, frozenset(), 1)
     assert state.quorum.voters.keys() == {1}
@@ -327,7 +372,10 @@ def test_health_by_tls_tells_why_it_was_turned_away(
 
 
 def test_a_topics_own_settings_are_told_from_those_that_hold(client: Client) -> None:
-    declared = [DeclaredTopic("own", 1, 1, {"retention.ms": "5000"}), DeclaredTopic("plain", 1, 1)]
+    declared = [
+        DeclaredTopic(name="own", partitions=1, replication_factor=1, config={"retention.ms": "5000"}),
+        DeclaredTopic(name="plain", partitions=1, replication_factor=1),
+    ]
     apply_topics(client, topics.plan(declared, {}))
     await_topics(client, declared)
     assert own_settings(client, ["own", "plain", "gone"]) == {

@@ -198,9 +198,9 @@ def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
         assert lake.land() == 0
     placed = lake.placed()
     order = LandOrder(
-        End("cluster", lake.broker.plaintext, ClientConfig()),
-        (lake.folder / "lake").as_uri(),
-        declaration.parse([lake.declared], "lake.yml"),
+        end=End("cluster", lake.broker.plaintext, ClientConfig()),
+        location=(lake.folder / "lake").as_uri(),
+        tables=declaration.parse([lake.declared], "lake.yml"),
     )
     with Workers("test") as workers:
         lander = Lander(order, workers)
@@ -852,7 +852,9 @@ def test_what_was_committed_before_a_failure_is_told(
     monkeypatch.setattr(Lander, "_survey", away)
     monkeypatch.setattr("aqueduct.land.run.plan", partial(plan, at_most=30))
     with Workers("land") as workers:
-        [done] = Lander(LandOrder(end, (lake.folder / "lake").as_uri(), tables), workers).until_caught_up()
+        [done] = Lander(
+            LandOrder(end=end, location=(lake.folder / "lake").as_uri(), tables=tables), workers
+        ).until_caught_up()
     assert (done.commits, str(done.failed)) == (1, "The broker is away.")
     assert [(gap.start, gap.stop) for gap in done.gaps] == [(10, 15)]
     monkeypatch.undo()
@@ -863,7 +865,9 @@ def test_a_lander_ends_when_its_table_was_reset(lake: Lake, topic: str) -> None:
     fill(lake, topic, random.Random(29), 20)  # noqa: S311
     end = End("cluster", lake.broker.plaintext, ClientConfig())
     order = LandOrder(
-        end, (lake.folder / "lake").as_uri(), declaration.parse([lake.declared], "declarations.yml")
+        end=end,
+        location=(lake.folder / "lake").as_uri(),
+        tables=declaration.parse([lake.declared], "declarations.yml"),
     )
     with Workers("land") as workers:
         lander = Lander(order, workers)

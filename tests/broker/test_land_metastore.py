@@ -264,7 +264,7 @@ class Landed:
 
     def state(self, days: Iterable[int]) -> State:
         paths = [f"day=2023-11-{day:02d}/{day}.orc" for day in days]
-        live = {path: AddedFile(path, 1, 1, "") for path in paths}
+        live = {path: AddedFile(path=path, rows=1, bytes=1, sha256="") for path in paths}
         return State(number=1, live=live, definition=log.definition(self.table))
 
     def follow(self, days: Iterable[int]) -> Failed | None:

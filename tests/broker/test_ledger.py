@@ -46,7 +46,7 @@ def lose(of: Crossed, topic: str, partition: int, *, arrived: list[int], end: in
     """Bring offsets of a partition, each a frame, and an announcement of its end."""
     for offset in arrived:
         of.bring(*frames(topic, offset, offset, [partition]))
-    of.bring(Announcement(topic, ID, partition, 0, end, compacted=False))
+    of.bring(Announcement(topic=topic, topic_id=ID, partition=partition, first=0, end=end, compacted=False))
 
 
 def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(

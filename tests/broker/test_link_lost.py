@@ -20,7 +20,9 @@ def test_the_newest_ranges_that_did_not_arrive_are_listed(
     assert "[link-ledger-empty]" in capsys.readouterr().err
     producer = clients.idempotent(broker)
     for second, missing in ((1, [(0, 4)]), (2, [(0, 4), (7, 8)]), (3, [(2, 4), (7, 8)])):
-        partition = LedgerPartition("flights", 1, Lineage("id", 0, 9, missing))
+        partition = LedgerPartition(
+            topic="flights", partition=1, current=Lineage(topic_id="id", first=0, next=9, gaps=missing)
+        )
         for key, value in records(partition, updated=1_700_000_000_000 + second * 1000).items():
             producer.produce(gaps, value, key)
     assert producer.flush(30) == 0
@@ -38,6 +40,9 @@ def test_the_newest_ranges_that_did_not_arrive_are_listed(
     assert capsys.readouterr().out.splitlines() == [
         "2023-11-14T22:13:22.000Z  missing  flights-1  7 to 8 (2 offsets)"
     ]
-    for key, value in records(LedgerPartition("flights", 1, Lineage("id", 0, 9)), updated=9).items():
+    for key, value in records(
+        LedgerPartition(topic="flights", partition=1, current=Lineage(topic_id="id", first=0, next=9)),
+        updated=9,
+    ).items():
         clients.produce(broker, gaps, [{"key": key, "value": value}])
     assert main(lost) == 0

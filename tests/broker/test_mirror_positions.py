@@ -218,7 +218,13 @@ def test_the_mirror_s_own_rights_are_enough(
     declared = Flow(source=flow, target="lake", topics=(topic.replace(".", r"\."),))
     for site, broker in ((flow, source), ("lake", target)):
         granted = tuple(
-            Acl(f"User:CN={each.principal}", each.resource, each.name, each.pattern, operation)
+            Acl(
+                principal=f"User:CN={each.principal}",
+                resource=each.resource,
+                name=each.name,
+                pattern=each.pattern,
+                operation=operation,
+            )
             for each in flow_acls(site, [declared])
             for operation in each.operations
         )

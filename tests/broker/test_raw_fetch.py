@@ -237,7 +237,13 @@ def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -
     topic = make_topic()
     principal = f"reader-{uuid4().hex[:8]}"
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
-        granted = Acl(f"User:CN={principal}", "topic", topic, "literal", "read")
+        granted = Acl(
+            principal=f"User:CN={principal}",
+            resource="topic",
+            name=topic,
+            pattern="literal",
+            operation="read",
+        )
         apply_acls(client, acls.AclChanges(add=(granted,), remove=()))
     producer = Producer({"bootstrap.servers": broker.plaintext, "linger.ms": 50})
     for number in range(20_000):

@@ -252,8 +252,13 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
     with pytest.raises(Failed, match=r"TransactionalIdAuthorizationFailed|AuthorizationFailed"):
         write()
     needed = [("transactional_id", name, "write"), ("topic", target, "write"), ("group", name, "read")]
-    granted = [Acl(principal, kind, what, "literal", operation) for kind, what, operation in needed]
-    granted.append(Acl(principal, "topic", target, "literal", "read"))
+    granted = [
+        Acl(principal=principal, resource=kind, name=what, pattern="literal", operation=operation)
+        for kind, what, operation in needed
+    ]
+    granted.append(
+        Acl(principal=principal, resource="topic", name=target, pattern="literal", operation="read")
+    )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(add=tuple(granted), remove=()))
     write()

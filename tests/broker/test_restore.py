@@ -278,7 +278,7 @@ def test_settings_come_back_and_retention_waits_for_leave(
     create(source, f"{name}.new")
     produce(source, name, range(10))
     with raw.connect(End("cluster", source.plaintext), "test") as admin:
-        apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
+        apply_topics(admin, TopicChanges(create=(), grow={}, alter={name: mine}, unmet=()))
     clients.wait_for("the settings", lambda: settings(source, name) == mine)
     backup(name, f"{name}.new")
     report = restore("--topics", f"{name},{name}.new")
@@ -333,7 +333,7 @@ def test_times_are_kept_where_the_target_would_give_its_own(
     assert read(target, name) == []
     with raw.connect(End("cluster", target.plaintext), "test") as admin:
         create_time = {"message.timestamp.type": "CreateTime"}
-        apply_topics(admin, TopicChanges((), {}, {name: create_time}, ()))
+        apply_topics(admin, TopicChanges(create=(), grow={}, alter={name: create_time}, unmet=()))
     restore("--topics", name, "--no-settings")
     assert read(target, name) == read(source, name)
 
@@ -521,7 +521,7 @@ def test_settings_that_were_left_out_come_later(
     create(source, name, **{**mine, "retention.ms": "-1"})
     produce(source, name, [{"key": "k", "value": "v", "timestamp": NOW}])
     with raw.connect(End("cluster", source.plaintext), "test") as admin:
-        apply_topics(admin, TopicChanges((), {}, {name: mine}, ()))
+        apply_topics(admin, TopicChanges(create=(), grow={}, alter={name: mine}, unmet=()))
     clients.wait_for("the settings", lambda: settings(source, name) == mine)
     backup(name)
     create(target, name, segment_ms="7777777")
@@ -571,7 +571,7 @@ def test_acls_and_quotas_come_if_asked_for(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
-    acl = Acl(f"User:{name}", "topic", name, "literal", "read")
+    acl = Acl(principal=f"User:{name}", resource="topic", name=name, pattern="literal", operation="read")
     quota = Quota({"user": name}, {"consumer_byte_rate": 1e6})
     with raw.connect(End("cluster", source.plaintext), "test") as admin:
         apply_acls(admin, AclChanges((acl,), ()))
@@ -600,7 +600,14 @@ def test_no_more_is_granted_than_is_declared_but_to_who_is_named(
     create(source, name)
 
     def acl(who: str, operation: str, on: str = name, **more: str) -> Acl:
-        return Acl(f"User:{name}-{who}", "topic", on, "literal", operation, **more)
+        return Acl(
+            principal=f"User:{name}-{who}",
+            resource="topic",
+            name=on,
+            pattern="literal",
+            operation=operation,
+            **more,
+        )
 
     fine = {acl("reader", "describe"), acl("reader", "read"), acl("reader", "write", permission="deny")}
     fine |= {acl("all", "alter_configs", f"{name}-more")}
@@ -1082,14 +1089,17 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
     create(source, name, 2)
     transaction(source, name, range(3), commit=True)
     transaction(source, name, range(3, 6), commit=True)
-    sent = SenderPosition(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id=topic_id(source, name), from_=0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): end(source, name), (name, 1): 0}, sent.dumps())
     backup(name)
     report = restore("--topics", name, "--link", group)
     assert (report["links_stopped"], report["left_out"], report["groups"]) == ([], [], [])
     at = end(target, name)
     assert at != end(source, name)
-    assert link_position(target, group, name) == (at, SenderPosition(topic_id(target, name), at, 7))
+    assert link_position(target, group, name) == (
+        at,
+        SenderPosition(topic_id=topic_id(target, name), from_=at, session=7),
+    )
 
     # What its sending end makes of that: nothing of what was restored, all that comes now.
     produce(target, name, ["now"])
@@ -1109,7 +1119,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
     assert restore("--topics", name, "--link", group)["left_out"] == []
     assert link_position(target, group, name) == (
         at + 1,
-        SenderPosition(topic_id(target, name), at, 8, epoch=0),
+        SenderPosition(topic_id=topic_id(target, name), from_=at, session=8, epoch=0),
     )
 
 
@@ -1118,7 +1128,7 @@ def test_what_a_link_may_have_sent_since_its_backup_is_named(
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
-    sent = SenderPosition(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id=topic_id(source, name), from_=0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
     backup(name)
     report = restore("--topics", name, "--link", group, code=ExitCode.INCOMPLETE)
@@ -1141,7 +1151,12 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
     group = f"{name}.link"
     command = ["--topics", name, "--link", group]
     if known:
-        commit(source, group, {(name, 0): 4}, SenderPosition(topic_id(source, name), 0, session=7).dumps())
+        commit(
+            source,
+            group,
+            {(name, 0): 4},
+            SenderPosition(topic_id=topic_id(source, name), from_=0, session=7).dumps(),
+        )
         command += ["--append", "--bootstrap-servers", source.plaintext]
     backup(name)
     if known:
@@ -1159,7 +1174,7 @@ def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
 ) -> None:
     create(source, name)
     produce(source, name, range(10))
-    sent = SenderPosition(topic_id(source, name), 0, session=7)
+    sent = SenderPosition(topic_id=topic_id(source, name), from_=0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
     backup(name)
     appended = ["--topics", name, "--append", "--bootstrap-servers", source.plaintext]

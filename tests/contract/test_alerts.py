@@ -454,7 +454,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     dedup = DedupFigures()
     dedup.add(DedupCounts(), 0.0)
     land = LandFigures(["lake.orders"], 0.0)
-    land.add([LandedTable("lake.orders")], {"lake.orders": 0}, 1.0)
+    land.add([LandedTable(table="lake.orders")], {"lake.orders": 0}, 1.0)
     folder = tmp_path_factory.mktemp("drill")
     drill_metrics.write(folder / "drill.prom", 0, {"start": 1.0}, DRILLED)
     with ExitStack() as stack:
@@ -500,7 +500,7 @@ def sending(keys: Path) -> upstream.UpstreamFigures:
     feed = Feed(nobody, nobody, "g", lambda _: True, session=1, shift=0, largest=1, from_time=None)
     outlet = Outlet(settings, settings.all_targets()[0], Kind.LIVE)
     outlet.begin(1)
-    return upstream.UpstreamFigures(feed, [outlet], Filter.of(settings))
+    return upstream.UpstreamFigures(feed=feed, outlets=[outlet], filter=Filter.of(settings))
 
 
 def receiving(stack: ExitStack) -> downstream.DownstreamFigures:
@@ -508,7 +508,7 @@ def receiving(stack: ExitStack) -> downstream.DownstreamFigures:
     session, receiver = link_ends.pair()
     link_ends.receive(receiver, link_ends.datagrams(session.due(2.0, 5000)), time.monotonic())
     socket = stack.enter_context(closing(udp.ReceivingSocket(udp.resolve("127.0.0.1", 0))))
-    return downstream.DownstreamFigures(receiver, socket)
+    return downstream.DownstreamFigures(receiver=receiver, socket=socket)
 
 
 OF_TARGET = ("instance=", "job=", "site=")  # labels that Prometheus adds

@@ -16,9 +16,35 @@ SEGMENTS = [
     for name in NAMES
 ]
 TOPICS = [
-    StoredTopic(name, "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,)) for name in NAMES
+    StoredTopic(
+        name=name,
+        topic_id="id",
+        partitions=1,
+        replication_factor=1,
+        compacted=False,
+        settings={},
+        instances=(INSTANCE,),
+    )
+    for name in NAMES
 ]
 MANIFEST = Manifest(
-    *(Chain(1, None, None, 1, 0, 0), "store", "run", 0, 0, 0, "cluster", "0.1.0", {}, {}, {}),
-    *(tuple(TOPICS), tuple(SEGMENTS), (), (), (), (), (), ()),
+    chain=Chain(number=1, parent=None, parent_sha256=None, base=1, base_bytes=0, increments_bytes=0),
+    store="store",
+    run="run",
+    created=0,
+    started=0,
+    ended=0,
+    cluster="cluster",
+    version="0.1.0",
+    options={},
+    starts={},
+    positions={},
+    topics=tuple(TOPICS),
+    segments=tuple(SEGMENTS),
+    gaps=(),
+    groups=(),
+    acls=(),
+    quotas=(),
+    open_transactions=(),
+    groups_ahead=(),
 )

@@ -11,7 +11,15 @@ from aqueduct.recovery.quorum.records import PartitionState, batch_of, partition
 DIRECTORIES = bytes(16), b"x" * 16
 ID, OTHER = (base64.urlsafe_b64encode(bytes([number] * 16)).decode().rstrip("=") for number in (1, 2))
 STATE = PartitionState(
-    (1, 2), (1, 2), 1, 4, version=1, removing=(), adding=(), epoch=9, directories=DIRECTORIES
+    replicas=(1, 2),
+    in_sync=(1, 2),
+    leader=1,
+    leader_epoch=4,
+    version=1,
+    removing=(),
+    adding=(),
+    epoch=9,
+    directories=DIRECTORIES,
 )
 
 
@@ -26,12 +34,21 @@ def metadata(*more: bytes) -> Metadata:
         *(partition_record(ID, number, STATE) for number in range(2)),
         *more,
     ]
-    return Metadata("cluster", 101, 0, 0, b"", batch_of(values, 0, 3, 1_700_000_000_000))
+    return Metadata(
+        cluster="cluster",
+        node=101,
+        offset=0,
+        epoch=0,
+        checkpoint=b"",
+        log=batch_of(values, 0, 3, 1_700_000_000_000),
+    )
 
 
 def log(number: int = 0, end: int = 10, **other: object) -> DiskLog:
     at = TopicPartition("flights", number)
-    found = DiskLog(at, str(at), False, ID, end, 4, 100, committed=end)
+    found = DiskLog(
+        partition=at, folder=str(at), stray=False, topic_id=ID, end=end, epoch=4, bytes=100, committed=end
+    )
     return replace(found, **other)  # type: ignore[arg-type]
 
 

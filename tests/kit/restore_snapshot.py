@@ -16,11 +16,34 @@ from aqueduct.store.manifest import (
 from aqueduct.store.snapshots import Snapshot
 
 TOPIC = StoredTopic(
-    "t", "id", 3, 1, compacted=False, settings={}, instances=(Instance(1, "id", InstanceState.ACTIVATE, 0),)
+    name="t",
+    topic_id="id",
+    partitions=3,
+    replication_factor=1,
+    compacted=False,
+    settings={},
+    instances=(Instance(1, "id", InstanceState.ACTIVATE, 0),),
 )
 MANIFEST = Manifest(
-    *(Chain(7, None, None, 7, 0, 0), "s", "r", 0, 0, 0, "c", "v", {}),
-    *({("t", 1): (0, 0, NOT_READ)}, {("t", 1): (30, 0, NOT_READ)}, (TOPIC,), *[()] * 7),
+    chain=Chain(number=7, parent=None, parent_sha256=None, base=7, base_bytes=0, increments_bytes=0),
+    store="s",
+    run="r",
+    created=0,
+    started=0,
+    ended=0,
+    cluster="c",
+    version="v",
+    options={},
+    starts={("t", 1): (0, 0, NOT_READ)},
+    positions={("t", 1): (30, 0, NOT_READ)},
+    topics=(TOPIC,),
+    segments=(),
+    gaps=(),
+    groups=(),
+    acls=(),
+    quotas=(),
+    open_transactions=(),
+    groups_ahead=(),
 )
 
 

@@ -131,4 +131,12 @@ class Grown:
 def _topic(name: str, *live: int) -> StoredTopic:
     states = [InstanceState.PASSIVATE] * (len(live) - 1) + [InstanceState.ACTIVATE]
     instances = tuple(Instance(each, "YWZ0", state, BEGAN) for each, state in zip(live, states, strict=True))
-    return StoredTopic(name, "YWZ0", 1, 1, name == "planes", {}, instances)
+    return StoredTopic(
+        name=name,
+        topic_id="YWZ0",
+        partitions=1,
+        replication_factor=1,
+        compacted=name == "planes",
+        settings={},
+        instances=instances,
+    )

@@ -108,7 +108,9 @@ def _manifests(objects: Objects, identity: str) -> Iterable[Manifest]:
         ),
         gaps=(),
         groups=(StoredGroup("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),),
-        acls=(Acl("User:a", "topic", "flights", "literal", "read"),),
+        acls=(
+            Acl(principal="User:a", resource="topic", name="flights", pattern="literal", operation="read"),
+        ),
         quotas=(Quota({"user": "a"}, {"producer_byte_rate": 1048576.0}),),
         open_transactions=(OpenTransaction("flights", 1, 3, 9),),
         groups_ahead=(GroupAhead("readers", "flights", 1, 5, 3),),
@@ -165,7 +167,13 @@ def stored_topic(
 ) -> StoredTopic:
     settings = settings or {}
     return StoredTopic(
-        name, instances[-1].topic_id, partitions, 1, "cleanup.policy" in settings, settings, instances
+        name=name,
+        topic_id=instances[-1].topic_id,
+        partitions=partitions,
+        replication_factor=1,
+        compacted="cleanup.policy" in settings,
+        settings=settings,
+        instances=instances,
     )
 
 

@@ -92,7 +92,7 @@ def test_signatures_of_a_captured_host_change_nothing(store: Grown) -> None:
     before = everything(store)
     trust = Trust(frozenset({key.public}), unsigned_before=RUNS + 1)
     with pytest.raises(Exception, match="says that it was made at"):
-        prune(PruneOrder(store.url, USUAL, execute=True, trust=trust))
+        prune(PruneOrder(store=store.url, keep=USUAL, execute=True, trust=trust))
     assert everything(store) == before
 
 
@@ -106,7 +106,7 @@ def test_snapshots_of_another_time_than_the_store_s_stay_and_take_no_place(
     planted = [plant(store, last + days * DAY) for days in range(1, 28)]
     for number in planted:
         written(store, number, late)
-    outcome = prune(PruneOrder(store.url, KeepPolicy(daily=2), execute=True, allow_less=True))
+    outcome = prune(PruneOrder(store=store.url, keep=KeepPolicy(daily=2), execute=True, allow_less=True))
     assert set(planted) <= outcome.plan.stay.keys()
     assert {real[-1], real[-2]} <= outcome.plan.stay.keys()  # the newest of the last two days
     assert store.check([real[-1]])
@@ -167,8 +167,10 @@ def test_a_clock_that_was_wrong_once_stops_prune_until_it_is_known(store: Grown,
 def test_without_an_attack_prune_removes_what_it_did(store: Grown, tmp_path: Path) -> None:
     copy = Grown(f"file://{tmp_path}/copy")
     shutil.copytree(folder(store), tmp_path / "copy")
-    mine = prune(PruneOrder(store.url, KeepPolicy(last=1, daily=2), execute=True))
-    same = prune(PruneOrder(copy.url, KeepPolicy(last=1, daily=2), execute=True, copied_through=RUNS))
+    mine = prune(PruneOrder(store=store.url, keep=KeepPolicy(last=1, daily=2), execute=True))
+    same = prune(
+        PruneOrder(store=copy.url, keep=KeepPolicy(last=1, daily=2), execute=True, copied_through=RUNS)
+    )
     assert (mine.plan, mine.left_out, mine.refused) == (same.plan, (), ())
     assert mine.plan.go
     assert everything(store) == everything(copy)

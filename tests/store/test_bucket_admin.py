@@ -151,7 +151,7 @@ def test_a_name_that_no_bucket_may_have(gateway: Gateway) -> None:
 def test_nobody_answers(tmp_path: Path) -> None:
     with closing(create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-    admin = BucketAdmin(S3Server(f"127.0.0.1:{port}", "r", "u", "s"))
+    admin = BucketAdmin(S3Server(address=f"127.0.0.1:{port}", region="r", access_key="u", secret_key="s"))
     with raises(Failed, "store-request-failed") as failed:
         admin.wait(0.1)
     assert f"127.0.0.1:{port}" in str(failed.value)

@@ -65,7 +65,9 @@ def test_snapshots_are_read() -> None:
 
 def _beside_records(first: Manifest) -> None:
     assert first.groups == (StoredGroup("readers", "consumer", (GroupOffset("flights", 0, 3, "note"),)),)
-    assert first.acls == (Acl("User:a", "topic", "flights", "literal", "read"),)
+    assert first.acls == (
+        Acl(principal="User:a", resource="topic", name="flights", pattern="literal", operation="read"),
+    )
     assert first.quotas == (Quota({"user": "a"}, {"producer_byte_rate": 1048576.0}),)
     assert first.open_transactions == (OpenTransaction("flights", 1, 3, 9),)
     assert first.groups_ahead == (GroupAhead("readers", "flights", 1, 5, 3),)

@@ -92,7 +92,7 @@ def test_prune_asks_for_each_manifest_and_lists_each_object_once(tmp_path: Path)
     place = grown(tmp_path.as_uri(), Estate(20, 12, 2_000, busy=0.2), 40)
     objects = place.objects()
     with patch.object(prune, "open_editable", lambda _: objects):
-        found = prune.prune(prune.PruneOrder(place.url, KeepPolicy(daily=1), copied_through=40))
+        found = prune.prune(prune.PruneOrder(store=place.url, keep=KeepPolicy(daily=1), copied_through=40))
     asked = objects.requests.of
     there = sum(1 for _ in place.objects().list("topics"))
     assert there > 4_000

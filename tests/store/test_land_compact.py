@@ -57,14 +57,16 @@ class Lake:
     """A table in a store, of which each commit brings a file for each of two days."""
 
     def __init__(self, location: str) -> None:
-        self.order = LandOrder(End("cluster", "nowhere:1", ClientConfig()), location, ())
+        self.order = LandOrder(end=End("cluster", "nowhere:1", ClientConfig()), location=location, tables=())
         self.objects = open_editable(location)
         self.log = TableLog(self.objects, "lake.numbers")
         self.offset = 0
         self.declare(DECLARED)
 
     def declare(self, declared: dict[str, Any]) -> None:
-        self.order = LandOrder(self.order.end, self.order.location, declaration.parse([declared], "lake.yml"))
+        self.order = LandOrder(
+            end=self.order.end, location=self.order.location, tables=declaration.parse([declared], "lake.yml")
+        )
 
     def commit(
         self,
@@ -94,7 +96,17 @@ class Lake:
             for n, file in enumerate(buffer.files())
         ]
         step = Step(state.positions, {"t": {"0": self.offset + rows}})
-        return Commit(number, log.LAND, step, tuple(added), (), 0, 1, "2024-01-01T00:00:00+00:00", {})
+        return Commit(
+            number=number,
+            kind=log.LAND,
+            positions=step,
+            added=tuple(added),
+            removed=(),
+            bad=0,
+            schema=1,
+            created="2024-01-01T00:00:00+00:00",
+            topic_ids={},
+        )
 
     def land(self, rows: int = 4, *, far: bool = False, extra: Mapping[str, object] = MORE_FIELDS) -> None:
         commit = self.commit(rows, far=far, extra=extra)
@@ -329,7 +341,7 @@ def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lak
     other.land()
     state = other.log.state
     taken = tuple(path for path in state.live if commit_number(path) == state.number)
-    other.log.commit(log.next_commit(state, log.RESET, "2024-01-01", before, (), taken))
+    other.log.commit(log.next_commit(state, log.RESET, "2024-01-01", before, added=(), removed=taken))
     other.log.publish()
     with pytest.raises(Lost):
         lake.log.commit_beside(staging, lambda state: replace(commit, number=state.number + 1))

@@ -60,7 +60,9 @@ COPY = ("--copied-through", str(COPIED))
 
 
 def pruned(store: Grown, keep: KeepPolicy = LAST, *, execute: bool = True, **more: Any) -> PruneOutcome:
-    return prune(PruneOrder(store.url, keep, execute, **{"copied_through": COPIED, **more}))
+    return prune(
+        PruneOrder(store=store.url, keep=keep, execute=execute, **{"copied_through": COPIED, **more})
+    )
 
 
 def folder(store: Grown) -> Path:

@@ -42,11 +42,11 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     with running(directory, Authority(directory / "authority")) as started:
         assert started.authority
         endpoint = S3Server(
-            f"127.0.0.1:{started.port}",
-            REGION,
-            ACCESS_KEY,
-            SECRET_KEY,
-            str(started.authority.certificate),
+            address=f"127.0.0.1:{started.port}",
+            region=REGION,
+            access_key=ACCESS_KEY,
+            secret_key=SECRET_KEY,
+            ca_file=str(started.authority.certificate),
         )
         rights = bucket_policy("backup", read=["reader"], write=["writer"], delete=["pruner"])
         BucketAdmin(endpoint).ensure("backup", rights)

@@ -71,7 +71,9 @@ def check_made_store(folder: Path) -> None:
         (2, "ACTIVATE"),
     ]
     assert newest.group_offsets("readers") == {("flights", 0): 3}
-    assert newest.manifest["acls"] == [vars(Acl("User:a", "topic", "flights", "literal", "read"))]
+    assert newest.manifest["acls"] == [
+        vars(Acl(principal="User:a", resource="topic", name="flights", pattern="literal", operation="read"))
+    ]
     assert newest.manifest["quotas"] == [vars(Quota({"user": "a"}, {"producer_byte_rate": 1048576.0}))]
 
 
@@ -245,12 +247,12 @@ def test_reader_reads_znode_snapshot(tmp_path: Path) -> None:
         Znode("/brokers", None, (Right(1, "digest", "a:b"), Right(31, "x509", "CN=kafka")), 3),
     ]
     snapshot = ZnodeSnapshot(
-        0,
-        5,
-        "localhost:2181",
-        "cluster",
-        77,
-        {each.path: each for each in znodes},
+        number=0,
+        created=5,
+        connect="localhost:2181",
+        cluster="cluster",
+        zxid=77,
+        znodes={each.path: each for each in znodes},
         ephemeral=("/controller",),
     )
     kept = ZnodeSnapshots.open(open_editable(tmp_path.as_uri()), make=True).add(snapshot)
@@ -267,9 +269,17 @@ def test_reader_reads_signed_metadata_snapshots(tmp_path: Path) -> None:
     key, other = (signing.SigningKey(Ed25519PrivateKey.generate()) for _ in range(2))
     znodes = ZnodeSnapshots.open(open_editable(f"{tmp_path.as_uri()}/z"), key=key, make=True)
     root = Znode("/", b"", (Right(31, "world", "anyone"),), 0)
-    znodes.add(ZnodeSnapshot(0, 5, "localhost:2181", "cluster", 77, {"/": root}))
+    znodes.add(
+        ZnodeSnapshot(
+            number=0, created=5, connect="localhost:2181", cluster="cluster", zxid=77, znodes={"/": root}
+        )
+    )
     of_quorum = tmp_path / "snapshot.zst"
-    packed = quorum_snapshots.encode(QuorumSnapshot(1, 5, Metadata("cluster", 101, 42, 3, b"x", b"y")))
+    packed = quorum_snapshots.encode(
+        QuorumSnapshot(
+            1, 5, Metadata(cluster="cluster", node=101, offset=42, epoch=3, checkpoint=b"x", log=b"y")
+        )
+    )
     of_quorum.write_bytes(key.signed(packed, QuorumSnapshots.context()))
     for path, what in (
         (tmp_path / "z/znodes" / f"{1:020}.jsonl.zst", "ZooKeeper snapshot"),
@@ -285,7 +295,9 @@ def test_reader_reads_signed_metadata_snapshots(tmp_path: Path) -> None:
 
 
 def test_reader_reads_quorum_snapshot(tmp_path: Path) -> None:
-    metadata = Metadata("cluster", 101, 42, 3, b"checkpoint\n", b"log")
+    metadata = Metadata(
+        cluster="cluster", node=101, offset=42, epoch=3, checkpoint=b"checkpoint\n", log=b"log"
+    )
     path = tmp_path / "snapshot.zst"
     path.write_bytes(quorum_snapshots.encode(QuorumSnapshot(1, 5, metadata)))
     head, rest = store_format_reader.metadata_snapshot(path)

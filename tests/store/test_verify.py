@@ -173,7 +173,10 @@ class TestWrittenWrongly:
 def test_what_goes_to_a_task_and_back_can_be_sent() -> None:
     snapshot = Catalog.open(open_store(FORMAT_1.as_uri())).snapshot()
     (segment, *_) = snapshot.segments[StoredPartition("flights", 1, 0)]
-    for each in (verify.VerifyShare("file:///a", (segment,), True), Fault(segment, "path", "why")):
+    for each in (
+        verify.VerifyShare(store="file:///a", segments=(segment,), whole=True),
+        Fault(segment, "path", "why"),
+    ):
         assert pickle.loads(pickle.dumps(each)) == each  # noqa: S301
 
 

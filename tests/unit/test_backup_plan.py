@@ -50,8 +50,25 @@ def manifest(
 ) -> Manifest:
     nothing: tuple[()] = ()
     return Manifest(
-        *(follow(None, 1), "store", "run", 0, 0, 0, "cluster", "0", {}, starts, positions, topics),
-        *(nothing, nothing, nothing, nothing, nothing, nothing, nothing),
+        chain=follow(None, 1),
+        store="store",
+        run="run",
+        created=0,
+        started=0,
+        ended=0,
+        cluster="cluster",
+        version="0",
+        options={},
+        starts=starts,
+        positions=positions,
+        topics=topics,
+        segments=nothing,
+        gaps=nothing,
+        groups=nothing,
+        acls=nothing,
+        quotas=nothing,
+        open_transactions=nothing,
+        groups_ahead=nothing,
     )
 
 
@@ -85,7 +102,9 @@ def read(reading: PlannedReading, reached: int | None = None, why: str = "") -> 
         *(None, None, "run", True, reading.generation),
     )
     segments = (segment,) if stop > reading.start else ()
-    return ReadingResult(reading, stop, segments, (), (("a-0", why),) if why else ())
+    return ReadingResult(
+        reading=reading, reached=stop, segments=segments, gaps=(), left_out=(("a-0", why),) if why else ()
+    )
 
 
 def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
@@ -241,8 +260,13 @@ def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
 def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
     todo = decide(None, source(30, 5))
     place = StoredPartition("a", 1, 0)
-    pieces = [PlannedReading(place, at, at + 10, "id1", False) for at in (0, 10, 20)]
-    other = PlannedReading(StoredPartition("a", 1, 1), 0, 5, "id1", False)
+    pieces = [
+        PlannedReading(stored_partition=place, start=at, stop=at + 10, topic_id="id1", generation=False)
+        for at in (0, 10, 20)
+    ]
+    other = PlannedReading(
+        stored_partition=StoredPartition("a", 1, 1), start=0, stop=5, topic_id="id1", generation=False
+    )
     added = settle(todo, [read(pieces[0]), read(pieces[1], 14, "it died"), read(pieces[2]), read(other)])
     assert added.positions == {("a", 1): (14, 5)}
     assert [(each.partition, each.start, each.stop) for each in added.segments] == [
@@ -270,7 +294,13 @@ def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:
 @given(st.lists(st.integers(1, 300), max_size=20), st.integers(2, 100))
 def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> None:
     wholes = [
-        PlannedReading(StoredPartition("a", 1, number), 5, 5 + size, "id1", True)
+        PlannedReading(
+            stored_partition=StoredPartition("a", 1, number),
+            start=5,
+            stop=5 + size,
+            topic_id="id1",
+            generation=True,
+        )
         for number, size in enumerate(sizes)
     ]
     found = shares(wholes, at_most)
@@ -289,7 +319,13 @@ def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> No
 def test_small_partitions_go_together_and_a_large_one_goes_to_several_tasks() -> None:
     sizes = [1, 2, 3, 250]
     wholes = [
-        PlannedReading(StoredPartition("a", 1, number), 0, size, "id1", False)
+        PlannedReading(
+            stored_partition=StoredPartition("a", 1, number),
+            start=0,
+            stop=size,
+            topic_id="id1",
+            generation=False,
+        )
         for number, size in enumerate(sizes)
     ]
     assert [[len(each) for each in share] for share in shares(wholes, 100)] == [[1, 2, 3, 94], [100], [56]]

@@ -65,14 +65,18 @@ def test_a_later_round_skips_what_is_gone_and_backs_up_the_others() -> None:
     assert named.choose(THERE, again=True) == ["flights"]
     groups = GroupSelection(compiled("z", "--groups-pattern"))
     assert groups.choose(["a"], again=True) == []
-    order = BackupOrder(End("cluster", "b:9092"), "file:///s", named, groups, again=True)
+    order = BackupOrder(
+        end=End("cluster", "b:9092"), store="file:///s", topics=named, groups=groups, again=True
+    )
     assert [each.id for each in gone(order, THERE, [])] == ["topic-unknown", "pattern-matches-nothing"]
     assert gone(order, [*THERE, "gone"], ["z"]) == ()
 
 
 def test_each_part_of_a_pattern_without_a_match_is_skipped() -> None:
     groups = GroupSelection(compiled("bill.*|a", "--groups-pattern"))
-    order = BackupOrder(End("cluster", "b:9092"), "file:///s", pattern("flights|fligths"), groups)
+    order = BackupOrder(
+        end=End("cluster", "b:9092"), store="file:///s", topics=pattern("flights|fligths"), groups=groups
+    )
     skipped = gone(order, THERE, groups.choose(["a"]))
     assert [(of.id, of.what) for of in skipped] == [
         ("pattern-matches-nothing", "topics fligths"),

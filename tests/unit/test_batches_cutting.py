@@ -10,7 +10,7 @@ from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.batches.records import Record, Records, build, records
 
 ROWS = [Record(2000, 10, b"a"), Record(1000, 12, b"b"), Record(3000, 15, b"c")]
-ALL = Window(10, 16, 1000, 3000)
+ALL = Window(start=10, stop=16, first_time=1000, last_time=3000)
 
 
 def batch(**more: object) -> Batch:
@@ -88,7 +88,7 @@ def test_offsets_of_removed_records_beyond_the_window_go_too() -> None:
 def test_the_header_decides_where_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("aqueduct.kafka.batches.cutting.Records", None)
     whole = batch()
-    assert cut(whole, Window(10, 16, last_time=3000)) is whole
+    assert cut(whole, Window(start=10, stop=16, last_time=3000)) is whole
     assert cut(whole, Window(first_time=3001)) is None
     (single,) = walk(build(Records.listed(ROWS[:1])))
     assert cut(single, Window(first_time=2000)) is single

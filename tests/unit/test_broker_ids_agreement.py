@@ -26,19 +26,36 @@ Hosts = Mapping[str, Sequence[Folder]]
 
 
 def cluster(*partitions: Partition) -> Cluster:
-    return Cluster("C", frozenset({1, 12, 13}), frozenset(), partitions, Quorum(1, {1: 0}, {}))
+    return Cluster(
+        cluster_id="C",
+        brokers=frozenset({1, 12, 13}),
+        fenced=frozenset(),
+        partitions=partitions,
+        quorum=Quorum(1, {1: 0}, {}),
+    )
 
 
 def part(topic: str, leader: int | None, *replicas: int) -> Partition:
-    return Partition(topic, 0, leader, replicas, (leader,) if leader else ())
+    return Partition(
+        topic=topic, number=0, leader=leader, replicas=replicas, in_sync=(leader,) if leader else ()
+    )
 
 
 def log(topic: str, end: int, damage: str = "") -> DiskLog:
-    return DiskLog(TopicPartition(topic, 0), f"{topic}-0", False, "", end, 0, end * 10, damage)
+    return DiskLog(
+        partition=TopicPartition(topic, 0),
+        folder=f"{topic}-0",
+        stray=False,
+        topic_id="",
+        end=end,
+        epoch=0,
+        bytes=end * 10,
+        damage=damage,
+    )
 
 
 def folder(node_id: int, *logs: DiskLog) -> list[Folder]:
-    return [Folder("/data", "C", node_id, logs)]
+    return [Folder(path="/data", cluster_id="C", node_id=node_id, logs=logs)]
 
 
 BOTH = cluster(part("a", None, 2), part("b", None, 3))

@@ -22,22 +22,39 @@ from aqueduct.recovery.broker_ids.plan import ReplacedIds, electable, emptied, p
 
 
 def cluster(*partitions: Partition, brokers: set[int], fenced: set[int] = frozenset()) -> Cluster:  # type: ignore[assignment]
-    return Cluster("C", frozenset(brokers), frozenset(fenced), partitions, Quorum(1, {1: 0}, {}))
+    return Cluster(
+        cluster_id="C",
+        brokers=frozenset(brokers),
+        fenced=frozenset(fenced),
+        partitions=partitions,
+        quorum=Quorum(1, {1: 0}, {}),
+    )
 
 
 def part(name: str, leader: int | None, *replicas: int) -> Partition:
     topic, _, number = name.rpartition("-")
-    return Partition(topic, int(number), leader, replicas, (leader,) if leader else ())
+    return Partition(
+        topic=topic, number=int(number), leader=leader, replicas=replicas, in_sync=(leader,) if leader else ()
+    )
 
 
 def log(name: str, end: int, epoch: int = 0, *, stray: bool = False, damage: str = "") -> DiskLog:
     topic, _, number = name.rpartition("-")
     folder = f"{name}.{'0' * 32}-stray" if stray else name
-    return DiskLog(TopicPartition(topic, int(number)), folder, stray, "", end, epoch, end * 10, damage)
+    return DiskLog(
+        partition=TopicPartition(topic, int(number)),
+        folder=folder,
+        stray=stray,
+        topic_id="",
+        end=end,
+        epoch=epoch,
+        bytes=end * 10,
+        damage=damage,
+    )
 
 
 def folder(node_id: int, *logs: DiskLog, cluster_id: str = "C") -> list[Folder]:
-    return [Folder("/data", cluster_id, node_id, logs)]
+    return [Folder(path="/data", cluster_id=cluster_id, node_id=node_id, logs=logs)]
 
 
 def test_the_log_that_goes_furthest_is_to_lead() -> None:
@@ -348,7 +365,16 @@ def test_lost_one_of_several_folders_is_listed_and_the_others_count(
     seen.write_text(capsys.readouterr().out)
     assert [each["lost"] for each in json.loads(missing)] == [False, True]
     hosts = command.hosts([seen])
-    topics = [KnownTopic("a", "", {0: KnownPartition((2,), (2,), 2, 0), 1: KnownPartition((2,), (2,), 2, 0)})]
+    topics = [
+        KnownTopic(
+            "a",
+            "",
+            {
+                0: KnownPartition(replicas=(2,), in_sync=(2,), leader=2, leader_epoch=0),
+                1: KnownPartition(replicas=(2,), in_sync=(2,), leader=2, leader_epoch=0),
+            },
+        )
+    ]
     found = fit("C", topics, hosts, without_ids=True)
     assert (found.lost_folders, found.differs) == ((f"{gone} of x",), True)
     assert found.empty == (TopicPartition("a", 1),)
@@ -422,7 +448,14 @@ def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: 
         "a-1": True,
         aside: False,
     }
-    topic = KnownTopic("a", "", {number: KnownPartition((2,), (2,), 2, 0) for number in range(2)})
+    topic = KnownTopic(
+        "a",
+        "",
+        {
+            number: KnownPartition(replicas=(2,), in_sync=(2,), leader=2, leader_epoch=0)
+            for number in range(2)
+        },
+    )
     line, _ = sentences_of(fit("C", [topic], {"x": [found]}, without_ids=True), "")
     assert line.startswith(f"DAMAGED: a-0, a-1 on x: {said}")
     checkpoint.write_text("0\n2\na 0 0\na 1 9\n")
@@ -508,7 +541,7 @@ def test_what_look_does_not_write_is_refused(tmp_path: Path, wrong: dict[str, ob
 
 def test_a_lost_broker_that_has_nothing_is_named() -> None:
     """Its id may be mistyped."""
-    topic = KnownTopic("a", "", {0: KnownPartition((2, 3), (2,), 2, 0)})
+    topic = KnownTopic("a", "", {0: KnownPartition(replicas=(2, 3), in_sync=(2,), leader=2, leader_epoch=0)})
     found = fit("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
     assert "--lost 98, 99: no partition has a replica there." in sentences_of(found, "")
     assert nowhere([3], [2, 3]) == ""

@@ -14,9 +14,9 @@ from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import Log, MirrorProgress
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
-LOSING = MirrorProgress(A0, 10, Log(15, 20), False)
-BEHIND = MirrorProgress(A0, 16, Log(15, 20), False)
-CAUGHT_UP = MirrorProgress(A0, 20, Log(15, 20), False)
+LOSING = MirrorProgress(partition=A0, next=10, log=Log(15, 20), drained=False)
+BEHIND = MirrorProgress(partition=A0, next=16, log=Log(15, 20), drained=False)
+CAUGHT_UP = MirrorProgress(partition=A0, next=20, log=Log(15, 20), drained=False)
 
 
 class Flow:
@@ -68,7 +68,7 @@ def test_a_cluster_may_be_away_while_there_is_time() -> None:
 
 
 def test_the_table_names_what_is_behind_and_counts_the_rest() -> None:
-    ahead = MirrorProgress(A1, 5, Log(0, 5), False)
+    ahead = MirrorProgress(partition=A1, next=5, log=Log(0, 5), drained=False)
     assert mirror._table([ahead, BEHIND]).splitlines() == [
         "topic  partition  records behind",
         "a              0               4",

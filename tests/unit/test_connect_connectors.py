@@ -26,8 +26,11 @@ def declared(state: str = "running", config: Mapping[str, str] | None = CONFIG) 
 
 def actual(*states: str, config: Mapping[str, str] = CONFIG, trace: str = "") -> dict[str, RunningConnector]:
     numbers = [None, *range(len(states) - 1)]
-    rows = [ConnectorStatus(n, state, "h:1", trace) for n, state in zip(numbers, states, strict=True)]
-    return {"sink": RunningConnector("sink", config, tuple(rows))}
+    rows = [
+        ConnectorStatus(task=n, state=state, worker="h:1", trace=trace)
+        for n, state in zip(numbers, states, strict=True)
+    ]
+    return {"sink": RunningConnector(name="sink", config=config, statuses=tuple(rows))}
 
 
 def test_values_are_what_connect_takes() -> None:
@@ -77,7 +80,11 @@ def test_only_what_differs_is_done(
     wanted: WantedConnector, there: Mapping[str, RunningConnector], expected: ConnectorChanges
 ) -> None:
     other = {
-        "other": RunningConnector("other", {}, (ConnectorStatus(None, "FAILED", "h:1", ""),))
+        "other": RunningConnector(
+            name="other",
+            config={},
+            statuses=(ConnectorStatus(task=None, state="FAILED", worker="h:1", trace=""),),
+        )
     }  # is nobody's business
     assert connectors.plan([wanted], {**there, **other}) == expected
 

@@ -27,11 +27,11 @@ own_headers = st.lists(st.tuples(st.binary(max_size=5), contents), max_size=5)
 
 
 def test_names_that_no_letter_has_are_found() -> None:
-    choice = Choice(("DataException", "Misspelt"), "sink")
+    choice = Choice(error_classes=("DataException", "Misspelt"), connector="sink")
     assert choice.names == {"DataException", "Misspelt", "sink"}
     assert choice.names - choice.named_by(ORIGIN) == {"Misspelt"}
     assert choice.named_by(ORIGIN._replace(connector="other")) == {"DataException"}
-    assert Choice((), None).names == frozenset()
+    assert Choice(error_classes=(), connector=None).names == frozenset()
 
 
 @given(contents, contents, own_headers)
@@ -83,16 +83,16 @@ def test_a_letter_of_a_sink_that_reads_dead_letters_goes_back_as_the_dead_letter
     ("choice", "taken"),
     [
         (Choice(), True),
-        (Choice(("DataException",)), True),
-        (Choice(("X", "org.apache.kafka.connect.errors.DataException")), True),
-        (Choice(("Data",)), False),
+        (Choice(error_classes=("DataException",)), True),
+        (Choice(error_classes=("X", "org.apache.kafka.connect.errors.DataException")), True),
+        (Choice(error_classes=("Data",)), False),
         (Choice(connector="sink"), True),
         (Choice(connector="other"), False),
         (Choice(first_time=1000), True),
         (Choice(first_time=1001), False),
         (Choice(last_time=1000), True),
         (Choice(last_time=999), False),
-        (Choice(("DataException",), "sink", 1000, 1000), True),
+        (Choice(error_classes=("DataException",), connector="sink", first_time=1000, last_time=1000), True),
     ],
 )
 def test_letters_are_chosen(choice: Choice, taken: bool) -> None:

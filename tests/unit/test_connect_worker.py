@@ -36,7 +36,7 @@ def test_a_producer_gets_nothing_of_the_workers_but_the_servers() -> None:
 
 def test_a_connectors_overrides_come_last() -> None:
     one = worker(bootstrap__servers="b:9092", producer__acks="all", producer__linger__ms="5")
-    sink = ConnectorConfig("c.json", "sink", {"producer.override.acks": "1", "topics": "t"})
+    sink = ConnectorConfig(file="c.json", name="sink", config={"producer.override.acks": "1", "topics": "t"})
     [block] = one.overridden(sink)
     assert (block.name, block.prefix, block.file) == ("producer", "producer.override.", "c.json")
     assert block.settings == {"bootstrap.servers": "b:9092", "acks": "1", "linger.ms": "5"}
@@ -71,9 +71,11 @@ def test_references_to_files_are_followed() -> None:
 def test_a_connector_is_json_as_rest_has_it_or_properties() -> None:
     config = {"topics": "t", "tasks.max": 2, "a": True, "b": None}
     expected = {"topics": "t", "tasks.max": "2", "a": "true"}
-    assert parse_connector(json.dumps(config), "c.json") == ConnectorConfig("c.json", "c.json", expected)
+    assert parse_connector(json.dumps(config), "c.json") == ConnectorConfig(
+        file="c.json", name="c.json", config=expected
+    )
     whole = json.dumps({"name": "sink", "config": config})
-    assert parse_connector(whole, "c.json") == ConnectorConfig("c.json", "sink", expected)
+    assert parse_connector(whole, "c.json") == ConnectorConfig(file="c.json", name="sink", config=expected)
     text = "name=sink\ntopics=t"
     assert parse_connector(text, "c.properties").config == {"name": "sink", "topics": "t"}
 

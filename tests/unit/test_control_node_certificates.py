@@ -17,7 +17,9 @@ from aqueduct.control_node.certificates import CLIENT, SERVICE, Authority, Wante
 from aqueduct.errors import Refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-WANTED = Wanted("mirror-lake", ("lake-1", "10.0.0.1"), SERVICE, validity_days=365, renewal_days=30)
+WANTED = Wanted(
+    principal="mirror-lake", names=("lake-1", "10.0.0.1"), usages=SERVICE, validity_days=365, renewal_days=30
+)
 
 
 def public(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> str:
@@ -99,7 +101,7 @@ def test_an_authority_and_a_client_are_made_once(tmp_path: Path) -> None:
     authority, _ = certificates.have_authority(tmp_path, NOW)
     again, changed = certificates.have_authority(tmp_path, NOW)
     assert (again.certificate, changed) == (authority.certificate, False)
-    wanted = Wanted("admin", (), CLIENT, 365, 30)
+    wanted = Wanted(principal="admin", names=(), usages=CLIENT, validity_days=365, renewal_days=30)
     ca = tmp_path / "ca.pem"
     assert certificates.have_client(tmp_path, wanted, authority, ca, NOW)
     before = (tmp_path / "admin.pem").read_bytes()

@@ -15,7 +15,7 @@ from aqueduct.control_node.replacement import STEPS, note_rolled_out, take_step
 from aqueduct.errors import Refused
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ADMIN = Wanted("admin", (), CLIENT, 365, 30)
+ADMIN = Wanted(principal="admin", names=(), usages=CLIENT, validity_days=365, renewal_days=30)
 
 
 @pytest.fixture

@@ -211,7 +211,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
 
     What a site's last link leaves behind is revoked too.
     """
-    link = Link("pro1", "enclave", 1, ("flights",))
+    link = Link(source="pro1", target="enclave", number=1, topics=("flights",))
     derived = [
         *flow_acls("pro1", [FLIGHTS]),
         *flow_acls("lake", [FLIGHTS]),
@@ -220,7 +220,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *link_acls("enclave", (replace(link, mode="record"),), ()),
         *backup_acls("pro1"),
         *drill_acls(["lake"]),
-        *connect_acls("lake", [DeclaredConnector("files", {"topics": "flights"})]),
+        *connect_acls("lake", [DeclaredConnector(name="files", config={"topics": "flights"})]),
         *land_acls("lake", ["flights"]),
         *schema_registry_acls("lake"),
     ]

@@ -18,7 +18,12 @@ ROLES = Roles({"kafka": {"kafka_password": {"type": "int", "no_log": True}}, "_a
 
 
 def inventory(hosts: Mapping[str, Mapping[str, Any]], **groups: list[str]) -> Inventory:
-    return Inventory({"all": [*hosts], **groups}, hosts, dict.fromkeys(hosts, "hosts.yml:1"), lambda _: None)
+    return Inventory(
+        groups={"all": [*hosts], **groups},
+        hosts=hosts,
+        declarations=dict.fromkeys(hosts, "hosts.yml:1"),
+        origin=lambda _: None,
+    )
 
 
 def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
@@ -98,7 +103,10 @@ def test_any_value_is_judged_with_sentences(value: object) -> None:
 
 
 def test_findings_come_in_the_order_of_files_and_lines() -> None:
-    found = [Finding(where, "v", "s.") for where in ("b.yml:2", "b.yml:10", "a.yml:30", "c.yml")]
+    found = [
+        Finding(where=where, what="v", sentence="s.")
+        for where in ("b.yml:2", "b.yml:10", "a.yml:30", "c.yml")
+    ]
     assert [one.where for one in sorted(found, key=lambda one: one.place)] == [
         "a.yml:30",
         "b.yml:2",
@@ -136,5 +144,11 @@ def test_a_mesh_of_prefixing_sites_is_judged() -> None:
     groups = {f"site_{site}": [site] for site in sites} | {"kafka": sites, "mirror_maker": sites}
     roles = Roles({"mirror_maker": {"mirror_maker_flows": FLOWS}, "kafka": {}})
     signal.alarm(600)  # walking every way would never end: SIGALRM ends the process then
-    assert check(inventory(hosts, **groups), Repository(roles, {}, [], lambda _: False)) == []
+    assert (
+        check(
+            inventory(hosts, **groups),
+            Repository(roles=roles, defaults={}, supported_versions=[], is_file=lambda _: False),
+        )
+        == []
+    )
     signal.alarm(0)

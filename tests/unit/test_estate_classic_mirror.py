@@ -8,7 +8,7 @@ from aqueduct.estate import classic_mirror
 from aqueduct.estate.acls import flow_acls
 from aqueduct.estate.model import Flow
 
-FLOW = Flow("old1", "lake", ("flights", r"a\.b"), engine="classic", threads=3)
+FLOW = Flow(source="old1", target="lake", topics=("flights", r"a\.b"), engine="classic", threads=3)
 ACCESS = {"security.protocol": "SSL"}
 UNSAFE: dict[str, Any] = {
     "acks": "1", "enable.idempotence": "false", "retries": 0, "enable.auto.commit": "true",
@@ -52,7 +52,7 @@ def test_the_kernel_sizes_its_buffers_unless_tuning_does() -> None:
     ],
 )
 def test_a_source_without_transactions_is_not_asked_for_them(version: str, isolation: str) -> None:
-    flow = Flow("old1", "lake", ("flights",), engine="classic", source_version=version)
+    flow = Flow(source="old1", target="lake", topics=("flights",), engine="classic", source_version=version)
     assert classic_mirror.consumer(flow, "h:1", {}, {}, 60)["isolation.level"] == isolation
 
 
@@ -63,7 +63,7 @@ def test_its_arguments_are_quoted_as_java_reads_them() -> None:
     assert "--message.handler.args" not in arguments
     lines = classic_mirror.argument_file(arguments).splitlines()
     assert r'"(?!(?:mm2.*\\.internal|.*\\.replica|__.*)$)(?:flights|a\\.b)"' in lines
-    prefixed = Flow("old1", "lake", ("flights",), naming="prefix")
+    prefixed = Flow(source="old1", target="lake", topics=("flights",), naming="prefix")
     assert classic_mirror.arguments(prefixed, "/etc/f", 5)[-2:] == ["--message.handler.args", "old1."]
 
 

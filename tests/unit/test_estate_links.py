@@ -33,10 +33,33 @@ DECLARED: list[dict[str, Any]] = [
 ]
 HOSTVARS: dict[str, dict[str, Any]] = {"d1": {"diode_downstream_links": DECLARED}}
 
-FLIGHTS = Link("pro1", "enclave", 1, ("flights",), upstream="u1", downstream="d1", address="d1")
-SECOND = Link("pro1", "enclave", 2, ("fl.*",), "second", "raw", "u2", "d1", "d1", 9778)
-RECORDS = Link("pro1", "enclave", 4, ("seats",), "plain", "record")
-OTHER = Link("pro2", "enclave", 3, ("flights",), clean_topics={"flights": "pro2.flights"})
+FLIGHTS = Link(
+    source="pro1",
+    target="enclave",
+    number=1,
+    topics=("flights",),
+    upstream="u1",
+    downstream="d1",
+    address="d1",
+)
+SECOND = Link(
+    source="pro1",
+    target="enclave",
+    number=2,
+    topics=("fl.*",),
+    given_name="second",
+    mode="raw",
+    upstream="u2",
+    downstream="d1",
+    address="d1",
+    port=9778,
+)
+RECORDS = Link(
+    source="pro1", target="enclave", number=4, topics=("seats",), given_name="plain", mode="record"
+)
+OTHER = Link(
+    source="pro2", target="enclave", number=3, topics=("flights",), clean_topics={"flights": "pro2.flights"}
+)
 
 
 def test_links_arrive_where_they_are_declared_and_leave_where_they_come_from() -> None:
@@ -64,10 +87,10 @@ def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None
     groups = {**GROUPS, "site_lake": ["m1", "m2"], "mirror_maker": ["m1", "m2"]}
     flows = {"mirror_maker_flows": [{"source": "pro1", "topics": [".*"]}]}
     assert read_readers(groups, {**HOSTVARS, "m1": flows, "m2": flows}, "pro1") == (
-        Reader("m1", "mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
-        Reader("m2", "mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
-        Reader("u1", "diode_upstream@enclave-pro1", "aqueduct-diode-enclave-pro1"),
-        Reader("u2", "diode_upstream@enclave-second", "aqueduct-diode-enclave-second"),
+        Reader(host="m1", unit="mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
+        Reader(host="m2", unit="mirror_maker@pro1", flow="pro1", target="lake", engine="mm2"),
+        Reader(host="u1", unit="diode_upstream@enclave-pro1", group="aqueduct-diode-enclave-pro1"),
+        Reader(host="u2", unit="diode_upstream@enclave-second", group="aqueduct-diode-enclave-second"),
     )
 
 
@@ -114,8 +137,18 @@ def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
     assert (FLIGHTS.raw_topic, SECOND.raw_topic) == ("diode-raw-pro1", "diode-raw-second")
     assert FLIGHTS.group != SECOND.group
     assert ledgers((FLIGHTS, SECOND, OTHER)) == (
-        DedupWork("pro1", "diode-gaps-pro1", ("diode-raw-pro1", "diode-raw-second"), {}),
-        DedupWork("pro2", "diode-gaps-pro2", ("diode-raw-pro2",), {"flights": "pro2.flights"}),
+        DedupWork(
+            source="pro1",
+            gap_topic="diode-gaps-pro1",
+            raw_topics=("diode-raw-pro1", "diode-raw-second"),
+            clean_topics={},
+        ),
+        DedupWork(
+            source="pro2",
+            gap_topic="diode-gaps-pro2",
+            raw_topics=("diode-raw-pro2",),
+            clean_topics={"flights": "pro2.flights"},
+        ),
     )
 
 
@@ -155,7 +188,7 @@ def test_raw_and_gap_topics_have_as_many_partitions() -> None:
     ],
 )
 def test_whole_names_cross(patterns: tuple[str, ...], name: str, crosses: bool) -> None:
-    link = Link("pro1", "enclave", 1, patterns)
+    link = Link(source="pro1", target="enclave", number=1, topics=patterns)
     assert bool(re.fullmatch(link.topics_pattern, name)) is crosses
 
 

@@ -86,8 +86,8 @@ def test_a_text_instead_of_a_list_is_not_split_into_letters() -> None:
 def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     assert read_mirrors(groups, HOSTVARS, "pro1") == (
-        MirrorUnit("m1", "pro1", "lake"),
-        MirrorUnit("m2", "pro1", "lake"),
+        MirrorUnit(host="m1", flow="pro1", target="lake"),
+        MirrorUnit(host="m2", flow="pro1", target="lake"),
     )
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
 
@@ -97,8 +97,8 @@ def test_a_flow_of_the_engine_batches_runs_on_every_host() -> None:
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [flow]}}
     assert read_mirrors(groups, hostvars, "pro1") == (
-        MirrorUnit("m1", "pro1", "lake", "batches"),
-        MirrorUnit("m2", "pro1", "lake", "batches"),
+        MirrorUnit(host="m1", flow="pro1", target="lake", engine="batches"),
+        MirrorUnit(host="m2", flow="pro1", target="lake", engine="batches"),
     )
 
 

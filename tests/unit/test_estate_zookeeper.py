@@ -33,7 +33,15 @@ def test_the_tree_is_the_brokers_of_this_site() -> None:
 
 
 def of(number: int, ensemble: tuple[Server, ...]) -> dict[str, str]:
-    return settings(number, ensemble, "/data", "/key.pem", "/ca.pem", "CN=zookeeper-old", "/quorum")
+    return settings(
+        number,
+        ensemble,
+        directory="/data",
+        key="/key.pem",
+        ca="/ca.pem",
+        super_user="CN=zookeeper-old",
+        quorum="/quorum",
+    )
 
 
 def test_a_server_has_one_port_for_clients_and_it_wants_their_certificate() -> None:

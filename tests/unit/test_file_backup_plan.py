@@ -19,7 +19,18 @@ TIMES = st.integers(0, 4_000_000_000_000)  # until 2096
 
 
 def snapshot(date: str, left_out: tuple[tuple[str, str], ...] = ()) -> FileSnapshot:
-    return FileSnapshot(date, "/etc", None, 1, 1, 1, 1, left_out, False, "")
+    return FileSnapshot(
+        date=date,
+        source="/etc",
+        base=None,
+        files=1,
+        bytes=1,
+        new_files=1,
+        new_bytes=1,
+        left_out=left_out,
+        with_attributes=False,
+        list_sha256="",
+    )
 
 
 @given(TIMES, TIMES)

@@ -56,11 +56,19 @@ def test_managed_principals_have_exactly_the_declared_and_others_are_left_alone(
 def test_an_entry_is_one_acl_for_each_operation() -> None:
     entry = {"principal": "flights", "resource": "topic", "name": "fl", "pattern": "prefixed"}
     assert acls.parse([{**entry, "operations": ["read", "describe"]}]) == {
-        Acl("User:flights", "topic", "fl", "prefixed", "read"),
-        Acl("User:flights", "topic", "fl", "prefixed", "describe"),
+        Acl(principal="User:flights", resource="topic", name="fl", pattern="prefixed", operation="read"),
+        Acl(principal="User:flights", resource="topic", name="fl", pattern="prefixed", operation="describe"),
     }
     assert acls.parse([{**entry, "pattern": None, "operations": ["read"]}]) == {
-        Acl("User:flights", "topic", "fl", "literal", "read", host="*", permission="allow")
+        Acl(
+            principal="User:flights",
+            resource="topic",
+            name="fl",
+            pattern="literal",
+            operation="read",
+            host="*",
+            permission="allow",
+        )
     }
 
 
@@ -94,8 +102,8 @@ def test_all_mistakes_are_named_at_once() -> None:
 
 
 def test_only_users_match_the_pattern() -> None:
-    other = Acl("Group:mirror", "topic", "a", "literal", "read")
-    user = Acl("User:my-mirror", "topic", "a", "literal", "read")
+    other = Acl(principal="Group:mirror", resource="topic", name="a", pattern="literal", operation="read")
+    user = Acl(principal="User:my-mirror", resource="topic", name="a", pattern="literal", operation="read")
     assert acls.plan([], [other, user], "mirror").remove == (user,)
 
 
@@ -105,8 +113,17 @@ def test_a_pattern_that_does_not_compile_is_refused() -> None:
 
 
 def test_the_diff_names_what_goes_and_what_comes() -> None:
-    old = Acl("User:mirror-lake", "topic", "old", "literal", "read", permission="deny")
-    new = Acl("User:mirror-lake", "group", "new", "prefixed", "read")
+    old = Acl(
+        principal="User:mirror-lake",
+        resource="topic",
+        name="old",
+        pattern="literal",
+        operation="read",
+        permission="deny",
+    )
+    new = Acl(
+        principal="User:mirror-lake", resource="group", name="new", pattern="prefixed", operation="read"
+    )
     assert acls.diff(acls.plan([new], [old], FLOWS)) == {
         "before": "deny User:mirror-lake from *: read on topic old (literal)\n",
         "after": "allow User:mirror-lake from *: read on group new (prefixed)\n",
@@ -130,11 +147,14 @@ def test_all_resources_are_within_all_alone(
     declared: tuple[str, str], stored: tuple[str, str], is_within: bool
 ) -> None:
     """A literal * is every resource; a prefixed one only those whose name begins with it."""
-    one, other = (Acl("User:desk", "group", *named, "read") for named in (declared, stored))
+    one, other = (
+        Acl(principal="User:desk", resource="group", name=name, pattern=pattern, operation="read")
+        for name, pattern in (declared, stored)
+    )
     assert acls.within(other, [one]) is is_within
 
 
 @pytest.mark.parametrize(("permission", "is_within"), [("allow", True), ("deny", True), ("4", False)])
 def test_permission_of_a_later_version_is_not_within(permission: str, is_within: bool) -> None:
-    declared = Acl("User:desk", "topic", "a", "literal", "read")
+    declared = Acl(principal="User:desk", resource="topic", name="a", pattern="literal", operation="read")
     assert acls.within(replace(declared, permission=permission), [declared]) is is_within

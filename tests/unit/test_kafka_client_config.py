@@ -71,7 +71,14 @@ def test_kafkas_names_and_librdkafkas_mean_the_same() -> None:
         ssl.ca.location = /ca.pem
         ssl.endpoint.identification.algorithm = none
     """
-    config = ClientConfig(True, "/ca.pem", "/client.pem", "/client.pem", "secret", verify_host=False)
+    config = ClientConfig(
+        tls=True,
+        ca="/ca.pem",
+        certificate="/client.pem",
+        key="/client.pem",
+        key_password="secret",
+        verify_host=False,
+    )
     assert parse(kafka, "file") == parse(librdkafka, "file") == config
     assert config.librdkafka() == {
         "socket.connection.setup.timeout.ms": "10000",

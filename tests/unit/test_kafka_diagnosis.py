@@ -14,16 +14,25 @@ from aqueduct.kafka.data_folder import DataFolder
 
 QUORUM = Quorum(leader=1, voters={1: 0}, observers={})
 SOUND = Cluster(
-    "this",
+    cluster_id="this",
     brokers=frozenset({1, 2}),
     fenced=frozenset(),
-    partitions=(Partition("t", 0, 1, (1, 2), (1, 2)), Partition("t", 1, 2, (2,), (2,))),
+    partitions=(
+        Partition(topic="t", number=0, leader=1, replicas=(1, 2), in_sync=(1, 2)),
+        Partition(topic="t", number=1, leader=2, replicas=(2,), in_sync=(2,)),
+    ),
     quorum=QUORUM,
 )
 
 
 def with_partitions(*partitions: Partition, brokers: set[int], fenced: set[int] | None = None) -> Cluster:
-    return Cluster("this", frozenset(brokers), frozenset(fenced or ()), partitions, QUORUM)
+    return Cluster(
+        cluster_id="this",
+        brokers=frozenset(brokers),
+        fenced=frozenset(fenced or ()),
+        partitions=partitions,
+        quorum=QUORUM,
+    )
 
 
 def test_nothing_is_wrong_with_a_sound_cluster() -> None:
@@ -33,8 +42,8 @@ def test_nothing_is_wrong_with_a_sound_cluster() -> None:
 @pytest.mark.parametrize(("fenced", "state"), [(set(), "exist"), ({3}, "run")])
 def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[int], state: str) -> None:
     """In ZooKeeper's time the old id is gone; with KRaft it stays registered."""
-    lost = Partition("t", 0, None, (3,), ())
-    kept = Partition("t", 1, 1, (1,), (1,))
+    lost = Partition(topic="t", number=0, leader=None, replicas=(3,), in_sync=())
+    kept = Partition(topic="t", number=1, leader=1, replicas=(1,), in_sync=(1,))
     found = diagnosis.findings(with_partitions(lost, kept, brokers={1}, fenced=fenced))
     assert found[0] == (
         "1 partition can't be read or written (t-0), for all replicas are on broker 3, which does not "
@@ -47,14 +56,17 @@ def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[i
 
 
 def test_partitions_are_told_by_the_brokers_that_they_wait_for() -> None:
-    two, one = Partition("t", 0, None, (4, 3), ()), Partition("t", 1, None, (3,), ())
+    two, one = (
+        Partition(topic="t", number=0, leader=None, replicas=(4, 3), in_sync=()),
+        Partition(topic="t", number=1, leader=None, replicas=(3,), in_sync=()),
+    )
     found = diagnosis.findings(with_partitions(two, one, brokers={1}))
     assert "(t-0), for all replicas are on brokers 3, 4, which do not exist" in found[0]
     assert "(t-1), for all replicas are on broker 3, which does not exist" in found[1]
 
 
 def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
-    behind = Partition("t", 0, None, (1, 2), (2,))
+    behind = Partition(topic="t", number=0, leader=None, replicas=(1, 2), in_sync=(2,))
     found = diagnosis.findings(with_partitions(behind, brokers={1}, fenced={2}))
     assert "(t-0), for the replicas that are there were not in sync. Start broker 2: " in found[0]
 
@@ -71,7 +83,7 @@ def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
 def test_where_nobody_in_sync_is_awaited_the_disks_decide(
     replicas: tuple[int, ...], in_sync: tuple[int, ...], said: str
 ) -> None:
-    behind = Partition("t", 0, None, replicas, in_sync)
+    behind = Partition(topic="t", number=0, leader=None, replicas=replicas, in_sync=in_sync)
     found = diagnosis.findings(with_partitions(behind, brokers={1, 3}, fenced={2}))
     assert said in found[0]
     assert ("Start broker 2 first, " in found[0]) == (2 in replicas)
@@ -80,7 +92,10 @@ def test_where_nobody_in_sync_is_awaited_the_disks_decide(
 
 
 def test_partitions_that_wait_for_different_things_are_told_apart() -> None:
-    behind, unknown = Partition("t", 0, None, (1, 2), (2,)), Partition("t", 1, None, (1,), (1,))
+    behind, unknown = (
+        Partition(topic="t", number=0, leader=None, replicas=(1, 2), in_sync=(2,)),
+        Partition(topic="t", number=1, leader=None, replicas=(1,), in_sync=(1,)),
+    )
     found = diagnosis.findings(with_partitions(behind, unknown, brokers={1}, fenced={2}))
     assert "(t-0), for the replicas that are there were not in sync. Start broker 2: " in found[0]
     assert "(t-1), although broker 1 runs, " in found[1]
@@ -88,7 +103,12 @@ def test_partitions_that_wait_for_different_things_are_told_apart() -> None:
 
 def test_groups_that_nobody_coordinates_are_named() -> None:
     """Of four partitions, by what Kafka's own coordinator says: see tests/broker."""
-    topic = (Partition(diagnosis.GROUPS, number, 1 if number else None, (1,), (1,)) for number in range(4))
+    topic = (
+        Partition(
+            topic=diagnosis.GROUPS, number=number, leader=1 if number else None, replicas=(1,), in_sync=(1,)
+        )
+        for number in range(4)
+    )
     state = with_partitions(*topic, brokers={1})
     names = [f"group-{number}" for number in range(8)]
     waiting = [name for name in names if diagnosis.group_partition(name, 4) == 0]
@@ -104,7 +124,10 @@ def test_groups_that_nobody_coordinates_are_named() -> None:
 
 
 def test_since_when_groups_wait_is_told_by_the_logs_of_their_partitions() -> None:
-    topic = (Partition(diagnosis.GROUPS, number, None, (3,), ()) for number in range(2))
+    topic = (
+        Partition(topic=diagnosis.GROUPS, number=number, leader=None, replicas=(3,), in_sync=())
+        for number in range(2)
+    )
     state = with_partitions(*topic, brokers={1})
     [one, other] = (
         next(f"group-{n}" for n in range(9) if diagnosis.group_partition(f"group-{n}", 2) == number)
@@ -155,7 +178,7 @@ def test_a_group_s_partition_is_java_s_hash(name: str, hash_code: int | None) ->
 
 
 def test_replicas_on_a_broker_that_does_not_exist_are_told() -> None:
-    short = Partition("t", 0, 1, (1, 3), (1,))
+    short = Partition(topic="t", number=0, leader=1, replicas=(1, 3), in_sync=(1,))
     [sentence] = diagnosis.findings(with_partitions(short, brokers={1}))
     assert sentence.startswith(
         "1 partition will stay with too few replicas, for others are on broker 3, which does not exist: t-0."
@@ -177,11 +200,15 @@ def folder(
     node: int, *logs: tuple[str, int], cluster: str = "this", strays: tuple[str, ...] = ()
 ) -> DataFolder:
     found = frozenset(TopicPartition(*each) for each in logs)
-    return DataFolder(Path("/data"), cluster, node, found, frozenset(strays))
+    return DataFolder(
+        path=Path("/data"), cluster_id=cluster, node_id=node, logs=found, strays=frozenset(strays)
+    )
 
 
 def test_a_folder_that_has_what_is_lost_is_named() -> None:
-    lost = with_partitions(Partition("t", 0, None, (3,), ()), brokers={1}, fenced={3})
+    lost = with_partitions(
+        Partition(topic="t", number=0, leader=None, replicas=(3,), in_sync=()), brokers={1}, fenced={3}
+    )
     found = diagnosis.findings(lost, folders=[folder(3, ("t", 0))])
     assert found[-1] == (
         "/data has logs of 1 partition of broker 3, which does not run: start it with this id and this "
@@ -240,11 +267,11 @@ def test_a_data_folder_is_read(tmp_path: Path) -> None:
     (tmp_path / "t-3").touch()
     (tmp_path / "meta.properties").write_text("#\nversion=1\nnode.id=7\ncluster.id=abc\ndirectory.id=d\n")
     assert data_folder.read(tmp_path) == DataFolder(
-        tmp_path,
-        "abc",
-        7,
-        frozenset({TopicPartition("t", 0), TopicPartition("a-b.c_d", 12)}),
-        frozenset({"t-1.f0f0-stray"}),
+        path=tmp_path,
+        cluster_id="abc",
+        node_id=7,
+        logs=frozenset({TopicPartition("t", 0), TopicPartition("a-b.c_d", 12)}),
+        strays=frozenset({"t-1.f0f0-stray"}),
     )
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=0\ncluster.id=abc\n")
     assert data_folder.read(tmp_path).node_id == 0

@@ -8,12 +8,19 @@ from aqueduct.kafka import cluster, rolling
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
 
 ALL_WELL = Quorum(leader=1, voters={1: 0, 2: 10, 3: 10}, observers={})
-NO_TOPICS = Cluster("id", frozenset({1, 2, 3}), frozenset(), (), ALL_WELL)
+NO_TOPICS = Cluster(
+    cluster_id="id", brokers=frozenset({1, 2, 3}), fenced=frozenset(), partitions=(), quorum=ALL_WELL
+)
 
 
 def with_partition(in_sync: set[int], replicas: tuple[int, ...] = (1, 2, 3)) -> Cluster:
     leader = min(in_sync, default=None)
-    return replace(NO_TOPICS, partitions=(Partition("t", 0, leader, replicas, tuple(sorted(in_sync))),))
+    return replace(
+        NO_TOPICS,
+        partitions=(
+            Partition(topic="t", number=0, leader=leader, replicas=replicas, in_sync=tuple(sorted(in_sync))),
+        ),
+    )
 
 
 def with_quorum(leader: int | None, voters: dict[int, int | None]) -> Cluster:
@@ -118,7 +125,13 @@ def test_every_node_comes_once_and_the_active_controller_last(
     brokers: frozenset[int], fenced: frozenset[int], voters: frozenset[int], data: st.DataObject
 ) -> None:
     leader = data.draw(st.sampled_from(sorted(voters)))
-    state = Cluster("id", brokers, fenced, (), Quorum(leader, dict.fromkeys(voters, 0), {}))
+    state = Cluster(
+        cluster_id="id",
+        brokers=brokers,
+        fenced=fenced,
+        partitions=(),
+        quorum=Quorum(leader, dict.fromkeys(voters, 0), {}),
+    )
     order = rolling.restart_order(state)
     assert sorted(order) == sorted(brokers | fenced | voters)
     assert order[-1] == leader
@@ -134,13 +147,13 @@ def test_a_well_cluster_has_no_problems() -> None:
 
 def test_each_problem_of_a_cluster_has_its_sentence() -> None:
     state = Cluster(
-        "id",
+        cluster_id="id",
         brokers=frozenset({1}),
         fenced=frozenset({2}),
         partitions=(
-            Partition("a", 0, None, (2,), (2,)),
-            Partition("a", 1, 1, (1, 2), (1,)),
-            Partition("b", 0, 1, (1, 2), (1,)),
+            Partition(topic="a", number=0, leader=None, replicas=(2,), in_sync=(2,)),
+            Partition(topic="a", number=1, leader=1, replicas=(1, 2), in_sync=(1,)),
+            Partition(topic="b", number=0, leader=1, replicas=(1, 2), in_sync=(1,)),
         ),
         quorum=Quorum(1, {1: 0, 2: None}, {}),
     )
@@ -165,6 +178,9 @@ def test_an_observing_controller_follows() -> None:
 
 
 def test_of_ten_thousand_partitions_five_are_named() -> None:
-    partitions = tuple(Partition("t", number, 1, (1, 2), (1,)) for number in range(10_000))
+    partitions = tuple(
+        Partition(topic="t", number=number, leader=1, replicas=(1, 2), in_sync=(1,))
+        for number in range(10_000)
+    )
     [sentence] = cluster.replication_problems(replace(NO_TOPICS, partitions=partitions))
     assert sentence == "10,000 partitions are under-replicated: t-0, t-1, t-2, t-3, t-4 and 9,995 more."

@@ -38,14 +38,18 @@ def done(plan: TopicChanges, actual: dict[str, ActualTopic]) -> dict[str, Actual
     after = dict(actual)
     for topic in plan.create:
         own = {key: value for key, value in topic.config.items() if value is not None}
-        after[topic.name] = ActualTopic(topic.partitions, frozenset({topic.replication_factor or 1}), own)
+        after[topic.name] = ActualTopic(
+            partitions=topic.partitions,
+            replication_factors=frozenset({topic.replication_factor or 1}),
+            config=own,
+        )
     for name in plan.grow.keys() | plan.alter.keys():
         old = after[name]
         config: dict[str, str | None] = {**old.config, **plan.alter.get(name, {})}
         after[name] = ActualTopic(
-            plan.grow.get(name, old.partitions),
-            old.replication_factors,
-            {key: value for key, value in config.items() if value is not None},
+            partitions=plan.grow.get(name, old.partitions),
+            replication_factors=old.replication_factors,
+            config={key: value for key, value in config.items() if value is not None},
         )
     return after
 
@@ -87,7 +91,9 @@ def test_a_plan_that_was_done_leaves_nothing_to_do_and_takes_nothing_away(
 )
 def test_a_value_equals_kafkas_spelling_of_it(declared: object, found: str) -> None:
     parsed = topics.parse([{"name": "t", "partitions": 1, "config": {"k": declared}}])
-    assert not topics.plan(parsed, {"t": ActualTopic(1, frozenset({1}), {"k": found})}).alter
+    assert not topics.plan(
+        parsed, {"t": ActualTopic(partitions=1, replication_factors=frozenset({1}), config={"k": found})}
+    ).alter
 
 
 def test_yamls_values_become_kafkas_text() -> None:
@@ -102,22 +108,38 @@ def test_yamls_values_become_kafkas_text() -> None:
 )
 def test_values_that_differ_are_altered(declared: str | None, found: str) -> None:
     plan = topics.plan(
-        [DeclaredTopic("t", 1, None, {"k": declared})], {"t": ActualTopic(1, frozenset({1}), {"k": found})}
+        [DeclaredTopic(name="t", partitions=1, replication_factor=None, config={"k": declared})],
+        {"t": ActualTopic(partitions=1, replication_factors=frozenset({1}), config={"k": found})},
     )
     assert plan.alter == {"t": {"k": declared}}
 
 
 def test_every_topic_that_would_shrink_is_named_and_how() -> None:
-    actual = {name: ActualTopic(6, frozenset({1}), {}) for name in "abc"}
-    declared = [DeclaredTopic("a", 3), DeclaredTopic("b", 6), DeclaredTopic("c", 1)]
+    actual = {
+        name: ActualTopic(partitions=6, replication_factors=frozenset({1}), config={}) for name in "abc"
+    }
+    declared = [
+        DeclaredTopic(name="a", partitions=3),
+        DeclaredTopic(name="b", partitions=6),
+        DeclaredTopic(name="c", partitions=1),
+    ]
     with raises(Refused, "topic-partitions-exceed-declaration") as refused:
         topics.plan(declared, actual)
     assert "a (6, declared 3), c (6, declared 1)" in str(refused.value)
 
 
 def test_another_replication_factor_is_reported_and_changes_nothing() -> None:
-    actual = {"a": ActualTopic(1, frozenset({1, 3}), {}), "b": ActualTopic(1, frozenset({2}), {})}
-    plan = topics.plan([DeclaredTopic("a", 1, 3), DeclaredTopic("b", 1, None)], actual)
+    actual = {
+        "a": ActualTopic(partitions=1, replication_factors=frozenset({1, 3}), config={}),
+        "b": ActualTopic(partitions=1, replication_factors=frozenset({2}), config={}),
+    }
+    plan = topics.plan(
+        [
+            DeclaredTopic(name="a", partitions=1, replication_factor=3),
+            DeclaredTopic(name="b", partitions=1, replication_factor=None),
+        ],
+        actual,
+    )
     assert not plan.touched()
     [sentence] = plan.unmet
     assert sentence.startswith("1 topic with another replication factor than declared: a (1/3, declared 3).")
@@ -150,10 +172,21 @@ def test_every_mistake_in_the_declaration_is_named_at_once() -> None:
 
 
 def test_the_diff_shows_what_changes_and_no_more() -> None:
-    actual = {"old": ActualTopic(2, frozenset({1}), {"retention.ms": "5", "cleanup.policy": "compact"})}
+    actual = {
+        "old": ActualTopic(
+            partitions=2,
+            replication_factors=frozenset({1}),
+            config={"retention.ms": "5", "cleanup.policy": "compact"},
+        )
+    }
     declared = [
-        DeclaredTopic("old", 4, None, {"retention.ms": "6", "cleanup.policy": "compact"}),
-        DeclaredTopic("new", 1, 3, {"retention.ms": "7"}),
+        DeclaredTopic(
+            name="old",
+            partitions=4,
+            replication_factor=None,
+            config={"retention.ms": "6", "cleanup.policy": "compact"},
+        ),
+        DeclaredTopic(name="new", partitions=1, replication_factor=3, config={"retention.ms": "7"}),
     ]
     plan = topics.plan(declared, actual)
     assert topics.diff(plan, actual) == {

@@ -38,12 +38,12 @@ def found(**changes: Any) -> FoundTable:
     partition = wanted.partition
     assert partition
     as_it_is = FoundTable(
-        hive_table.EXTERNAL,
-        wanted.location,
-        hive_table.ORC.input,
-        wanted.columns,
-        (partition,),
-        wanted.properties,
+        kind=hive_table.EXTERNAL,
+        location=wanted.location,
+        input=hive_table.ORC.input,
+        columns=wanted.columns,
+        partitions=(partition,),
+        properties=wanted.properties,
     )
     return replace(as_it_is, **changes)
 
@@ -108,7 +108,7 @@ def test_a_column_with_another_comment_is_not_lacking() -> None:
 
 def test_partitions_are_the_folders_of_live_files() -> None:
     paths = ("day=2024-02-29/1.orc", "day=2024-02-29/2.orc", "day=__HIVE_DEFAULT_PARTITION__/3.orc", "4.orc")
-    state = State(live={path: AddedFile(path, 1, 1, "") for path in paths})
+    state = State(live={path: AddedFile(path=path, rows=1, bytes=1, sha256="") for path in paths})
     names, *beside = hive_table.partitions(
         replace(state, late={"day=2024-03-01/1-late.orc": state.live[paths[0]]})
     )

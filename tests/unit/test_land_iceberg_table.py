@@ -32,12 +32,15 @@ def table() -> LandTable:
 
 
 def file(path: str) -> AddedFile:
-    return AddedFile(path, 1, 1, "")
+    return AddedFile(path=path, rows=1, bytes=1, sha256="")
 
 
 def state(number: int = 1, live: tuple[str, ...] = ()) -> State:
     return State(
-        number, {"t": {"0": 7}}, live={path: file(path) for path in live}, definition=log.definition(table())
+        number=number,
+        positions={"t": {"0": 7}},
+        live={path: file(path) for path in live},
+        definition=log.definition(table()),
     )
 
 

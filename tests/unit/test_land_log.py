@@ -10,10 +10,18 @@ from aqueduct.errors import Failed
 from aqueduct.land import log
 from aqueduct.land.log import AddedFile, Commit, NeverLanded, State, Step, replay
 
-FILE = AddedFile("day=2013-01-01/1.orc", 10, 100, "ab", None)
-BAD = AddedFile("1.orc", 1, 50, "cd", "lake.flights_bad")
+FILE = AddedFile(path="day=2013-01-01/1.orc", rows=10, bytes=100, sha256="ab", table=None)
+BAD = AddedFile(path="1.orc", rows=1, bytes=50, sha256="cd", table="lake.flights_bad")
 FIRST = Commit(
-    1, "land", Step({}, {"t": {"0": 11}}), (FILE, BAD), (), 1, 1, "2013-01-01T00:00:00+00:00", {"t": "id"}
+    number=1,
+    kind="land",
+    positions=Step({}, {"t": {"0": 11}}),
+    added=(FILE, BAD),
+    removed=(),
+    bad=1,
+    schema=1,
+    created="2013-01-01T00:00:00+00:00",
+    topic_ids={"t": "id"},
 )
 SECOND = replace(
     FIRST,
@@ -28,7 +36,10 @@ def test_a_commit_is_read_as_it_was_written() -> None:
     assert log.loads(log.dumps(FIRST), 1, "there") == FIRST
     assert log.loads(log.dumps(replace(FIRST, definition=None)), 1, "there").definition is None
     described = replace(
-        FIRST, definition=log.Definition((log.ColumnDefinition("a", "int", ""),), "day of a", "x.y", False)
+        FIRST,
+        definition=log.Definition(
+            columns=(log.ColumnDefinition("a", "int", ""),), partition="day of a", bad="x.y", tombstones=False
+        ),
     )
     assert log.loads(log.dumps(described), 1, "there") == described
 
@@ -60,7 +71,7 @@ def test_what_commits_come_to() -> None:
 
 
 def test_files_of_offsets_that_are_left_out_are_apart() -> None:
-    out = AddedFile("1-filtered.orc", 3, 50, "ef", "lake.flights_filtered")
+    out = AddedFile(path="1-filtered.orc", rows=3, bytes=50, sha256="ef", table="lake.flights_filtered")
     state = replay(State(), [replace(FIRST, added=(FILE, out))])
     assert (set(state.live), set(state.bad), set(state.filtered)) == ({FILE.path}, set(), {out.path})
     assert out in state.files
@@ -70,7 +81,9 @@ def test_files_of_offsets_that_are_left_out_are_apart() -> None:
 
 
 def test_files_of_late_rows_are_apart() -> None:
-    late = AddedFile("day=2013-01-01/1-late.orc", 3, 50, "ef", "lake.flights_late")
+    late = AddedFile(
+        path="day=2013-01-01/1-late.orc", rows=3, bytes=50, sha256="ef", table="lake.flights_late"
+    )
     landed = replace(FIRST, added=(FILE, late, replace(BAD, path="1-bad.orc")))
     state = replay(State(), [landed])
     assert (set(state.live), set(state.late), set(state.bad)) == ({FILE.path}, {late.path}, {"1-bad.orc"})
@@ -82,7 +95,7 @@ def test_files_of_late_rows_are_apart() -> None:
 
 def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
     def gap(first: int, last: int) -> NeverLanded:
-        return NeverLanded("t", 0, first, last)
+        return NeverLanded(topic="t", partition=0, first=first, last=last)
 
     state = replay(State(), [replace(FIRST, gaps=(gap(2, 4), gap(8, 9)))])
     state = replay(state, [replace(SECOND, gaps=(gap(10, 11),))])
@@ -135,7 +148,9 @@ def test_the_newest_commit_that_took_rows_is_known() -> None:
 
 
 def test_logs_from_before_there_was_late_are_read() -> None:
-    described = replace(FIRST, definition=log.Definition((), "", "x.y", False))
+    described = replace(
+        FIRST, definition=log.Definition(columns=(), partition="", bad="x.y", tombstones=False)
+    )
     before = log.dumps(described).replace(b',"late":""', b"").replace(b',"gaps":[]', b"")
     assert before != log.dumps(described)
     assert log.loads(before, 1, "there") == described

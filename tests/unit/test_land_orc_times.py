@@ -155,7 +155,7 @@ def test_verify_names_files_that_readers_can_t_read(
     own = {"k_topic": ["t"], "k_partition": pa.array([0], pa.int32()), "k_offset": pa.array([5], pa.int64())}
     data = write(pa.table({**own, "at": times([-1_500_000])}))
     (tmp_path / "a.orc").write_bytes(data)
-    file = AddedFile("a.orc", 1, len(data), hashlib.sha256(data).hexdigest())
+    file = AddedFile(path="a.orc", rows=1, bytes=len(data), sha256=hashlib.sha256(data).hexdigest())
     found = read_files(FilesShare(tmp_path.as_uri(), (PlacedFile(file, ("a.orc",)),), iceberg=False))
     assert [each.what for each in found.left_out] == (["a.orc"] if damage else [])
     assert all(each.why.startswith(damage) and "land reset" in each.why for each in found.left_out)

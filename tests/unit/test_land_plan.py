@@ -28,7 +28,7 @@ from aqueduct.land.plan import (
 )
 
 COLUMN = {"name": "n", "type": "bigint"}
-A = SourceTopic("a", "id-of-a", (5, 0), (10, 100))
+A = SourceTopic(name="a", id="id-of-a", starts=(5, 0), ends=(10, 100))
 
 
 def planned(state: State, *topics: SourceTopic, at_most: int = 1_000, **stops: int) -> LandPlan:
@@ -38,7 +38,7 @@ def planned(state: State, *topics: SourceTopic, at_most: int = 1_000, **stops: i
 
 
 def landed(positions: dict[str, dict[str, int]]) -> State:
-    return State(1, positions, {name: f"id-of-{name}" for name in positions})
+    return State(number=1, positions=positions, topic_ids={name: f"id-of-{name}" for name in positions})
 
 
 def test_a_pattern_without_a_topic_is_left_out() -> None:
@@ -104,7 +104,7 @@ def test_a_topic_that_is_declared_no_more_is_left_alone() -> None:
 
 
 def test_a_partition_without_a_leader_is_left_out() -> None:
-    found = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (NO_LEADER, 9)))
+    found = planned(State(), SourceTopic(name="a", id="id-of-a", starts=(0, 0), ends=(NO_LEADER, 9)))
     assert found.ranges == (Range("a", 1, 0, 9),)
     assert [(skipped.id, skipped.what) for skipped in found.left_out] == [
         ("landed-partition-leaderless", "a-0")
@@ -121,7 +121,9 @@ def test_what_can_t_be_landed_is_left_out() -> None:
     ]
     assert found.next == state.positions
     assert found.ranges == ()
-    again = planned(landed({"a": {"0": 7, "1": 100}}), SourceTopic("a", "another", (0, 0), (9, 9)))
+    again = planned(
+        landed({"a": {"0": 7, "1": 100}}), SourceTopic(name="a", id="another", starts=(0, 0), ends=(9, 9))
+    )
     assert [(skipped.id, skipped.what) for skipped in again.left_out] == [
         ("landed-topic-recreated", "topic a")
     ]
@@ -131,8 +133,20 @@ def test_what_can_t_be_landed_is_left_out() -> None:
 def test_a_lag_is_what_has_not_landed_and_is_there() -> None:
     assert lag(State(), [A]) == 5 + 100
     assert lag(landed({"a": {"0": 7, "1": 100}}), [A]) == 3
-    assert lag(landed({"a": {"0": 99, "1": 999}}), [SourceTopic("a", "another", (5, 0), (10, 100))]) == 105
-    assert lag(landed({"a": {"0": 99}}), [SourceTopic("a", "id-of-a", (0, 3), (10, NO_LEADER))]) == 0
+    assert (
+        lag(
+            landed({"a": {"0": 99, "1": 999}}),
+            [SourceTopic(name="a", id="another", starts=(5, 0), ends=(10, 100))],
+        )
+        == 105
+    )
+    assert (
+        lag(
+            landed({"a": {"0": 99}}),
+            [SourceTopic(name="a", id="id-of-a", starts=(0, 3), ends=(10, NO_LEADER))],
+        )
+        == 0
+    )
 
 
 def test_a_round_ends_where_it_is_told() -> None:
@@ -152,7 +166,12 @@ def test_a_round_takes_little_of_long_partitions_and_all_of_short_ones() -> None
 def test_rounds_read_everything_once(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     topics = [
-        SourceTopic(name, f"id-of-{name}", starts, tuple(at + chance.choice([0, 1, 9, 200]) for at in starts))
+        SourceTopic(
+            name=name,
+            id=f"id-of-{name}",
+            starts=starts,
+            ends=tuple(at + chance.choice([0, 1, 9, 200]) for at in starts),
+        )
         for name in "ab"
         for starts in [tuple(chance.randrange(50) for _ in range(3))]
     ]
@@ -162,7 +181,7 @@ def test_rounds_read_everything_once(seed: int) -> None:
         seen += [
             (each.topic, each.partition, at) for each in todo.ranges for at in range(each.start, each.stop)
         ]
-        state = State(1, todo.next, {**state.topic_ids, **todo.topic_ids})
+        state = State(number=1, positions=todo.next, topic_ids={**state.topic_ids, **todo.topic_ids})
         if todo.whole:
             break
     wanted = [
@@ -181,7 +200,9 @@ def results(todo: LandPlan, at_most: int, broken: dict[int, int]) -> list[list[R
         read = []
         for each in share:
             breaks = [at for at in broken if each.start <= at < each.stop and each.partition == 0]
-            read.append(ReadRange(each, min(breaks, default=each.stop), "broken" if breaks else ""))
+            read.append(
+                ReadRange(range=each, reached=min(breaks, default=each.stop), why="broken" if breaks else "")
+            )
         found.append(read)
     return found
 
@@ -189,7 +210,9 @@ def results(todo: LandPlan, at_most: int, broken: dict[int, int]) -> list[list[R
 @pytest.mark.parametrize("seed", range(100))
 def test_what_counts_has_no_hole_and_nothing_beyond_its_positions(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
-    topic = SourceTopic("a", "id-of-a", (0, 0, 0), tuple(chance.randrange(1, 60) for _ in range(3)))
+    topic = SourceTopic(
+        name="a", id="id-of-a", starts=(0, 0, 0), ends=tuple(chance.randrange(1, 60) for _ in range(3))
+    )
     todo = planned(State(), topic)
     read = results(
         todo, chance.choice([5, 20, 100]), {chance.randrange(60): 1 for _ in range(chance.randrange(3))}
@@ -210,7 +233,7 @@ def test_what_counts_has_no_hole_and_nothing_beyond_its_positions(seed: int) -> 
 
 
 def test_a_partition_that_breaks_off_takes_no_other_with_it() -> None:
-    todo = planned(State(), SourceTopic("a", "id-of-a", (0, 0), (10, 2)))
+    todo = planned(State(), SourceTopic(name="a", id="id-of-a", starts=(0, 0), ends=(10, 2)))
     positions, counts = settle(todo, results(todo, 7, {0: 0}))
     assert positions == {"a": {"0": 0, "1": 2}}
     assert counts == {0}
@@ -224,11 +247,11 @@ def test_columns_can_only_be_added() -> None:
     x, y = {"name": "x", "type": "int"}, {"name": "y", "type": "string"}
     time = {"name": "t", "type": "timestamp"}
     old = table([x])
-    state = State(1, schema=1, definition=log.definition(old))
+    state = State(number=1, schema=1, definition=log.definition(old))
     assert next_schema(State(), log.definition(old), old) == 1
     assert next_schema(state, log.definition(old), old) == 1
     timed = table([time])
-    known = State(1, schema=1, definition=log.definition(timed))
+    known = State(number=1, schema=1, definition=log.definition(timed))
     for changed in ({**time, "zone": "Europe/Paris"}, {**time, "unit": "s"}):
         other = table([changed])
         with raises(Refused, "table-change-unsupported") as refused:
@@ -239,10 +262,10 @@ def test_columns_can_only_be_added() -> None:
     by_day = {"partition_by": [{"name": "day", "of": "t", "every": "day"}]}
     late = table([time], **by_day, late={"table": "a.late", "after": "1d"})
     without = table([time], **by_day)
-    plain = State(1, schema=1, definition=log.definition(without))
+    plain = State(number=1, schema=1, definition=log.definition(without))
     gained = log.definition(late, plain.definition)
     assert (gained.late, next_schema(plain, gained, late)) == ("a.late", 2)
-    grown = State(2, schema=2, definition=gained)
+    grown = State(number=2, schema=2, definition=gained)
     assert next_schema(grown, log.definition(without, gained), without) == 2
     other = table([time], **by_day, late={"table": "a.other", "after": "1d"})
     with raises(Refused, "table-change-unsupported") as refused:

@@ -10,7 +10,22 @@ NOW = "2026-01-01T00:00:00.000+00:00"
 
 
 def status(staged: int, dead: int) -> TableStatus:
-    return TableStatus("a.b", 1, NOW, 1, 1, 1, None, 0, None, {}, {}, None, staged, dead)
+    return TableStatus(
+        table="a.b",
+        commits=1,
+        committed=NOW,
+        files=1,
+        rows=1,
+        bytes=1,
+        late=None,
+        bad=0,
+        compacted=None,
+        partitions={},
+        deleted={},
+        catalogue=None,
+        staged=staged,
+        dead=dead,
+    )
 
 
 def test_what_is_staged_is_told_and_what_of_it_is_left_behind() -> None:
@@ -32,7 +47,7 @@ def test_declared_topics_that_are_absent_make_a_status_incomplete() -> None:
 
 
 def test_what_killed_runs_left_is_told_when_it_goes() -> None:
-    done = CompactedTable("a.b", landed=True, buried=1_500_000)
+    done = CompactedTable(table="a.b", landed=True, buried=1_500_000)
     assert compacted_text([done]) == "a.b: no small files to join; 1.5 MB went that killed runs had staged."
     [told] = compacted_report([done])["tables"]
     assert told["buried"] == 1_500_000

@@ -9,7 +9,9 @@ from aqueduct.link.dedup.share import DedupCounts
 
 def order(*topics: str) -> DedupOrder:
     wanted = {name: f"clean.{name}" for name in topics} or None
-    return DedupOrder(End("cluster", "localhost:9092"), ("raw",), "gaps", topics=wanted)
+    return DedupOrder(
+        end=End("cluster", "localhost:9092"), raw_topics=("raw",), gap_topic="gaps", topics=wanted
+    )
 
 
 def test_absent_topics_are_reported_once() -> None:

@@ -47,7 +47,8 @@ def share(*topics: str, every_topic: bool = False) -> DedupShare:
 
 def states(*ledgers: Bucket) -> dict[int, BucketState]:
     return {
-        number: BucketState(ledgers[number] if ledgers else Bucket({}), {}, {}) for number in range(BUCKETS)
+        number: BucketState(ledger=ledgers[number] if ledgers else Bucket({}), committed={}, counted={})
+        for number in range(BUCKETS)
     }
 
 
@@ -80,14 +81,14 @@ def of_one_bucket(count: int) -> Iterator[str]:
 
 
 def empty(topic: str, topic_id: UUID = ID, first: int = 0, partition: int = 0) -> Frame:
-    return Frame(topic, topic_id, partition, first, first, b"")
+    return Frame(topic=topic, topic_id=topic_id, partition=partition, first=first, last=first, batches=b"")
 
 
 def test_a_frame_in_another_partition_is_set_aside() -> None:
     mine, other = next(of_one_bucket(1)), next(f"o{n}" for n in range(99) if place_of(f"o{n}").partition)
     found = states()
     sorter = Sorter(share(mine, other), found, {})
-    announced = Announcement(other, ID, 0, 0, 1, compacted=False)
+    announced = Announcement(topic=other, topic_id=ID, partition=0, first=0, end=1, compacted=False)
     sorter.sort(
         TopicPartition("raw", 0), [raw(5, empty(mine), empty(other), announced, empty(mine, first=1))]
     )
@@ -120,7 +121,7 @@ def test_a_raw_batch_that_cannot_be_read_is_set_aside() -> None:
 
 def test_a_record_that_is_too_large_for_its_clean_topic_is_quarantined() -> None:
     large = bytes(build(Records.listed([Record(1, 0, body(None, os.urandom(2000)))])))
-    [new] = Bucket({}).arrive([Frame("t", ID, 0, 0, 0, large)])
+    [new] = Bucket({}).arrive([Frame(topic="t", topic_id=ID, partition=0, first=0, last=0, batches=large)])
     some = replace(share("t"), clean={"t": Clean("t", 1, 1000)})
     nothing_is_sent = cast("TransactionalProducer", None)
     with pytest.raises(Unsound, match=r"offset 0 .*\b1000\b.*max\.message\.bytes"):
@@ -143,11 +144,14 @@ def test_invented_topic_ids_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None
     list(ledger.arrive([empty(mine)]))
     kept = partitions({key: value for key, value in ledger.changes(1).items() if value})
     for _ in range(2):  # another round, with the ledger that the first one left
-        state = BucketState(Bucket(kept), {}, {})
+        state = BucketState(ledger=Bucket(kept), committed={}, counted={})
         sorter = Sorter(share(mine), {0: state}, {})
         invented = [UUID(int=number) for number in range(2, 40)]
         forged: list[Frame | Announcement] = [empty(mine, each) for each in invented[::2]]
-        forged += [Announcement(mine, each, 0, 0, 5, compacted=False) for each in invented[1::2]]
+        forged += [
+            Announcement(topic=mine, topic_id=each, partition=0, first=0, end=5, compacted=False)
+            for each in invented[1::2]
+        ]
         sorter.sort(TopicPartition("raw", 0), [raw(0, *forged, empty(mine, first=1))])
         list(state.ledger.arrive(state.frames))
         for told in state.matured(1):

@@ -30,7 +30,14 @@ def rules(text: str | None, default: str = "allow", timeout: str = "100") -> Fil
 
 def frame(*values: bytes | None, codec: str = "gzip") -> Frame:
     rows = [Record(1000 + offset, offset, body(b"k", value)) for offset, value in enumerate(values)]
-    return Frame("t", ID, 0, 0, len(values) - 1, bytes(build(Records.listed(rows), codec=codec)))
+    return Frame(
+        topic="t",
+        topic_id=ID,
+        partition=0,
+        first=0,
+        last=len(values) - 1,
+        batches=bytes(build(Records.listed(rows), codec=codec)),
+    )
 
 
 def kept(of: Frame) -> list[tuple[int, bytes | None]]:

@@ -28,7 +28,7 @@ def frame(first: int, last: int, topic_id: UUID = ID) -> Frame:
     """Build a frame: two batches, if there are two offsets."""
     middle = (first + last) // 2
     batches = batch(first, middle) + (batch(middle + 1, last) if middle < last else b"")
-    return Frame("t", topic_id, 0, first, last, batches)
+    return Frame(topic="t", topic_id=topic_id, partition=0, first=first, last=last, batches=batches)
 
 
 def written(news: list[New]) -> list[int]:
@@ -49,7 +49,7 @@ def test_topics_are_known_from_frames_announcements_and_closed_entries() -> None
     of = Bucket({})
     assert of.topics == frozenset()
     [*of.arrive([frame(0, 1)])]
-    of.announce(Announcement("announced", ID, 0, 0, 3, compacted=False))
+    of.announce(Announcement(topic="announced", topic_id=ID, partition=0, first=0, end=3, compacted=False))
     assert of.topics == {"t", "announced"}
     ledger = partitions({key: value for key, value in of.changes(1).items() if value})
     assert Bucket({place: each.close() for place, each in ledger.items()}).topics == {"t", "announced"}
@@ -73,7 +73,7 @@ def test_each_record_once_and_what_never_came_is_a_gap(
     covered = {offset for each in arriving for offset in range(each.first, each.last + 1)}
     assert len(came) == len(set(came))
     assert set(came) == covered
-    one.announce(Announcement("t", ID, 0, 0, edges[-1], compacted=False))
+    one.announce(Announcement(topic="t", topic_id=ID, partition=0, first=0, end=edges[-1], compacted=False))
     end, gaps, lost = told(one)
     assert end == edges[-1]
     assert {offset for first, last in gaps for offset in range(first, last + 1)} == set(range(end)) - covered
@@ -93,7 +93,7 @@ def test_a_whole_batch_stays_what_it_is() -> None:
 def test_a_covering_frame_without_batches_fills_the_gap() -> None:
     one = Bucket({})
     list(one.arrive([frame(0, 4), frame(8, 9)]))
-    assert list(one.arrive([Frame("t", ID, 0, 5, 7, b"")])) == []
+    assert list(one.arrive([Frame(topic="t", topic_id=ID, partition=0, first=5, last=7, batches=b"")])) == []
     assert told(one) == (10, [], [])
 
 
@@ -113,7 +113,11 @@ def test_a_covering_frame_without_batches_fills_the_gap() -> None:
 def test_batches_that_do_not_fill_a_frame_are_not_taken_for_nothing(batches: tuple[str, bytes]) -> None:
     first = 1 if batches[0] == "below the frame" else 0
     with pytest.raises(Unsound):
-        list(Bucket({}).arrive([Frame("t", ID, 0, first, 3, batches[1])]))
+        list(
+            Bucket({}).arrive(
+                [Frame(topic="t", topic_id=ID, partition=0, first=first, last=3, batches=batches[1])]
+            )
+        )
 
 
 def test_a_ledger_read_again_goes_on() -> None:
@@ -157,13 +161,13 @@ def test_what_crossed_of_a_topic_that_was_retired_is_not_new() -> None:
 def test_what_says_nothing_new_changes_nothing() -> None:
     one = Bucket({})
     for _ in range(2):
-        one.announce(Announcement("t", ID, 0, 7, 7, compacted=False))
+        one.announce(Announcement(topic="t", topic_id=ID, partition=0, first=7, end=7, compacted=False))
         changes = one.changes(1)
     assert changes == {}
     list(one.arrive([frame(7, 9)]))
     one.changes(1)
     list(one.arrive([frame(7, 9)]))
-    one.announce(Announcement("t", ID, 0, 7, 10, compacted=False))
+    one.announce(Announcement(topic="t", topic_id=ID, partition=0, first=7, end=10, compacted=False))
     assert one.changes(1) == {}
 
 
@@ -181,7 +185,7 @@ def test_a_part_without_use_is_told_once(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_what_becomes_lost_is_told() -> None:
     one = Bucket({})
     list(one.arrive([frame(0, 4), frame(8, 9)]))
-    one.announce(Announcement("t", ID, 0, 7, 10, compacted=False))
+    one.announce(Announcement(topic="t", topic_id=ID, partition=0, first=7, end=10, compacted=False))
     assert told(one) == (10, [(7, 7)], [(5, 6)])
 
 

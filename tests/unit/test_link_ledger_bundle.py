@@ -10,9 +10,18 @@ from aqueduct.link.ledger.lineage import Lineage
 
 A, B = (str(UUID(int=number)) for number in (10, 11))
 LEDGER = [
-    LedgerPartition("b", 0, Lineage(B, 0, 99, gaps=[(7, 8), (20, 29)])),
-    LedgerPartition("a", 1, Lineage(A, 0, 99), retired={"old": Lineage("old", 0, 9, gaps=[(1, 1)])}),
-    LedgerPartition("a", 0, Lineage(A, 0, 99, gaps=[(5, 5)], lost=[(1, 2)])),
+    LedgerPartition(
+        topic="b", partition=0, current=Lineage(topic_id=B, first=0, next=99, gaps=[(7, 8), (20, 29)])
+    ),
+    LedgerPartition(
+        topic="a",
+        partition=1,
+        current=Lineage(topic_id=A, first=0, next=99),
+        retired={"old": Lineage(topic_id="old", first=0, next=9, gaps=[(1, 1)])},
+    ),
+    LedgerPartition(
+        topic="a", partition=0, current=Lineage(topic_id=A, first=0, next=99, gaps=[(5, 5)], lost=[(1, 2)])
+    ),
 ]
 
 
@@ -28,14 +37,14 @@ def test_all_lists_every_gap_that_can_be_sent() -> None:
 
 def test_first_lists_the_first_of_each_partition() -> None:
     assert bundle(LEDGER, "first").results == [
-        MissingOffsets("a", 0, [(5, 5)], A),
-        MissingOffsets("b", 0, [(7, 8)], B),
+        MissingOffsets(topic="a", partition=0, gaps=[(5, 5)], topic_id=A),
+        MissingOffsets(topic="b", partition=0, gaps=[(7, 8)], topic_id=B),
     ]
 
 
 def test_a_bundle_without_topic_ids_is_one() -> None:
     text = '{"type": "all", "results": [{"topic": "a", "partition": 0, "gaps": [[5, 5]]}]}'
-    assert loads(text, "here") == Bundle("all", [MissingOffsets("a", 0, [(5, 5)])])
+    assert loads(text, "here") == Bundle("all", [MissingOffsets(topic="a", partition=0, gaps=[(5, 5)])])
     assert dumps(loads(text, "here")) == text
 
 

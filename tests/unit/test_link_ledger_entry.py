@@ -17,16 +17,18 @@ spans = st.lists(st.tuples(st.integers(0, 99), st.integers(0, 3)).map(lambda eac
 
 
 def lineages(topic_id: st.SearchStrategy[str]) -> st.SearchStrategy[Lineage]:
-    return st.builds(Lineage, topic_id, st.integers(0), st.integers(0), spans, spans)
+    return st.builds(
+        Lineage, topic_id=topic_id, first=st.integers(0), next=st.integers(0), gaps=spans, lost=spans
+    )
 
 
 @given(
     st.builds(
         LedgerPartition,
-        st.sampled_from(["flights", "a.b_c-d"]),
-        st.integers(0, 9),
-        lineages(st.just("current")),
-        st.lists(lineages(st.sampled_from(["one", "two"]))).map(
+        topic=st.sampled_from(["flights", "a.b_c-d"]),
+        partition=st.integers(0, 9),
+        current=lineages(st.just("current")),
+        retired=st.lists(lineages(st.sampled_from(["one", "two"]))).map(
             lambda every: {each.topic_id: each for each in every}
         ),
     )
@@ -46,16 +48,24 @@ def test_written_and_read_again(partition: LedgerPartition) -> None:
 def test_parts_without_use_become_tombstones() -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(entry, "PER_RECORD", 1)
-        many = LedgerPartition("t", 0, Lineage("id", 0, 9, gaps=[(1, 1), (3, 3), (5, 5)]))
+        many = LedgerPartition(
+            topic="t",
+            partition=0,
+            current=Lineage(topic_id="id", first=0, next=9, gaps=[(1, 1), (3, 3), (5, 5)]),
+        )
         before = records(many, updated=1)
         assert list(before) == ["t/0", "t/0/1", "t/0/2"]
-        few = LedgerPartition("t", 0, Lineage("id", 0, 9, gaps=[(5, 5)]))
+        few = LedgerPartition(
+            topic="t", partition=0, current=Lineage(topic_id="id", first=0, next=9, gaps=[(5, 5)])
+        )
         after = records(few, updated=2, before=before)
     assert [key for key, value in after.items() if value is None] == ["t/0/1", "t/0/2"]
 
 
 def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
-    partition = LedgerPartition("t", 0, Lineage("old", 0, 9, gaps=[(5, 5)]))
+    partition = LedgerPartition(
+        topic="t", partition=0, current=Lineage(topic_id="old", first=0, next=9, gaps=[(5, 5)])
+    )
     new = partition.lineage("new", first=0)
     assert partition.current is new
     assert partition.lineage("old", first=0).gaps == [(5, 5)]
@@ -68,7 +78,9 @@ def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
         {"t/0": "x"},
         {"t/0": "{}"},
         {
-            "t/0": records(LedgerPartition("t", 0, Lineage("i", 0, 1)), 1)["t/0"].replace(  # type: ignore[union-attr]
+            "t/0": records(
+                LedgerPartition(topic="t", partition=0, current=Lineage(topic_id="i", first=0, next=1)), 1
+            )["t/0"].replace(  # type: ignore[union-attr]
                 '"parts": 0', '"parts": 1'
             )
         },

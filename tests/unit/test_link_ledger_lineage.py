@@ -83,7 +83,7 @@ def test_every_offset_is_new_once_in_any_order(every: list[Span], random: object
 
 
 def test_a_lost_tail_is_a_gap_once_it_was_announced() -> None:
-    lineage = Lineage("id", 0, 100)
+    lineage = Lineage(topic_id="id", first=0, next=100)
     lineage.announce(0, 120, compacted=False)
     assert lineage.gaps == [(100, 119)]
     assert lineage.arrive(100, 119) == [(100, 119)]
@@ -91,13 +91,13 @@ def test_a_lost_tail_is_a_gap_once_it_was_announced() -> None:
 
 
 def test_what_retention_took_before_it_was_sent_is_lost() -> None:
-    lineage = Lineage("id", 0, 100)
+    lineage = Lineage(topic_id="id", first=0, next=100)
     lineage.announce(150, 200, compacted=False)
     assert (lineage.gaps, lineage.lost) == ([(150, 199)], [(100, 149)])
 
 
 def test_what_only_compaction_took_is_not() -> None:
-    lineage = Lineage("id", 0, 100, gaps=[(10, 19)])
+    lineage = Lineage(topic_id="id", first=0, next=100, gaps=[(10, 19)])
     lineage.announce(150, 200, compacted=True)
     assert (lineage.gaps, lineage.lost) == ([(150, 199)], [])
 

@@ -24,7 +24,9 @@ def history(*states: LedgerPartition) -> tuple[LossHistory, dict[TopicPartition,
 
 
 def state(gaps: list[tuple[int, int]], lost: list[tuple[int, int]] | None = None) -> LedgerPartition:
-    return LedgerPartition("t", 0, Lineage("id", 0, 100, gaps, lost or []))
+    return LedgerPartition(
+        topic="t", partition=0, current=Lineage(topic_id="id", first=0, next=100, gaps=gaps, lost=lost or [])
+    )
 
 
 def listed(*states: LedgerPartition, most: int = 9) -> list[tuple[str, int, int, int, bool]]:
@@ -61,7 +63,12 @@ def test_what_is_lost_for_good_has_the_time_when_it_was() -> None:
 
 
 def test_gaps_of_a_topic_that_was_recreated_are_lost() -> None:
-    recreated = LedgerPartition("t", 0, Lineage("new", 0, 3), {"id": Lineage("id", 0, 100, [(1, 9)], [])})
+    recreated = LedgerPartition(
+        topic="t",
+        partition=0,
+        current=Lineage(topic_id="new", first=0, next=3),
+        retired={"id": Lineage(topic_id="id", first=0, next=100, gaps=[(1, 9)], lost=[])},
+    )
     assert listed(state([]), state([(1, 9)]), recreated) == [(LOST, 1, 9, 2, False)]
 
 

@@ -323,8 +323,14 @@ BUNDLE = """{"type": "%s", "results": [
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("all", [Asked("flights", 0, 5, 7), Asked("flights", 0, 9, 9)]),
-        ("first", [Asked("flights", 0, 5, 7, onwards=True)]),
+        (
+            "all",
+            [
+                Asked(topic="flights", partition=0, first=5, last=7),
+                Asked(topic="flights", partition=0, first=9, last=9),
+            ],
+        ),
+        ("first", [Asked(topic="flights", partition=0, first=5, last=7, onwards=True)]),
     ],
 )
 def test_what_others_have_to_send_of_a_bundle_is_known(
@@ -339,26 +345,28 @@ def test_what_others_have_to_send_of_a_bundle_is_known(
 
 
 @pytest.mark.parametrize(
-    ("asked", "window", "expected"),
+    ("first", "last", "onwards", "window", "expected"),
     [
-        ((120, 130), {}, [(120, 131), None, None]),
-        ((90, 130), {}, [(100, 131), (90, 100), None]),
-        ((10, 20), {}, [None, (10, 21), None]),
-        ((480, 520), {}, [(480, 500), None, (500, 521)]),
-        ((600, 900), {}, [None, None, (600, 901)]),
-        ((480, 490, True), {}, [(480, 500), None, None]),
-        ((5000, 5009, True), {}, [None, None, (5000, 5010)]),
-        ((0, -1, True), {}, [(100, 500), (0, 100), None]),
-        ((480, 520), {"since": 490}, [(490, 500), None, (500, 521)]),
-        ((480, 520), {"since": -1}, [None, None, (500, 521)]),
-        ((480, 520), {"until": 490}, [(480, 490), None, None]),
+        (120, 130, False, {}, [(120, 131), None, None]),
+        (90, 130, False, {}, [(100, 131), (90, 100), None]),
+        (10, 20, False, {}, [None, (10, 21), None]),
+        (480, 520, False, {}, [(480, 500), None, (500, 521)]),
+        (600, 900, False, {}, [None, None, (600, 901)]),
+        (480, 490, True, {}, [(480, 500), None, None]),
+        (5000, 5009, True, {}, [None, None, (5000, 5010)]),
+        (0, -1, True, {}, [(100, 500), (0, 100), None]),
+        (480, 520, False, {"since": 490}, [(490, 500), None, (500, 521)]),
+        (480, 520, False, {"since": -1}, [None, None, (500, 521)]),
+        (480, 520, False, {"until": 490}, [(480, 490), None, None]),
     ],
 )
 def test_what_a_log_lacks_is_told_apart(
-    asked: tuple[int, int], window: dict[str, int], expected: list[tuple[int, int] | None]
+    first: int, last: int, onwards: bool, window: dict[str, int], expected: list[tuple[int, int] | None]
 ) -> None:
     """Ask a log from offset 100 to 500, exclusive."""
-    parts = divided(Asked("t", 0, *asked), 100, 500, **window)
+    parts = divided(
+        Asked(topic="t", partition=0, first=first, last=last, onwards=onwards), 100, 500, **window
+    )
     assert [(each.start, each.stop) if each.start < each.stop else None for each in parts] == expected
 
 

@@ -143,7 +143,9 @@ def test_compacted_source_is_read_again_and_not_skipped() -> None:
 
 def test_checkpoints_of_an_earlier_topic_are_not_used() -> None:
     earlier = Checkpoint(0, 0, 0, 0, "earlier", (1, 2))
-    position = Position("topic", 5, "target", 105, generation=1, records=5)
+    position = Position(
+        topic_id="topic", next=5, target_topic_id="target", target_end=105, generation=1, records=5
+    )
     begin = Checkpoint(1, 0, 100, 0, "topic", (1, 2))
     known = of_topic(position, [earlier, begin])
     assert known == [begin, position.checkpoint]

@@ -43,8 +43,10 @@ MEMBER = b"\x00\x02\x00\x17http://127.0.0.1:43535/\x00\x00\x00\x00\x00\x00\x00\x
 def test_statuses_are_those_of_connectors_and_tasks() -> None:
     others = {b"\xff": b"", b"status-task-MirrorSourceConnector-x": b"{}", b"status-task-": b"{}"}
     assert status.parse_statuses(others | STATUSES) == [
-        MirrorStatus(SOURCE, None, "RUNNING", "10.0.0.1:8083", ""),
-        MirrorStatus(SOURCE, 11, "FAILED", "h2:8083", "org.apache.kafka.X: no"),
+        MirrorStatus(connector=SOURCE, task=None, state="RUNNING", worker="10.0.0.1:8083", trace=""),
+        MirrorStatus(
+            connector=SOURCE, task=11, state="FAILED", worker="h2:8083", trace="org.apache.kafka.X: no"
+        ),
     ]
 
 
@@ -105,8 +107,13 @@ TASKS = Tasks({SOURCE: 2, "MirrorCheckpointConnector": 0}, frozenset({A0}))
 
 def running(worker: str = "h1:1") -> list[MirrorStatus]:
     return [
-        MirrorStatus("MirrorCheckpointConnector", None, "RUNNING", worker, ""),
-        *(MirrorStatus(SOURCE, task, "RUNNING", worker, "") for task in (None, 0, 1)),
+        MirrorStatus(
+            connector="MirrorCheckpointConnector", task=None, state="RUNNING", worker=worker, trace=""
+        ),
+        *(
+            MirrorStatus(connector=SOURCE, task=task, state="RUNNING", worker=worker, trace="")
+            for task in (None, 0, 1)
+        ),
     ]
 
 
@@ -115,14 +122,20 @@ def test_all_tasks_running_on_live_workers_is_well() -> None:
 
 
 def test_running_on_a_worker_that_is_gone_is_dead() -> None:
-    statuses = [*running()[:-1], MirrorStatus(SOURCE, 1, "RUNNING", "h3:3", "")]
+    statuses = [
+        *running()[:-1],
+        MirrorStatus(connector=SOURCE, task=1, state="RUNNING", worker="h3:3", trace=""),
+    ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is dead with its worker h3:3 (alive: h1:1, h2:2)")
 
 
 @pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])
 def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
-    statuses = [*running()[:-1], MirrorStatus(SOURCE, 1, state, "h2:2", "KafkaException: why")]
+    statuses = [
+        *running()[:-1],
+        MirrorStatus(connector=SOURCE, task=1, state=state, worker="h2:2", trace="KafkaException: why"),
+    ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(f"Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)")
     assert "mirror_maker@pro1" in sentence
@@ -149,7 +162,7 @@ def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
 def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
     [never] = status.task_findings("pro1", WorkersGroup("Dead", frozenset()), [], Tasks({}, frozenset()))
     assert "no state of a mirror from pro1" in never
-    statuses = [MirrorStatus(SOURCE, None, "RUNNING", "h1:1", "")]
+    statuses = [MirrorStatus(connector=SOURCE, task=None, state="RUNNING", worker="h1:1", trace="")]
     [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
     assert "has no task: no topic of pro1 matches" in idle
 
@@ -170,13 +183,13 @@ def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -
 def test_how_far_a_partition_is(
     position: int, log: Log, drained: bool, behind: int, gone: int, recreated: bool
 ) -> None:
-    progress = MirrorProgress(A0, position, log, drained)
+    progress = MirrorProgress(partition=A0, next=position, log=log, drained=drained)
     assert (progress.behind, progress.gone, progress.recreated) == (behind, gone, recreated)
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
 def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: int, length: int) -> None:
-    progress = MirrorProgress(A0, position, Log(start, start + length), drained=False)
+    progress = MirrorProgress(partition=A0, next=position, log=Log(start, start + length), drained=False)
     if position <= progress.log.end:
         assert position + progress.gone + progress.behind == progress.log.end
     assert progress.behind <= length
@@ -184,9 +197,9 @@ def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: in
 
 def test_each_trouble_with_a_log_has_its_sentence() -> None:
     progress = [
-        MirrorProgress(A0, 10, Log(15, 25), False),
-        MirrorProgress(A1, 10, Log(0, 4), False),
-        MirrorProgress(B0, 3, Log(0, 3), False),
+        MirrorProgress(partition=A0, next=10, log=Log(15, 25), drained=False),
+        MirrorProgress(partition=A1, next=10, log=Log(0, 4), drained=False),
+        MirrorProgress(partition=B0, next=3, log=Log(0, 3), drained=False),
     ]
     hidden = TopicPartition("d", 0)
     assert ["d-0" in each for each in status.hidden_findings("pro1", [A0, A1, B0, hidden], progress)] == [
@@ -206,8 +219,13 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
 
 def test_groups_of_topics_that_do_not_fit_are_unknown() -> None:
     """MirrorMaker translates their offsets by a topic's name, and keeps no id beside them."""
-    misfits = [AffectedRange(A0, kind, 0, 9, at_most=True) for kind in KINDS]
+    misfits = [AffectedRange(partition=A0, kind=kind, start=0, stop=9, at_most=True) for kind in KINDS]
     [sentence] = status.unknown_groups("pro1", misfits)
     assert printed(f"aqueduct: {sentence}") == ["synchronised-groups-unchecked"]
-    assert status.unknown_groups("pro1", [AffectedRange(A0, status.DOUBLED, 0, 9, at_most=False)]) == []
+    assert (
+        status.unknown_groups(
+            "pro1", [AffectedRange(partition=A0, kind=status.DOUBLED, start=0, stop=9, at_most=False)]
+        )
+        == []
+    )
     assert status.unknown_groups("pro1", []) == []

@@ -33,7 +33,9 @@ def test_backup() -> None:
 
 def test_verify() -> None:
     segments = {StoredPartition(each.topic, 99, 0): [each] for each in SEGMENTS}
-    snapshot = Snapshot(MANIFEST, dict(zip(NAMES, TOPICS, strict=True)), segments, {})
+    snapshot = Snapshot(
+        manifest=MANIFEST, topics=dict(zip(NAMES, TOPICS, strict=True)), segments=segments, gaps={}
+    )
     check(faults.text(snapshot, (), 1), ".one", ".two")
 
 
@@ -42,15 +44,26 @@ def test_restore() -> None:
         names = [name[len(new) :] + new for name in NAMES]
         topics = {name: (topic, INSTANCE) for name, topic in zip(names, TOPICS, strict=True)}
         lanes = (
-            RestoreLane(StoredPartition(NAMES[n], 99, 0), name, 10**9, (SEGMENTS[n],), ())
+            RestoreLane(
+                stored_partition=StoredPartition(NAMES[n], 99, 0),
+                topic=name,
+                stop=10**9,
+                segments=(SEGMENTS[n],),
+                skipped=(),
+            )
             for n, name in enumerate(names)
         )
-        plan = RestorePlan(1, Window(), topics, tuple(lanes), (), ())
-        page = restore.text(RestoreOutcome("id", plan, dry_run=True))
+        plan = RestorePlan(
+            snapshot=1, window=Window(), topics=topics, lanes=tuple(lanes), gaps=(), skipped=()
+        )
+        page = restore.text(RestoreOutcome(restore_id="id", plan=plan, dry_run=True))
         check(page, *(name[-8:] for name in names))
         assert ("aaa.one g99 (PASSIVATE)" in page) == bool(new)
 
 
 def test_mirror() -> None:
-    progress = [MirrorProgress(TopicPartition(name, 99_999), 0, Log(0, 10**12), False) for name in NAMES]
+    progress = [
+        MirrorProgress(partition=TopicPartition(name, 99_999), next=0, log=Log(0, 10**12), drained=False)
+        for name in NAMES
+    ]
     check(mirror._table(progress), ".one", ".two")

@@ -16,7 +16,9 @@ from aqueduct.control_node.certificates import SERVICE, Authority, Wanted
 
 NOW = datetime.now(UTC)
 ONE, TWO = {"java_password": "one"}, {"java_password": "two"}
-WANTED = Wanted("mirror-lake", ("lake-1",), SERVICE, 365, 30)
+WANTED = Wanted(
+    principal="mirror-lake", names=("lake-1",), usages=SERVICE, validity_days=365, renewal_days=30
+)
 
 
 @pytest.fixture

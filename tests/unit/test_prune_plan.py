@@ -83,17 +83,19 @@ def chains(*lengths: int) -> list[Pruned]:
     found: list[Pruned] = []
     for length in lengths:
         base = len(found) + 1
-        found += [Pruned(base + each, (base + each) * 3_600_000, base) for each in range(length)]
+        found += [
+            Pruned(number=base + each, time=(base + each) * 3_600_000, base=base) for each in range(length)
+        ]
     return found
 
 
 def test_what_builds_on_another_keeps_it() -> None:
     made = plan(chains(3, 4, 2), KeepPolicy(last=1), {})
     assert made == PrunePlan(
-        {8: "9 builds on it", 9: "newest, last"},
-        (1, 2, 3, 4, 5, 6, 7),
-        ((3, 7), (2, 6), (1, 5), (4,)),
-        (),
+        stay={8: "9 builds on it", 9: "newest, last"},
+        go=(1, 2, 3, 4, 5, 6, 7),
+        rounds=((3, 7), (2, 6), (1, 5), (4,)),
+        leased=(),
     )
     assert plan(chains(9), KeepPolicy(last=1), {}).go == ()
 
@@ -159,7 +161,7 @@ def test_a_time_that_runs_backwards_is_found() -> None:
 
 
 def test_nothing_goes_twice_or_where_all_stays() -> None:
-    assert plan([], KeepPolicy(last=1), {}) == PrunePlan({}, (), (), ())
+    assert plan([], KeepPolicy(last=1), {}) == PrunePlan(stay={}, go=(), rounds=(), leased=())
     assert plan(chains(1), KeepPolicy(monthly=1), {}).rounds == ()
 
 
@@ -175,7 +177,9 @@ def test_the_newest_stays_and_all_that_is_left_is_whole_wherever_it_stops(
     lengths: list[int], policy: KeepPolicy, data: st.DataObject
 ) -> None:
     pause = data.draw(st.integers(1, 40 * 24))
-    snapshots = [Pruned(each.number, each.time * pause, each.base) for each in chains(*lengths)]
+    snapshots = [
+        Pruned(number=each.number, time=each.time * pause, base=each.base) for each in chains(*lengths)
+    ]
     leased = data.draw(st.dictionaries(st.integers(1, 40), st.sets(st.sampled_from("ab"), min_size=1)))
     made = plan(snapshots, policy, leased)
     there = {each.number: each for each in snapshots}

@@ -21,9 +21,9 @@ LATER = log(partition=TopicPartition("later", 0), topic_id="")
 def planned(
     first: Sequence[DiskLog], second: Sequence[DiskLog] | None = BOTH, lost: Sequence[int] = (), *more: bytes
 ) -> plan.QuorumPlan:
-    hosts = {"one": [Folder("/data", "cluster", 1, tuple(first))]}
+    hosts = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=tuple(first))]}
     if second is not None:
-        hosts["two"] = [Folder("/data", "cluster", 2, tuple(second))]
+        hosts["two"] = [Folder(path="/data", cluster_id="cluster", node_id=2, logs=tuple(second))]
     return plan.plan(metadata(*more), hosts, lost)
 
 
@@ -57,8 +57,10 @@ def test_writes_between_both_plans_are_no_change() -> None:
 
 def test_run_that_was_cut_short_goes_on_with_what_it_began() -> None:
     read, begun = read_plan(planned(BOTH)), planned(BOTH).seed()
-    hosts = {"one": [Folder("/data", "cluster", 1, tuple(BOTH))]}
-    again = plan.plan(begun, hosts | {"two": [Folder("/data", "cluster", 2, tuple(BOTH))]})
+    hosts = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=tuple(BOTH))]}
+    again = plan.plan(
+        begun, hosts | {"two": [Folder(path="/data", cluster_id="cluster", node_id=2, logs=tuple(BOTH))]}
+    )
     assert changes(read, again) == []
     assert any("nobody looked at broker 2" in each for each in changes(read, plan.plan(begun, hosts)))
 

@@ -25,9 +25,9 @@ def nodes(*ids: int) -> bytes:
 
 def planned(first: list[DiskLog], second: list[DiskLog] | None, *more: bytes) -> plan.QuorumPlan:
     """Plan with the logs of broker 1, and of broker 2 unless it was not looked at."""
-    hosts = {"one": [Folder("/data", "cluster", 1, tuple(first))]}
+    hosts = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=tuple(first))]}
     if second is not None:
-        hosts["two"] = [Folder("/data", "cluster", 2, tuple(second))]
+        hosts["two"] = [Folder(path="/data", cluster_id="cluster", node_id=2, logs=tuple(second))]
     return plan.plan(metadata(*more), hosts)
 
 
@@ -137,7 +137,7 @@ def test_of_a_broker_s_two_logs_of_one_partition_the_one_that_goes_further_count
 
 def test_who_has_lost_its_disk_leads_nothing_that_others_have() -> None:
     """It would come back empty, and all others would cut off what they have."""
-    logs = {"one": [Folder("/data", "cluster", 1, (log(0), log(1)))]}
+    logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1)))]}
     found = plan.plan(metadata(), logs, [2])
     assert found.fit.differs
     assert "What broker 1 has goes furthest, and leads: flights-0, flights-1; 2, in sync by" in said(found)
@@ -156,7 +156,7 @@ def test_the_new_log_is_of_an_epoch_that_no_old_one_has() -> None:
 
 
 def test_what_one_controller_has_of_a_run_that_was_cut_short_all_others_get() -> None:
-    logs = {"one": [Folder("/data", "cluster", 1, (log(0), log(1, epoch=7)))]}
+    logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1, epoch=7)))]}
     begun = plan.plan(metadata(), logs).seed()
     assert plan.plan(begun, logs).seed() == begun
     led = begun.with_records([bytes((1, 20, 0, 0))], begun.end_epoch + 1)
@@ -197,4 +197,4 @@ def test_a_record_that_can_t_be_read_is_damage(record: bytes, reason: str) -> No
 
 def test_folders_of_another_cluster_are_refused() -> None:
     with raises(Refused, "cluster-mismatch"):
-        plan.plan(metadata(), {"one": [Folder("/data", "other", 1, ())]})
+        plan.plan(metadata(), {"one": [Folder(path="/data", cluster_id="other", node_id=1, logs=())]})

@@ -32,7 +32,13 @@ def test_times_make_the_records_an_upper_bound() -> None:
 
 
 def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
-    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 30, (segment(0, 30),), ())
+    lane = RestoreLane(
+        stored_partition=StoredPartition("t", 1, 0),
+        topic="t",
+        stop=30,
+        segments=(segment(0, 30),),
+        skipped=(),
+    )
     large = replace(lane, segments=(segment(0, 30, unpacked_bytes=SHARE_BYTES + 1),))
     lanes = [lane, large, lane, lane, large, large, *[lane] * (SHARE_LANES + 1)]
     found = list(shares(lanes))

@@ -8,11 +8,24 @@ from aqueduct.snapshots.restore import progress
 from aqueduct.snapshots.restore.progress import RestoreProgress, TopicState
 
 BACK = {"retention.ms": None, "cleanup.policy": "compact"}
-STATE = TopicState("id", 3, "digest", BACK, {"a": "b"}, of_backup=True, groups=("a", "b"))
+STATE = TopicState(
+    topic_id="id",
+    snapshot=3,
+    request="digest",
+    back=BACK,
+    holds={"a": "b"},
+    of_backup=True,
+    groups=("a", "b"),
+)
 
 
 @pytest.mark.parametrize(
-    "state", [STATE, RestoreProgress("id", 7, 8, 9, (1, 2), None), RestoreProgress("id", 0, 0, 0, (), 5)]
+    "state",
+    [
+        STATE,
+        RestoreProgress(topic_id="id", start=7, records=8, bytes=9, producers=(1, 2), oldest=None),
+        RestoreProgress(topic_id="id", start=0, records=0, bytes=0, producers=(), oldest=5),
+    ],
 )
 def test_states_are_remembered_as_they_are(state: TopicState | RestoreProgress) -> None:
     assert progress.loads(type(state), progress.dumps(state, "topic")) == state
@@ -21,7 +34,9 @@ def test_states_are_remembered_as_they_are(state: TopicState | RestoreProgress) 
 def test_what_an_earlier_version_remembered_is_not_forgotten() -> None:
     """Taken for nothing, it would be restored once more."""
     metadata = '{"topic_id":"id","start":7,"records":8,"bytes":9,"producers":[1,2],"oldest":null}'
-    assert progress.loads(RestoreProgress, metadata) == RestoreProgress("id", 7, 8, 9, (1, 2))
+    assert progress.loads(RestoreProgress, metadata) == RestoreProgress(
+        topic_id="id", start=7, records=8, bytes=9, producers=(1, 2)
+    )
 
 
 @pytest.mark.parametrize("metadata", ["", "{}", "null", '{"topic_id":1}', "text"])
@@ -38,7 +53,9 @@ def test_what_kafka_would_not_keep_is_refused() -> None:
 
 
 def test_a_run_knows_what_it_wrote() -> None:
-    before = RestoreProgress("id", 7, 0, 0, ()).written("one", 10, 1_000)
+    before = RestoreProgress(topic_id="id", start=7, records=0, bytes=0, producers=()).written(
+        "one", 10, 1_000
+    )
     after = before.written("other", 5, 500).written("other", 1, 100)
     assert (before.by("one"), before.by("other")) == ((10, 1_000), (0, 0))
     assert (after.by("other"), after.records, after.bytes) == ((6, 600), 16, 1_600)

@@ -13,17 +13,32 @@ from aqueduct.snapshots.restore.progress import RestoreProgress
 from aqueduct.store.manifest import Instance, InstanceState, Segment, StoredPartition, StoredTopic
 
 INSTANCE = Instance(1, "id", InstanceState.ACTIVATE, 0)
-TOPIC = StoredTopic("t", "id", 1, 1, compacted=False, settings={}, instances=(INSTANCE,))
+TOPIC = StoredTopic(
+    name="t",
+    topic_id="id",
+    partitions=1,
+    replication_factor=1,
+    compacted=False,
+    settings={},
+    instances=(INSTANCE,),
+)
 SEGMENT = Segment("t", 1, 0, 0, 70, 0, 69, 70, 4_000_000, 10, "", 1, "", None, 5, "r", True, False)
-LANE = RestoreLane(StoredPartition("t", 1, 0), "new", 70, (SEGMENT,), ())
-PLAN = RestorePlan(3, Window(), {"new": (TOPIC, INSTANCE)}, (LANE,), (), ())
-PROGRESS = RestoreProgress("id", 0, 70, 4_000_000, (1,))
-MOVE = Move("g", "new", 0, 7, 8, "", "why")
+LANE = RestoreLane(
+    stored_partition=StoredPartition("t", 1, 0), topic="new", stop=70, segments=(SEGMENT,), skipped=()
+)
+PLAN = RestorePlan(
+    snapshot=3, window=Window(), topics={"new": (TOPIC, INSTANCE)}, lanes=(LANE,), gaps=(), skipped=()
+)
+PROGRESS = RestoreProgress(topic_id="id", start=0, records=70, bytes=4_000_000, producers=(1,))
+MOVE = Move(group="g", topic="new", partition=0, old=7, new=8, metadata="", note="why")
 
 
 def outcome(records: int = 70, size: int = 4_000_000) -> RestoreOutcome:
     return RestoreOutcome(
-        "id-3", PLAN, {("new", 0): Written(PROGRESS, records, size)}, seconds={"records": 2.0}
+        restore_id="id-3",
+        plan=PLAN,
+        written={("new", 0): Written(PROGRESS, records, size)},
+        seconds={"records": 2.0},
     )
 
 
@@ -48,7 +63,7 @@ def test_what_all_runs_wrote_is_told_from_what_this_one_wrote() -> None:
 
 
 def test_a_dry_run_tells_what_it_would_write() -> None:
-    dry = RestoreOutcome("id-3", PLAN, dry_run=True)
+    dry = RestoreOutcome(restore_id="id-3", plan=PLAN, dry_run=True)
     assert last(dry) == "Restore id-3 of snapshot 3 would write 70 records; nothing was written."
     timed = replace(dry, plan=replace(PLAN, window=Window(first_time=1)))
     assert last(timed) == "Restore id-3 of snapshot 3 would write at most 70 records; nothing was written."
@@ -69,17 +84,17 @@ def test_nothing_in_the_window_is_said() -> None:
 
 
 def test_what_is_forgotten_is_said() -> None:
-    lines = report.text(RestoreOutcome("id-3", PLAN, before=True)).splitlines()
+    lines = report.text(RestoreOutcome(restore_id="id-3", plan=PLAN, before=True)).splitlines()
     assert lines == [
         "The target has forgotten how much was restored of new.",
         "Restore id-3 of snapshot 3 had ended before: this run wrote no record.",
     ]
-    [partition] = report.report(RestoreOutcome("id-3", PLAN, before=True))["partitions"]
+    [partition] = report.report(RestoreOutcome(restore_id="id-3", plan=PLAN, before=True))["partitions"]
     assert (partition["records"], partition["records_now"]) == (None, 0)
 
 
 def test_everything_that_was_done_beside_records_is_told() -> None:
-    done = replace(outcome(), moves=(MOVE,), settled=("new",), rights=Rights(2, 1, 3))
+    done = replace(outcome(), moves=(MOVE,), settled=("new",), rights=Rights(acls=2, known=1, quotas=3))
     lines = report.text(done).splitlines()
     assert lines[2:-1] == [
         "1 group: 1 offset set.",
@@ -94,9 +109,9 @@ def test_everything_that_was_done_beside_records_is_told() -> None:
 
 def test_acls_that_deny_are_a_warning() -> None:
     denies = "deny User:desk from *: read on topic new (literal)"
-    [warning] = rights.warnings(Rights(2, 1, 3, (denies,)))
+    [warning] = rights.warnings(Rights(acls=2, known=1, quotas=3, denied=(denies,)))
     assert (warning.id, denies in warning.message) == ("acl-denies", True)
-    assert rights.warnings(Rights(2, 1, 3)) == rights.warnings(None) == ()
+    assert rights.warnings(Rights(acls=2, known=1, quotas=3)) == rights.warnings(None) == ()
 
 
 def test_warnings_and_held_retention_have_identifiers() -> None:
@@ -127,5 +142,8 @@ def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
 
 @pytest.mark.parametrize(("new", "code"), [(10, 0), (12, 0), (4, 3)])
 def test_positions_that_lost_their_records_are_not_all_that_was_asked_for(new: int, code: int) -> None:
-    move = Move("readers", "flights", 0, 10, new, "", "")
-    assert groups_only.exit_code(GroupsRestored(7, (move,), 0, (), dry_run=False)) == code
+    move = Move(group="readers", topic="flights", partition=0, old=10, new=new, metadata="", note="")
+    assert (
+        groups_only.exit_code(GroupsRestored(snapshot=7, moves=(move,), kept=0, left_out=(), dry_run=False))
+        == code
+    )

@@ -8,7 +8,15 @@ from aqueduct.store.manifest import Instance, InstanceState, StoredTopic
 
 
 def topic(name: str, *instances: Instance) -> StoredTopic:
-    return StoredTopic(name, "id", 1, 1, compacted=False, settings={}, instances=instances)
+    return StoredTopic(
+        name=name,
+        topic_id="id",
+        partitions=1,
+        replication_factor=1,
+        compacted=False,
+        settings={},
+        instances=instances,
+    )
 
 
 ACTIVE = Instance(2, "id", InstanceState.ACTIVATE, 0)

@@ -29,13 +29,26 @@ from servers.pki import Authority
 ROOT = Path(__file__).resolve().parents[2]
 KEY = re.compile(b"-----BEGIN PRIVATE " + b"KEY-----.*?-----END PRIVATE KEY-----", re.DOTALL)
 TASKS = TaskClient(End("target", "b:9092"), "restore-pro1")
-ENDED = TopicState("id", 7, "digest", {}, {}, of_backup=True, done=True)
+ENDED = TopicState(topic_id="id", snapshot=7, request="digest", back={}, holds={}, of_backup=True, done=True)
 
 
 def job(task_client: TaskClient | None = TASKS) -> Job:
-    order = RestoreOrder(End("target", "b:9092"), "file:///s", Request(), task_client=task_client)
+    order = RestoreOrder(
+        end=End("target", "b:9092"), store="file:///s", request=Request(), task_client=task_client
+    )
     wanted = plan(SNAPSHOT, Request((("t", "new"),)))
-    return Job(order, "digest-7", "digest", SNAPSHOT, wanted, {}, {}, {}, (), {})
+    return Job(
+        order=order,
+        id="digest-7",
+        request="digest",
+        snapshot=SNAPSHOT,
+        plan=wanted,
+        there={},
+        known={},
+        others={},
+        groups=(),
+        written={},
+    )
 
 
 @pytest.fixture
@@ -107,7 +120,9 @@ def test_workers_on_this_host_get_no_key_by_network(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=admin\nsasl.password=secret\n"
     )
     wanted = job().plan
-    monkeypatch.setattr(run, "main", lambda _order, _workers: RestoreOutcome("digest-7", wanted))
+    monkeypatch.setattr(
+        run, "main", lambda _order, _workers: RestoreOutcome(restore_id="digest-7", plan=wanted)
+    )
     command = ["restore", "--bootstrap-servers", "127.0.0.1:9092", "--store", f"file://{tmp_path}/store"]
     command += ["--client-config", str(properties), "--report", str(report)]
     for master, sent_ids in [
@@ -148,10 +163,24 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
 
 def test_tasks_may_write_the_restored_topics_and_nothing_else() -> None:
     assert task_rights.needed(job()) == (
-        Acl("User:restore-pro1", "group", "aqueduct-restore-digest-7", "literal", "read"),
-        Acl("User:restore-pro1", "transactional_id", "aqueduct-restore-digest-7-", "prefixed", "write"),
-        Acl("User:restore-pro1", "topic", "new", "literal", "read"),
-        Acl("User:restore-pro1", "topic", "new", "literal", "write"),
+        Acl(
+            principal="User:restore-pro1",
+            resource="group",
+            name="aqueduct-restore-digest-7",
+            pattern="literal",
+            operation="read",
+        ),
+        Acl(
+            principal="User:restore-pro1",
+            resource="transactional_id",
+            name="aqueduct-restore-digest-7-",
+            pattern="prefixed",
+            operation="write",
+        ),
+        Acl(principal="User:restore-pro1", resource="topic", name="new", pattern="literal", operation="read"),
+        Acl(
+            principal="User:restore-pro1", resource="topic", name="new", pattern="literal", operation="write"
+        ),
     )
 
 
@@ -170,7 +199,7 @@ def test_without_a_principal_nothing_is_granted(task_client: TaskClient | None) 
 
 def test_rights_of_tasks_do_not_come_back_from_a_backup() -> None:
     """A backup that was made during a restore has them."""
-    person = Acl("User:anna", "topic", "t", "literal", "read")
+    person = Acl(principal="User:anna", resource="topic", name="t", pattern="literal", operation="read")
     of_tasks = replace(person, principal="User:restore-pro1", operation="write")
     stored = frozenset({person, of_tasks})
     order = replace(job().order, acls=True, acls_within=acls.parse([]))

@@ -38,7 +38,9 @@ def test_a_mirror_without_positions_is_reported(monkeypatch: pytest.MonkeyPatch)
         yield EmptyTarget()
 
     monkeypatch.setattr(mirrors, "connect", connect)
-    order = RestoreOrder(END, "file:///s", Request(), mirrors=(FollowingMirror("misspelt", END),))
+    order = RestoreOrder(
+        end=END, store="file:///s", request=Request(), mirrors=(FollowingMirror("misspelt", END),)
+    )
     job = SimpleNamespace(order=order, id="r")
     [skipped], ranges = mirrors.move(job, {}, None)  # type: ignore[arg-type]
     assert ranges == ()
@@ -59,7 +61,9 @@ def test_positions_without_a_topic_id_have_a_note_of_their_own() -> None:
 
 def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
     log = SourceLog(topic_id="new", start=0, end=0, stable_end=0, epoch=0)
-    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
+    lane = RestoreLane(
+        stored_partition=StoredPartition("t", 1, 0), topic="t", stop=10, segments=(), skipped=()
+    )
     copy = RestoredCopy("old", 10, 10)
 
     def notes(bound: Binding | None) -> mirrors.MirrorNotes:
@@ -80,7 +84,9 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
 def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
     """If the position in the topic of the backup is unknown, the mirror reads all restored records."""
     log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
-    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 10, (), ())
+    lane = RestoreLane(
+        stored_partition=StoredPartition("t", 1, 0), topic="t", stop=10, segments=(), skipped=()
+    )
     found = mirrors.judged(3, Binding(topic_id="new", next=3), log, Evidence(), "old")
 
     def moved(end: int) -> Binding:
@@ -93,7 +99,9 @@ def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
 
 def test_a_mirror_reads_what_is_restored_into_a_log_that_was_cut_below_its_position() -> None:
     log = SourceLog(topic_id="t", start=0, end=20, stable_end=20, epoch=0)
-    lane = RestoreLane(StoredPartition("t", 1, 0), "t", 50, (), ())
+    lane = RestoreLane(
+        stored_partition=StoredPartition("t", 1, 0), topic="t", stop=50, segments=(), skipped=()
+    )
     found = mirrors.judged(40, Binding(topic_id="t", next=40), log, Evidence(), "t")
     assert (found.began_at, found.in_backup) == (20, 40)
     # The record that the backup has at 40 is at 30 now; from there on the mirror has read none.
@@ -103,7 +111,12 @@ def test_a_mirror_reads_what_is_restored_into_a_log_that_was_cut_below_its_posit
 
 def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> None:
     """The sentence lists five partitions; bindings keep the ranges of all."""
-    lanes = [RestoreLane(StoredPartition("t", 1, each), "t", 10, (), ()) for each in range(9)]
+    lanes = [
+        RestoreLane(
+            stored_partition=StoredPartition("t", 1, each), topic="t", stop=10, segments=(), skipped=()
+        )
+        for each in range(9)
+    ]
     moved = {}
     for lane in lanes:
         log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
@@ -118,8 +131,8 @@ def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> No
 
     kept = {binding.key(each): binding.dumps(of.binding) for each, of in moved.items()}
     listed = list(mirrors.ranges_of("m", "r", binding.parse_bindings(kept)))
-    plan = RestorePlan(1, Window(), {}, (), (), ())
-    entries = report.report(RestoreOutcome("r", plan, ranges=tuple(listed)))["ranges"]
+    plan = RestorePlan(snapshot=1, window=Window(), topics={}, lanes=(), gaps=(), skipped=())
+    entries = report.report(RestoreOutcome(restore_id="r", plan=plan, ranges=tuple(listed)))["ranges"]
     assert [
         (each["flow"], each["topic"], each["partition"], each["kind"], each["from"], each["to"], each["log"])
         for each in entries
@@ -133,7 +146,9 @@ def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> No
 
 def test_notes_are_cut_between_partitions() -> None:
     """The metadata of a group hold few long names; the rest is counted."""
-    lane = RestoreLane(StoredPartition("t" * 240, 1, 0), "t" * 240, 10, (), ())
+    lane = RestoreLane(
+        stored_partition=StoredPartition("t" * 240, 1, 0), topic="t" * 240, stop=10, segments=(), skipped=()
+    )
     log = SourceLog(topic_id="new", start=0, end=0, stable_end=0, epoch=0)
     found = mirrors.judged(12, Binding(topic_id="old", next=12), log, Evidence(), "old")
     copy = RestoredCopy("old", 10, 10)
@@ -148,7 +163,9 @@ def test_notes_are_cut_between_partitions() -> None:
 def test_every_range_of_a_link_is_in_the_report() -> None:
     ranges = [
         FlowRange(
-            "link g", TopicPartition("t", number), RestoreRange("doubled", 3, 10, "backup", at_most=True)
+            "link g",
+            TopicPartition("t", number),
+            RestoreRange(kind="doubled", start=3, stop=10, log="backup", at_most=True),
         )
         for number in range(8)
     ]
@@ -158,19 +175,19 @@ def test_every_range_of_a_link_is_in_the_report() -> None:
         True,
         False,
     )
-    plan = RestorePlan(1, Window(), {}, (), (), ())
-    entries = report.report(RestoreOutcome("r", plan, ranges=tuple(ranges)))["ranges"]
+    plan = RestorePlan(snapshot=1, window=Window(), topics={}, lanes=(), gaps=(), skipped=())
+    entries = report.report(RestoreOutcome(restore_id="r", plan=plan, ranges=tuple(ranges)))["ranges"]
     assert [each["partition"] for each in entries] == list(range(8))
 
 
 def test_principals_without_acls_in_the_snapshot_are_reported() -> None:
     def acl(name: str) -> Acl:
-        return Acl(f"User:{name}", "topic", "t", "literal", "read")
+        return Acl(principal=f"User:{name}", resource="topic", name="t", pattern="literal", operation="read")
 
     order = RestoreOrder(
-        END,
-        "file:///s",
-        Request(),
+        end=END,
+        store="file:///s",
+        request=Request(),
         acls_within=frozenset({acl("a")}),
         acls_of=frozenset({"b", "misspelt"}),
     )

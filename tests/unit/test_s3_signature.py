@@ -7,16 +7,16 @@ import pytest
 from aqueduct.store.bucket_admin import S3Server, signed_headers
 
 PUBLISHED = S3Server(
-    "examplebucket.s3.amazonaws.com",
-    "us-east-1",
-    "AKIAIOSFODNN7EXAMPLE",
-    "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+    address="examplebucket.s3.amazonaws.com",
+    region="us-east-1",
+    access_key="AKIAIOSFODNN7EXAMPLE",
+    secret_key="wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
 )
 AT = datetime(2013, 5, 24, tzinfo=UTC)
 
 
 def test_a_published_signature() -> None:
-    headers = signed_headers(PUBLISHED, AT, "GET", "/", "lifecycle")
+    headers = signed_headers(PUBLISHED, AT, "GET", "/", query="lifecycle")
     assert headers["authorization"] == (
         "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request, "
         "SignedHeaders=host;x-amz-content-sha256;x-amz-date, "
@@ -27,15 +27,17 @@ def test_a_published_signature() -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        signed_headers(PUBLISHED, AT, "PUT", "/", "policy"),
-        signed_headers(PUBLISHED, AT, "GET", "/b", "policy"),
+        signed_headers(PUBLISHED, AT, "PUT", "/", query="policy"),
+        signed_headers(PUBLISHED, AT, "GET", "/b", query="policy"),
         signed_headers(PUBLISHED, AT, "GET", "/"),
-        signed_headers(PUBLISHED, AT, "GET", "/", "policy", b"body"),
-        signed_headers(PUBLISHED, AT.replace(second=1), "GET", "/", "policy"),
+        signed_headers(PUBLISHED, AT, "GET", "/", query="policy", body=b"body"),
+        signed_headers(PUBLISHED, AT.replace(second=1), "GET", "/", query="policy"),
     ],
 )
 def test_everything_is_signed(other: dict[str, str]) -> None:
-    assert signed_headers(PUBLISHED, AT, "GET", "/", "policy")["authorization"] != other["authorization"]
+    assert (
+        signed_headers(PUBLISHED, AT, "GET", "/", query="policy")["authorization"] != other["authorization"]
+    )
 
 
 def test_a_secret_is_not_shown() -> None:

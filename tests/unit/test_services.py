@@ -43,10 +43,27 @@ class Enough(Exception):
 def outcome() -> BackupOutcome:
     nothing: tuple[()] = ()
     manifest = Manifest(
-        *(follow(None, 1), "store", "run", 0, 0, 0, "cluster", "0", {}, {}, {}, nothing),
-        *(nothing, nothing, nothing, nothing, nothing, nothing, nothing),
+        chain=follow(None, 1),
+        store="store",
+        run="run",
+        created=0,
+        started=0,
+        ended=0,
+        cluster="cluster",
+        version="0",
+        options={},
+        starts={},
+        positions={},
+        topics=nothing,
+        segments=nothing,
+        gaps=nothing,
+        groups=nothing,
+        acls=nothing,
+        quotas=nothing,
+        open_transactions=nothing,
+        groups_ahead=nothing,
     )
-    return BackupOutcome(manifest, 0, (), 0.0)
+    return BackupOutcome(manifest=manifest, stored_bytes=0, left_out=(), seconds=0.0)
 
 
 def rounds(monkeypatch: pytest.MonkeyPatch, *ends: BackupOutcome | Exception) -> list[BackupOrder]:
@@ -112,7 +129,7 @@ def dedup_rounds(
 
     monkeypatch.setattr(dedup, "_plan", plan)
     monkeypatch.setattr(dedup, "dedup", lambda _: DedupCounts())
-    order = DedupOrder(END, ("raw",), "gaps", every_seconds=every)
+    order = DedupOrder(end=END, raw_topics=("raw",), gap_topic="gaps", every_seconds=every)
     found: list[DedupCounts] = []
     with Workers("test") as workers, pytest.raises(Enough):
         dedup.run(order, workers, lambda done, _: found.append(done))
@@ -134,7 +151,11 @@ def test_a_dedup_that_never_planned_is_refused(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(dedup, "_plan", plan)
     with Workers("test") as workers, pytest.raises(Refused):
-        dedup.run(DedupOrder(END, ("raw",), "gaps", every_seconds=0), workers, lambda *_: None)
+        dedup.run(
+            DedupOrder(end=END, raw_topics=("raw",), gap_topic="gaps", every_seconds=0),
+            workers,
+            lambda *_: None,
+        )
 
 
 def test_a_clean_topic_that_was_deleted_does_not_stop_the_others() -> None:

@@ -47,8 +47,12 @@ def test_what_a_backup_did() -> None:
         f"aqueduct_backup_{name}_total": 0 for name in ("rounds", "failed_rounds", "records", "stored_bytes")
     }
     of.add(None)
-    of.add(BackupOutcome(MANIFEST, stored_bytes=12, left_out=(Skipped("orders", "it is gone"),), seconds=2.5))
-    of.add(BackupOutcome(MANIFEST, stored_bytes=3, left_out=(), seconds=1.5))
+    of.add(
+        BackupOutcome(
+            manifest=MANIFEST, stored_bytes=12, left_out=(Skipped("orders", "it is gone"),), seconds=2.5
+        )
+    )
+    of.add(BackupOutcome(manifest=MANIFEST, stored_bytes=3, left_out=(), seconds=1.5))
     records = sum(segment.records for segment in MANIFEST.segments)
     assert samples(of.all()) == {
         "aqueduct_backup_rounds_total": 3,
@@ -72,7 +76,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
     assert samples(of.all())["aqueduct_land_round_time"] == 90.0
     gap = Range("t", 0, 5, 9)
     done = LandedTable(
-        "a.b",
+        table="a.b",
         commits=2,
         rows=40,
         late=5,
@@ -84,7 +88,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
         left_out=(Skipped("t", "why"),),
     )
     of.add([done], {"a.b": 7}, 110.0)
-    of.add([LandedTable("a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)
+    of.add([LandedTable(table="a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)
     found = {name.removeprefix("aqueduct_land_"): value for name, value in samples(of.all()).items()}
     b = {name.removesuffix(" a.b"): value for name, value in found.items() if name.endswith(" a.b")}
     assert b == {
@@ -99,7 +103,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
 
 def test_a_lag_is_unknown_after_a_round_that_could_not_begin() -> None:
     of = LandFigures(["a.b"], 90.0)
-    of.add([LandedTable("a.b")], {"a.b": 7}, 100.0)
+    of.add([LandedTable(table="a.b")], {"a.b": 7}, 100.0)
     assert samples(of.all())["aqueduct_land_lag a.b"] == 7
     of.add(None, {}, 110.0)
     assert "aqueduct_land_lag a.b" not in samples(of.all())

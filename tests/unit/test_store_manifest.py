@@ -40,11 +40,30 @@ instances = st.builds(Instance, number, text, st.sampled_from(InstanceState), nu
 positions = st.dictionaries(st.tuples(text, number), many(st.integers(-1, 2**63 - 1)), max_size=3)
 manifests = st.builds(
     Manifest,
-    chain=st.builds(Chain, number, st.none() | number, st.none() | text, number, number, number),
+    chain=st.builds(
+        Chain,
+        number=number,
+        parent=st.none() | number,
+        parent_sha256=st.none() | text,
+        base=number,
+        base_bytes=number,
+        increments_bytes=number,
+    ),
     options=st.dictionaries(text, text | st.lists(text) | st.none(), max_size=3),
     starts=positions,
     positions=positions,
-    topics=many(st.builds(StoredTopic, text, text, number, number, st.booleans(), texts, many(instances))),
+    topics=many(
+        st.builds(
+            StoredTopic,
+            name=text,
+            topic_id=text,
+            partitions=number,
+            replication_factor=number,
+            compacted=st.booleans(),
+            settings=texts,
+            instances=many(instances),
+        )
+    ),
     segments=many(st.builds(Segment)),
     gaps=many(st.builds(Gap)),
     groups=many(st.builds(StoredGroup, text, text, many(st.builds(GroupOffset)))),
@@ -61,7 +80,7 @@ manifests = st.builds(
 )
 
 SMALL = Manifest(
-    chain=Chain(1, None, None, 1, 0, 0),
+    chain=Chain(number=1, parent=None, parent_sha256=None, base=1, base_bytes=0, increments_bytes=0),
     store="s",
     run="r",
     created=3,
@@ -72,7 +91,17 @@ SMALL = Manifest(
     options={},
     starts={("a", 1): (0, -1)},
     positions={("a", 1): (5, -1)},
-    topics=(StoredTopic("a", "id", 2, 1, False, {}, (Instance(1, "id", InstanceState.ACTIVATE, 1),)),),
+    topics=(
+        StoredTopic(
+            name="a",
+            topic_id="id",
+            partitions=2,
+            replication_factor=1,
+            compacted=False,
+            settings={},
+            instances=(Instance(1, "id", InstanceState.ACTIVATE, 1),),
+        ),
+    ),
     segments=(Segment("a", 1, 0, 0, 5, 0, 4, 5, 500, 100, "0" * 64, 90, "1" * 64, 7, 8, "r", True, False),),
     gaps=(),
     groups=(),

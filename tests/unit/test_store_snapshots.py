@@ -93,7 +93,15 @@ class Source:
                 del table[key]
         self.positions[name, number] = [number * 7] * partitions  # what was before is deleted
         self.starts[name, number] = tuple(self.positions[name, number])
-        self.topics[name] = StoredTopic(name, f"id{number}", partitions, 1, number > 1, {}, instances)
+        self.topics[name] = StoredTopic(
+            name=name,
+            topic_id=f"id{number}",
+            partitions=partitions,
+            replication_factor=1,
+            compacted=number > 1,
+            settings={},
+            instances=instances,
+        )
         return self.topics[name]
 
     def read(self, name: str, partition: int, records: int, markers: int = 0) -> Segment:
@@ -636,9 +644,28 @@ def test_the_first_is_full_and_stands_alone() -> None:
     first = Source().manifest(Parent(None, 1))
     assert (first.full, first.number, first.chain.parent, first.chain.parent_sha256) == (True, 1, None, None)
     second = replace(first, chain=follow(Stored(first, 100, "1st"), 2))
-    assert second.chain == Chain(2, 1, "1st", 1, 100, 0, base_created=first.created)
+    assert second.chain == Chain(
+        number=2,
+        parent=1,
+        parent_sha256="1st",
+        base=1,
+        base_bytes=100,
+        increments_bytes=0,
+        base_created=first.created,
+    )
     third = replace(first, chain=follow(Stored(second, 60, "2nd"), 3))
-    assert (third.chain, full_due(third)) == (Chain(3, 2, "2nd", 1, 100, 60, first.created), False)
+    assert (third.chain, full_due(third)) == (
+        Chain(
+            number=3,
+            parent=2,
+            parent_sha256="2nd",
+            base=1,
+            base_bytes=100,
+            increments_bytes=60,
+            base_created=first.created,
+        ),
+        False,
+    )
     fourth = replace(first, chain=follow(Stored(third, 40, "3rd"), 4))
     assert (fourth.chain.increments_bytes, full_due(fourth)) == (100, True)
     assert full_due(replace(first, chain=follow(Stored(second, 60, "2nd"), 4)))

@@ -29,7 +29,7 @@ partitions = st.integers(0, 2**31 - 1)
 offsets = st.tuples(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1)).map(sorted)
 frames = st.builds(
     lambda topic, topic_id, partition, range_, batches: Frame(
-        topic, topic_id, partition, range_[0], range_[1], batches
+        topic=topic, topic_id=topic_id, partition=partition, first=range_[0], last=range_[1], batches=batches
     ),
     topics,
     st.uuids(),
@@ -39,7 +39,12 @@ frames = st.builds(
 )
 announcements = st.builds(
     lambda topic, topic_id, partition, range_, compacted: Announcement(
-        topic, topic_id, partition, range_[0], range_[1], compacted
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        first=range_[0],
+        end=range_[1],
+        compacted=compacted,
     ),
     topics,
     st.uuids(),
@@ -60,22 +65,36 @@ def test_what_is_unpacked_is_what_was_packed(expected: Frame | Announcement, abo
 @given(frames)
 def test_a_frames_key(frame: Frame) -> None:
     assert read_key(key(frame)) == FrameKey(
-        frame.topic, frame.partition, frame.first, frame.last, announced=False
+        topic=frame.topic, partition=frame.partition, first=frame.first, last=frame.last, announced=False
     )
 
 
 @given(announcements)
 def test_an_announcements_key(told: Announcement) -> None:
     expected = FrameKey(
-        told.topic, told.partition, told.first, told.end - 1, announced=True, compacted=told.compacted
+        topic=told.topic,
+        partition=told.partition,
+        first=told.first,
+        last=told.end - 1,
+        announced=True,
+        compacted=told.compacted,
     )
     assert read_key(key(told)) == expected
 
 
 def test_keys_are_readable() -> None:
-    assert key(Frame("a_b.c-d", ID, 3, 0, 9, b"")) == b"a_b.c-d/3/0/9"
-    assert key(Announcement("a", ID, 3, 5, 5, compacted=True)) == b"a/3/5/5/compact"
-    assert key(Announcement("a", ID, 3, 0, 9, compacted=False)) == b"a/3/0/9/delete"
+    assert (
+        key(Frame(topic="a_b.c-d", topic_id=ID, partition=3, first=0, last=9, batches=b""))
+        == b"a_b.c-d/3/0/9"
+    )
+    assert (
+        key(Announcement(topic="a", topic_id=ID, partition=3, first=5, end=5, compacted=True))
+        == b"a/3/5/5/compact"
+    )
+    assert (
+        key(Announcement(topic="a", topic_id=ID, partition=3, first=0, end=9, compacted=False))
+        == b"a/3/0/9/delete"
+    )
 
 
 @pytest.mark.parametrize(
@@ -94,7 +113,9 @@ def test_only_what_gets_smaller_by_it_is_compressed() -> None:
         (dull, 0, 0),
         (random, 100, 0),
     ):
-        value = pack(Frame("t", ID, 0, 0, 0, batches), compress_above=above)
+        value = pack(
+            Frame(topic="t", topic_id=ID, partition=0, first=0, last=0, batches=batches), compress_above=above
+        )
         assert value[2] == flags
 
 

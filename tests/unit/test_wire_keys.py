@@ -96,7 +96,14 @@ def test_a_key_frame(receiver: ReceiverKey) -> None:
     ring = KeyRing([ReceiverKey.generate(), receiver], [SenderKey.generate().public, SENDER.public])
     found = ring.open(frame(receiver.public, key=b"k" * DATA_KEY))
     assert found == KeyFrame(
-        7, b"sessions", 3, 1000, 2000, Kind.RESEND, SENDER.public.fingerprint, b"k" * DATA_KEY
+        link=7,
+        session=b"sessions",
+        number=3,
+        start=1000,
+        created=2000,
+        kind=Kind.RESEND,
+        sender=SENDER.public.fingerprint,
+        key=b"k" * DATA_KEY,
     )
 
 

@@ -13,13 +13,15 @@ NUMBERS = st.integers(0, 2**63 - 1)
 
 @given(topic_id=st.uuids(), first=NUMBERS, session=NUMBERS, epoch=st.integers(-1, 2**31 - 1))
 def test_it_is_read_as_it_was_written(topic_id: object, first: int, session: int, epoch: int) -> None:
-    position = SenderPosition(str(topic_id), first, session, epoch)
+    position = SenderPosition(topic_id=str(topic_id), from_=first, session=session, epoch=epoch)
     assert loads(position.dumps()) == position
     assert json.loads(position.dumps()).keys() == {"topic_id", "from", "session", "epoch"}
 
 
 def test_one_of_a_former_version_has_no_epoch() -> None:
-    assert loads('{"topic_id": "x", "from": 1, "session": 2}') == SenderPosition("x", 1, 2, -1)
+    assert loads('{"topic_id": "x", "from": 1, "session": 2}') == SenderPosition(
+        topic_id="x", from_=1, session=2, epoch=-1
+    )
 
 
 @pytest.mark.parametrize("metadata", ["", "m", "[]", "7", "null", "{}", '{"topic_id": "x", "from": 1}'])

@@ -191,12 +191,12 @@ def test_what_no_link_can_have(changes: dict[str, int], id_: str, fact: str) -> 
 def test_a_hybrid_key_needs_room() -> None:
     hybrid = ReceiverKey.generate().public
     with raises(Refused, "datagram-size-unsuitable") as refused:
-        Session(SessionSettings(LINK, PAYLOAD), SENDER, hybrid, now=0.0, start=1)
+        Session(SessionSettings(link=LINK, payload=PAYLOAD), SENDER, hybrid, now=0.0, start=1)
     assert "x25519" in str(refused.value)
     # 1,376 bytes are the least MTU over IPv6.
-    Session(SessionSettings(LINK, payload_of(1376, 6)), SENDER, hybrid, now=0.0, start=1)
+    Session(SessionSettings(link=LINK, payload=payload_of(1376, 6)), SENDER, hybrid, now=0.0, start=1)
     with pytest.raises(Refused):
-        Session(SessionSettings(LINK, payload_of(1375, 6)), SENDER, hybrid, now=0.0, start=1)
+        Session(SessionSettings(link=LINK, payload=payload_of(1375, 6)), SENDER, hybrid, now=0.0, start=1)
 
 
 @pytest.mark.parametrize(

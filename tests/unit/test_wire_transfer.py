@@ -161,7 +161,9 @@ def test_any_bit_flipped_is_rejected_and_counted(data: st.DataObject) -> None:
 @pytest.mark.parametrize("payload", [1352, 1472, 8972])
 def test_true_sizes_with_hybrid_keys(payload: int) -> None:
     receiver_key, sender_key = ReceiverKey.generate(), SenderKey.generate()
-    sending = Session(SessionSettings(LINK, payload), sender_key, receiver_key.public, now=0.0, start=1)
+    sending = Session(
+        SessionSettings(link=LINK, payload=payload), sender_key, receiver_key.public, now=0.0, start=1
+    )
     receiving = Receiver([receiver_key], [sender_key.public], LINK)
     values = [value(number, 3_000_000) for number in range(2)]
     sends = datagrams(sending.due(0.0, 1)) + sent(sending, values)

@@ -26,17 +26,28 @@ def snapshot(topic: object = None, state: object = STATE, cluster: str | None = 
         PRODUCERS: {"version": 1, "broker": 11, "block_start": "2000", "block_end": "2999"},
     }
     znodes = {path: Znode(path, json.dumps(content).encode(), ACL, 7) for path, content in contents.items()}
-    return ZnodeSnapshot(1, 0, "host:2181", cluster, 9, znodes)
+    return ZnodeSnapshot(number=1, created=0, connect="host:2181", cluster=cluster, zxid=9, znodes=znodes)
 
 
 def log(end: int = 10, **other: object) -> DiskLog:
-    found = DiskLog(TopicPartition("flights", 0), "flights-0", False, "id", end, 4, 100, committed=end)
+    found = DiskLog(
+        partition=TopicPartition("flights", 0),
+        folder="flights-0",
+        stray=False,
+        topic_id="id",
+        end=end,
+        epoch=4,
+        bytes=100,
+        committed=end,
+    )
     return replace(found, **other)  # type: ignore[arg-type]
 
 
 def hosts(first: DiskLog | None, second: DiskLog | None) -> dict[str, list[Folder]]:
     return {
-        f"host-{number}": [Folder("/data", "cluster", number, (found,) if found else ())]
+        f"host-{number}": [
+            Folder(path="/data", cluster_id="cluster", node_id=number, logs=(found,) if found else ())
+        ]
         for number, found in ((11, first), (12, second))
     }
 

@@ -163,7 +163,14 @@ def test_dedup(running: Yarn, mode: str) -> None:
     clients.create(running.broker, clean, PARTITIONS)
     rows = [Record(1_700_000_000_000, offset, body(b"k", b"%d" % offset)) for offset in range(100)]
     for partition in range(PARTITIONS):
-        came = Frame(clean, UUID(int=1), partition, 0, 99, bytes(build(Records.listed(rows))))
+        came = Frame(
+            topic=clean,
+            topic_id=UUID(int=1),
+            partition=partition,
+            first=0,
+            last=99,
+            batches=bytes(build(Records.listed(rows))),
+        )
         twice = [{"key": frame.key(came), "value": frame.pack(came)}] * 2
         clients.produce(running.broker, raw, twice, bucket(clean, partition, PARTITIONS))
     topics = ("--raw-topics", raw, "--gap-topic", gaps, "--topics", clean, "--gap-grace", "0s")

@@ -84,8 +84,15 @@ class Ensemble:
 def ensemble(directory: Path, authority: Authority, *, former: bool = False) -> Iterator[Ensemble]:
     """Yield three servers that serve; `former`: as the role had them, which trusted the authority."""
     servers = [
-        Server(f"host-{n}", n, "127.0.0.1", *ports)
-        for n, ports in enumerate((free_ports(3) for _ in range(3)), start=1)
+        Server(
+            host=f"host-{n}",
+            server_id=n,
+            name="127.0.0.1",
+            port=port,
+            quorum_port=quorum_port,
+            election_port=election_port,
+        )
+        for n, (port, quorum_port, election_port) in enumerate((free_ports(3) for _ in range(3)), start=1)
     ]
     homes = {server: directory / str(server.server_id) for server in servers}
     for server, home in homes.items():

@@ -100,8 +100,14 @@ def test_rights_and_groups_that_an_older_kafka_does_not_know_are_listed(
 ) -> None:
     topic, group = create(source, unique("back")), unique("share")
     clients.produce(source, topic, range(5))
-    fine = Acl(f"User:{topic}", "topic", topic, "literal", "read")
-    newer = Acl(f"User:{topic}", "transactional_id", topic, "literal", "two_phase_commit")
+    fine = Acl(principal=f"User:{topic}", resource="topic", name=topic, pattern="literal", operation="read")
+    newer = Acl(
+        principal=f"User:{topic}",
+        resource="transactional_id",
+        name=topic,
+        pattern="literal",
+        operation="two_phase_commit",
+    )
     with raw.connect(End("c", source.plaintext), "test") as client:
         apply_acls(client, AclChanges((fine, newer), ()))
         share_groups.set_positions(client, group, {TopicPartition(topic, 0): 2})
@@ -126,11 +132,11 @@ def test_quota_keys_and_acls_that_kafka_does_not_know_do_not_stop_others(source:
         )
         assert refused.values == {"rate_of_a_later_version": 5}
         clients.wait_for("the quota", lambda: known in list_quotas(client))
-        fine = Acl(f"User:{user}", "topic", user, "literal", "read")
+        fine = Acl(principal=f"User:{user}", resource="topic", name=user, pattern="literal", operation="read")
         later = [
-            Acl(f"User:{user}", "99", user, "literal", "read"),
-            Acl(f"User:{user}", "topic", user, "literal", "99"),
-            Acl(f"User:{user}", "thing", user, "literal", "read"),
+            Acl(principal=f"User:{user}", resource="99", name=user, pattern="literal", operation="read"),
+            Acl(principal=f"User:{user}", resource="topic", name=user, pattern="literal", operation="99"),
+            Acl(principal=f"User:{user}", resource="thing", name=user, pattern="literal", operation="read"),
         ]
         assert grant_known(client, [fine, *later]).keys() == {*later}
         assert fine in list_acls(client)

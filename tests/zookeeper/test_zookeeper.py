@@ -798,7 +798,9 @@ def test_what_is_there_otherwise_is_named(
 
 def test_a_snapshot_of_much_that_is_alike_reads_again() -> None:
     znodes = {path: Znode(path, bytes(1_000_000), (Right(31, "world", "anyone"),), 0) for path in PATHS}
-    packed = snapshots.encode(snapshots.ZnodeSnapshot(1, 1, "here:2181", None, 1, znodes))
+    packed = snapshots.encode(
+        snapshots.ZnodeSnapshot(number=1, created=1, connect="here:2181", cluster=None, zxid=1, znodes=znodes)
+    )
     best = zstandard.compress(zstandard.decompress(packed))
     assert len(best) * 1000 < 100_000_000  # more than a reader unpacks
     assert snapshots.decode(packed).znodes == znodes

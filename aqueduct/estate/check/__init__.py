@@ -29,7 +29,7 @@ from aqueduct.estate.check.variables import Roles, check_variables
 from aqueduct.estate.provided_certificates import ServiceOfHost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Repository:
     """The facts that the check takes from the repository beside the inventory."""
 

@@ -20,10 +20,10 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         return
     if len(hosts) > 1:
         sentence = f"{some(hosts)} would back up site {site} at once, and one of them in vain; leave one."
-        yield Finding(inventory.declared(hosts[1]), "backup", sentence)
+        yield Finding(where=inventory.declared(hosts[1]), what="backup", sentence=sentence)
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka that could be backed up; take {some(hosts)} out of backup."
-        yield Finding(inventory.declared(hosts[0]), "backup", sentence)
+        yield Finding(where=inventory.declared(hosts[0]), what="backup", sentence=sentence)
     host = hosts[0]
     if sound.value(host, "backup_topics") and sound.value(host, "backup_topics_pattern"):
         sentence = "topics are named and told by a pattern; take one of the two out."
@@ -97,7 +97,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         sentence = (
             f"site {site} has no place to back up to; set it, or put a host into the group object_store."
         )
-        yield Finding(inventory.declared(host), "backup_store_url", sentence)
+        yield Finding(where=inventory.declared(host), what="backup_store_url", sentence=sentence)
     yield from _check_lifecycle(inventory, sound, host, location, own=bool(server))
     if server and not wrong and location.scheme == "s3":
         user, users = principal("backup", site), users_of(sound, server, location.bucket, location.path)

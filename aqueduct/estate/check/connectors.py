@@ -26,7 +26,7 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
         yield inventory.finding(items[0].host, VARIABLE, sentence)
     if hosts and not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka to connect to; take {some(hosts)} out of connect."
-        yield Finding(inventory.declared(hosts[0]), "connect", sentence)
+        yield Finding(where=inventory.declared(hosts[0]), what="connect", sentence=sentence)
     seen: set[str] = set()
     secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
     folders = (sound.value(hosts[0], "connect_file_directories") or []) if hosts else []

@@ -21,7 +21,7 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
                 f"site {of} has no backup that could be drilled; put one of its hosts into backup, "
                 "or name another site (drill_site)."
             )
-            yield Finding(inventory.declared(host), "drill", sentence)
+            yield Finding(where=inventory.declared(host), what="drill", sentence=sentence)
         else:
             yield from _check_store(inventory, sound, site, of, host)
 
@@ -44,7 +44,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
         return
     if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
         sentence = f"site {of} has its backups in {backup_url}; drill that: set drill_store_url."
-        yield Finding(inventory.declared(host), "drill", sentence)
+        yield Finding(where=inventory.declared(host), what="drill", sentence=sentence)
         return
     server, wrong = store_of(inventory, sound, host, "drill_object_store")
     if wrong:

@@ -22,7 +22,9 @@ def check_ensemble(inventory: Inventory, sound: Sound, site: str, used: bool) ->
             f"no broker of site {site} keeps its metadata in {some(hosts)}; set kafka_metadata: zookeeper, "
             f"or take {some(hosts)} out."
         )
-        yield Finding(inventory.declared(hosts[0]), "zookeeper", sentence, is_warning=True)
+        yield Finding(
+            where=inventory.declared(hosts[0]), what="zookeeper", sentence=sentence, is_warning=True
+        )
     brokers = inventory.members(site, "kafka") if used else []
     for host in brokers:
         if "kafka_metadata" in inventory.hosts[host]:
@@ -42,7 +44,7 @@ def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[st
             f"the {len(hosts)} servers of site {site} bear no more failures than {fewer} would; make it "
             f"{fewer} or {more}."
         )
-        yield Finding(inventory.declared(hosts[-1]), "zookeeper", sentence)
+        yield Finding(where=inventory.declared(hosts[-1]), what="zookeeper", sentence=sentence)
     first_with: dict[int, str] = {}
     for host in hosts:
         number = sound.value(host, "zookeeper_id")

@@ -16,7 +16,7 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
         sources = sound.value(host, VARIABLE) or ()
         if not sources:
             sentence = f"{host} is to back up files, and {VARIABLE} names none; name some, or take it out."
-            yield Finding(inventory.declared(host), "file_backup", sentence)
+            yield Finding(where=inventory.declared(host), what="file_backup", sentence=sentence)
         for index, source in enumerate(sources):
 
             def finding(sentence: str, *path: str, host: str = host, index: int = index) -> Finding:

@@ -38,7 +38,7 @@ OLDEST_WITH_IDS = (2, 8)
 INTERNAL = names([r"__.*", r"\..*", r"mm2.*\.internal", r".*\.checkpoints\.internal"])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredFlow(Item):
     """A flow, where it is declared, and the topics that it reads and writes."""
 

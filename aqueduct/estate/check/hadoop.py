@@ -18,7 +18,7 @@ def check_hadoop(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
                 f"site {site} has no metastore that tells {host} of tables; put a host into the group "
                 "hive_metastore, or set hive_server_metastore."
             )
-            yield Finding(inventory.declared(host), "hive_server", sentence)
+            yield Finding(where=inventory.declared(host), what="hive_server", sentence=sentence)
         yield from check_metastore(inventory, sound, host, "hive_server_metastore")
 
 
@@ -42,7 +42,7 @@ def _check_nodes(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
     )
     if hosts and not namenodes:
         sentence = f"site {site} has no NameNode; let hdfs_roles of one host name namenode."
-        yield Finding(inventory.declared(hosts[0]), "hdfs", sentence)
+        yield Finding(where=inventory.declared(hosts[0]), what="hdfs", sentence=sentence)
     if len(namenodes) > 1:
         sentence = f"{some(namenodes)} would each have an HDFS of its own; leave one namenode in site {site}."
         yield inventory.finding(namenodes[1], "hdfs_roles", sentence)
@@ -66,7 +66,7 @@ def _check_metastores(inventory: Inventory, sound: Sound, site: str) -> Iterator
             f"{some(hosts)} would each have a catalogue of its own; leave one, or name one database of "
             "all in hive_metastore_database_url."
         )
-        yield Finding(inventory.declared(own[-1]), "hive_metastore", sentence)
+        yield Finding(where=inventory.declared(own[-1]), what="hive_metastore", sentence=sentence)
     for host in hosts:
         url = sound.value(host, "hive_metastore_database_url") or ""
         if url and not url.startswith("jdbc:postgresql://"):

@@ -37,7 +37,7 @@ def check_host_names(inventory: Inventory, sound: Sound, site: str) -> Iterator[
             if variable not in inventory.hosts[host]:
                 if sentence := fault(host):
                     instead = f", or set {variable}" if variable else ""
-                    yield Finding(inventory.declared(host), host, f"{sentence}{instead}.")
+                    yield Finding(where=inventory.declared(host), what=host, sentence=f"{sentence}{instead}.")
             elif sentence := fault(str(sound.value(host, variable) or "")):
                 yield inventory.finding(host, variable, f"{sentence}.")
     for host in inventory.members(site, "kafka"):

@@ -29,7 +29,7 @@ class Encrypted(str):
     origin: str | None = None  # file:line
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Finding:
     """One thing that is wrong, as one sentence that names the remedy."""
 
@@ -47,7 +47,7 @@ class Finding:
         return (file, int(line), str(self)) if line.isdecimal() else (self.where, 0, str(self))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Inventory:
     """The inventory; `hosts`: each host's variables that are ours, rendered if they hold templates."""
 
@@ -118,12 +118,17 @@ class Inventory:
         self, host: str, variable: str, sentence: str, path: Path = (), is_warning: bool = False
     ) -> Finding:
         steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-        return Finding(self.where(host, variable, path), variable + steps, sentence, is_warning)
+        return Finding(
+            where=self.where(host, variable, path),
+            what=variable + steps,
+            sentence=sentence,
+            is_warning=is_warning,
+        )
 
     def group_finding(self, group: str, sentence: str, is_warning: bool = False) -> Finding:
         name = next(name for name in self.groups if name == group)
         where = self.origin(name) or next(map(self.declared, self.groups[group]), "the inventory")
-        return Finding(where, group, sentence, is_warning)
+        return Finding(where=where, what=group, sentence=sentence, is_warning=is_warning)
 
 
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str) -> str:

@@ -27,10 +27,10 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
         return
     if len(hosts) > 1:
         sentence = f"{some(hosts)} would land the tables of site {site} at once; leave one."
-        yield Finding(inventory.declared(hosts[1]), "land", sentence)
+        yield Finding(where=inventory.declared(hosts[1]), what="land", sentence=sentence)
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
-        yield Finding(inventory.declared(hosts[0]), "land", sentence)
+        yield Finding(where=inventory.declared(hosts[0]), what="land", sentence=sentence)
     yield from _check_tables(inventory, sound, site, hosts[0])
     yield from check_metastore(inventory, sound, hosts[0], "land_metastore")
     yield from _check_catalogue(inventory, sound, site, hosts[0])
@@ -124,7 +124,7 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
             f"site {site} has no place for its tables; set it, or put a host into the group hdfs or "
             "object_store."
         )
-        yield Finding(inventory.declared(host), "land_location", sentence)
+        yield Finding(where=inventory.declared(host), what="land_location", sentence=sentence)
     elif server and location.scheme == "s3":
         user, users = principal("land", site), users_of(sound, server, location.bucket, location.path)
         for right in ("write", "delete"):

@@ -23,7 +23,7 @@ MAC = re.compile(r"[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}")
 LARGEST_NUMBER = 65_535
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DeclaredLink(Item):
     """A link, and where it is declared."""
 
@@ -74,7 +74,7 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
             yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
     if len(dedup) > 1:
         sentence = f"{some(dedup)} would keep each other from work at site {site}; leave one."
-        yield Finding(inventory.declared(dedup[1]), "dedup", sentence)
+        yield Finding(where=inventory.declared(dedup[1]), what="dedup", sentence=sentence)
     if declared_links and not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka to bring topics to; put its brokers into the group kafka."
         yield declared_links[0].finding(sentence)

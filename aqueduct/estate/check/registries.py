@@ -11,7 +11,7 @@ def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
         return
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka that could keep schemas; take {some(hosts)} out of it."
-        yield Finding(inventory.declared(hosts[0]), "schema_registry", sentence)
+        yield Finding(where=inventory.declared(hosts[0]), what="schema_registry", sentence=sentence)
     if len(hosts) > 1:
         sentence = f"{some(hosts)} would both serve the schemas of site {site}; leave one."
-        yield Finding(inventory.declared(hosts[1]), "schema_registry", sentence)
+        yield Finding(where=inventory.declared(hosts[1]), what="schema_registry", sentence=sentence)

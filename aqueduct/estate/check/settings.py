@@ -33,7 +33,7 @@ _FACTORS = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Setting:
     """A setting as Kafka's ConfigDef defines it."""
 
@@ -82,7 +82,7 @@ class Setting:
         return f"it must be {allowed}, not {text}."
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definitions:
     """The settings of one version of Kafka."""
 
@@ -95,7 +95,12 @@ class Definitions:
     def parse(cls, text: str) -> "Definitions":
         """Read what script/kafka-configs writes."""
         content = json.loads(text)
-        return cls(content["version"], *(_settings(content[kind]) for kind in ("topic", "broker", "dynamic")))
+        return cls(
+            version=content["version"],
+            topic=_settings(content["topic"]),
+            broker=_settings(content["broker"]),
+            dynamic=_settings(content["dynamic"]),
+        )
 
 
 def _settings(facts_by_name: Mapping[str, Mapping[str, Any]]) -> dict[str, Setting]:

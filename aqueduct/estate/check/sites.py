@@ -34,7 +34,9 @@ def check_group_files(inventory: Inventory) -> Iterator[Finding]:
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
             sentence = f"there is no group {group}, so nothing reads this file; {remedy}"
-            yield Finding(file, group, sentence, is_warning=not group.startswith(SITE_PREFIX))
+            yield Finding(
+                where=file, what=group, sentence=sentence, is_warning=not group.startswith(SITE_PREFIX)
+            )
 
 
 def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
@@ -42,7 +44,9 @@ def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
         if len(sites) > 1:
             groups = some([SITE_PREFIX + site for site in sites])
             yield Finding(
-                inventory.declared(host), host, f"the host is in {groups}; leave it in one of them."
+                where=inventory.declared(host),
+                what=host,
+                sentence=f"the host is in {groups}; leave it in one of them.",
             )
     homeless: dict[str, list[str]] = {}
     for service in roles.services:
@@ -53,7 +57,7 @@ def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
         sentence = (
             f"the host is in {some(services)} but in no site; put it into one group {SITE_PREFIX}<name>."
         )
-        yield Finding(inventory.declared(host), host, sentence)
+        yield Finding(where=inventory.declared(host), what=host, sentence=sentence)
 
 
 def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:

@@ -26,10 +26,10 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     masters, workers = inventory.members(site, "spark_master"), inventory.members(site, "spark_worker")
     if workers and not masters:
         sentence = f"site {site} has no master for {some(workers)}; put a host into the group spark_master."
-        yield Finding(inventory.declared(workers[0]), "spark_worker", sentence)
+        yield Finding(where=inventory.declared(workers[0]), what="spark_worker", sentence=sentence)
     if masters and not workers:
         sentence = f"the master of site {site} has nobody to work; put a host into the group spark_worker."
-        yield Finding(inventory.declared(masters[0]), "spark_master", sentence)
+        yield Finding(where=inventory.declared(masters[0]), what="spark_master", sentence=sentence)
     for host in inventory.members(site, "spark_history"):
         if sound.value(host, "spark_event_log_directory") == "":
             sentence = (
@@ -65,7 +65,7 @@ def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                     f"{service} would keep all cores of its cluster, and others would wait for ever; "
                     "set spark.cores.max in spark_settings."
                 )
-                yield Finding(inventory.declared(host), host, sentence, is_warning=True)
+                yield Finding(where=inventory.declared(host), what=host, sentence=sentence, is_warning=True)
 
 
 def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:

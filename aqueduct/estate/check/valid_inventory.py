@@ -32,7 +32,7 @@ _NODE = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Item:
     """An item of a list that a site declares, and where: a host that has the list, the place in it."""
 
@@ -83,4 +83,6 @@ class Sound:
         spec = {"type": "dict", "options": self._specs[variable]["options"]}
         for index, declared in enumerate(value if isinstance(value, list | tuple) else ()):
             if is_sound(declared, spec):
-                yield Item(self._inventory, host, variable, index, declared)
+                yield Item(
+                    inventory=self._inventory, host=host, variable=variable, place=index, value=declared
+                )

@@ -49,7 +49,7 @@ def check_variables(
             missing = [host for host in inventory.groups.get(role, ()) if name not in inventory.hosts[host]]
             if missing:
                 sentence = f"it has no default, and {some(missing)} must have it; set it."
-                yield Finding(inventory.declared(missing[0]), name, sentence)
+                yield Finding(where=inventory.declared(missing[0]), what=name, sentence=sentence)
 
 
 def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:

@@ -62,7 +62,9 @@ def refused_settings(
             yield name, code, message
 
     missing = [
-        DeclaredTopic(name, 1, 1, config) for name, config in overrides.items() if name not in existing_names
+        DeclaredTopic(name=name, partitions=1, replication_factor=1, config=config)
+        for name, config in overrides.items()
+        if name not in existing_names
     ]
     for creating in in_lists(missing, RECORDS_PER_REQUEST, lambda topic: 1 + len(topic.config)):
         change(

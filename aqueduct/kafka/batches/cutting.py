@@ -9,7 +9,7 @@ from aqueduct.kafka.batches.records import Records, build
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Window:
     """Offsets `start` to `stop`, exclusive; times `first_time` to `last_time`, inclusive.
 

@@ -33,7 +33,7 @@ CLIENT = "aqueduct-dedup"
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DedupOrder:
     """The request for a dedup run."""
 

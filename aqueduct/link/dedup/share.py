@@ -20,7 +20,7 @@ class Clean:
     max_bytes: int  # its max.message.bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DedupShare:
     """The share of one task."""
 
@@ -56,7 +56,7 @@ class DedupShare:
         return ""
 
 
-@dataclass
+@dataclass(kw_only=True)
 class DedupCounts:
     """The counts of one run of a task."""
 
@@ -102,7 +102,7 @@ MOST_TOLD = 20
 OTHERS = "other topics"  # no topic's name has a space
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Counted:
     """The metadata of a position: how far its raw partition was counted, and a run's counts of its bucket.
 

@@ -31,7 +31,7 @@ Place = tuple[TopicPartition, int]  # of a record in a raw topic
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Told:
     """An announcement that still has its time to wait."""
 
@@ -41,7 +41,7 @@ class Told:
     announcement: Announcement
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BucketState:
     """One bucket since this run began."""
 
@@ -148,7 +148,7 @@ class Sorter:
             if new and isinstance(sent, Frame):
                 _leave_out(bucket.done, sent.topic)
         elif isinstance(sent, Announcement):
-            bucket.hear(Told(record.timestamp, raw, record.offset, sent))
+            bucket.hear(Told(came=record.timestamp, raw=raw, offset=record.offset, announcement=sent))
             if new:
                 self._compare(bucket, sent, record.timestamp)
             return

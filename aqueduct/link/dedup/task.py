@@ -138,7 +138,7 @@ class _Run:
 
     def _bucket(self, number: int, progress: groups.CommittedOffsets) -> BucketState:
         """Return a bucket as it was committed."""
-        bucket = BucketState(Bucket(self._ledger(number)), {}, {})
+        bucket = BucketState(ledger=Bucket(self._ledger(number)), committed={}, counted={})
         for partition, (offset, metadata) in progress.items():
             if partition.partition != number:
                 continue
@@ -243,7 +243,9 @@ class _Run:
 
     def _counted(self, raw: TopicPartition, bucket: BucketState) -> str:
         topic_id = str(self._share.raw_topics[raw.topic])
-        return Counted(topic_id, bucket.counted.get(raw, 0), self._share.run, bucket.done).dumps()
+        return Counted(
+            topic_id=topic_id, stop=bucket.counted.get(raw, 0), run=self._share.run, done=bucket.done
+        ).dumps()
 
     def _reached(self, number: int, bucket: BucketState) -> dict[TopicPartition, int]:
         """Return a position that leaves out no announcement that still has its time to wait."""

@@ -124,7 +124,9 @@ class Bucket:
         return missing, lost
 
     def _lineage(self, topic_partition: TopicPartition, topic_id: UUID, first: int) -> Lineage:
-        partition = self._ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
+        partition = self._ledger.setdefault(
+            topic_partition, LedgerPartition(topic=topic_partition.topic, partition=topic_partition.partition)
+        )
         if not partition.knows(str(topic_id)):
             self._changed.add(topic_partition)
         return partition.lineage(str(topic_id), first)
@@ -147,5 +149,5 @@ def within(batches: Iterable[Batch], new: list[Span]) -> Iterator[Batch]:
             yield batch
             continue
         for first, last in new:
-            if (kept := cut(batch, Window(first, last + 1))) and kept.count:
+            if (kept := cut(batch, Window(start=first, stop=last + 1))) and kept.count:
                 yield kept

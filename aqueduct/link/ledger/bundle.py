@@ -13,7 +13,7 @@ from aqueduct.link.ledger.entry import LedgerPartition
 BundleKind = Literal["all", "first"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MissingOffsets:
     """The missing offsets of one partition, by its number downstream."""
 
@@ -35,10 +35,10 @@ def bundle(ledger: Iterable[LedgerPartition], kind: BundleKind) -> Bundle:
     """Bundle the gaps of current topics; what a recreated topic left open can't be sent any more."""
     results = [
         MissingOffsets(
-            partition.topic,
-            partition.partition,
-            partition.current.gaps[: 1 if kind == "first" else None],
-            partition.current.topic_id,
+            topic=partition.topic,
+            partition=partition.partition,
+            gaps=partition.current.gaps[: 1 if kind == "first" else None],
+            topic_id=partition.current.topic_id,
         )
         for partition in ledger
         if partition.current and partition.current.gaps
@@ -95,7 +95,12 @@ def _missing(content: Any, where: str) -> MissingOffsets:
         raise Refused(
             "bundle-invalid", f'{where} ({topic}-{partition}) must have a UUID as "topic_id", or none.'
         )
-    return MissingOffsets(topic, partition, spans_of((first, last) for first, last in gaps), topic_id)
+    return MissingOffsets(
+        topic=topic,
+        partition=partition,
+        gaps=spans_of((first, last) for first, last in gaps),
+        topic_id=topic_id,
+    )
 
 
 def _is_id(content: Any) -> bool:

@@ -26,7 +26,7 @@ def group(gap_topic: str) -> str:
     return f"aqueduct-dedup-{gap_topic}"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class LedgerPartition:
     """One source partition, by the topic ids that it had."""
 
@@ -60,9 +60,10 @@ class LedgerPartition:
         """Return the entry with nothing missing or lost: nothing that came, or was asked for, is new."""
         lineages = [*([self.current] if self.current else []), *self.retired.values()]
         closed = {
-            lineage.topic_id: Lineage(lineage.topic_id, lineage.first, lineage.next) for lineage in lineages
+            lineage.topic_id: Lineage(topic_id=lineage.topic_id, first=lineage.first, next=lineage.next)
+            for lineage in lineages
         }
-        return LedgerPartition(self.topic, self.partition, None, closed)
+        return LedgerPartition(topic=self.topic, partition=self.partition, current=None, retired=closed)
 
     def lineage(self, topic_id: str, first: int) -> Lineage:
         """Return the lineage of an id; one never seen is a recreated topic's, and becomes the current one."""
@@ -130,18 +131,20 @@ def partitions(value_by_key: Mapping[str, str]) -> dict[TopicPartition, LedgerPa
             topic_partition = TopicPartition(str(head["topic"]), int(head["partition"]))
             bodies = [head, *(_parsed(part, value_by_key[part]) for part in _parts(key, int(head["parts"])))]
             lineage = Lineage(
-                str(head["topic_id"]),
-                int(head["first"]),
-                int(head["next"]),
-                [(first, last) for body in bodies for first, last in body["gaps"]],
-                [(first, last) for body in bodies for first, last in body["lost"]],
+                topic_id=str(head["topic_id"]),
+                first=int(head["first"]),
+                next=int(head["next"]),
+                gaps=[(first, last) for body in bodies for first, last in body["gaps"]],
+                lost=[(first, last) for body in bodies for first, last in body["lost"]],
             )
             retired, updated = bool(head["retired"]), int(head["updated"])
         except (KeyError, TypeError, ValueError) as error:
             raise Failed(
                 "ledger-entry-invalid", f"{_which(key)} is not whole: {error!r} is missing or wrong."
             ) from None
-        partition = ledger.setdefault(topic_partition, LedgerPartition(*topic_partition))
+        partition = ledger.setdefault(
+            topic_partition, LedgerPartition(topic=topic_partition.topic, partition=topic_partition.partition)
+        )
         partition.updated = max(partition.updated, updated)
         if retired:
             partition.retired[lineage.topic_id] = lineage

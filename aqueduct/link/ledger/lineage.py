@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from aqueduct.common.offset_sets import Spans, add, spans_of, take
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Lineage:
     """The offsets of one topic id in a partition, and their states.
 
@@ -60,4 +60,4 @@ class Lineage:
 
 def begin(topic_id: str, first: int) -> Lineage:
     """Make the lineage of a partition unknown so far: what is below `first` is not asked for."""
-    return Lineage(topic_id, first, first)
+    return Lineage(topic_id=topic_id, first=first, next=first)

@@ -58,7 +58,7 @@ class Packer:
         return block
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Partial:
     length: int
     touched: float
@@ -124,7 +124,7 @@ class Assembler:
     def _put(self, number: int, length: int, start: int, part: bytes, now: float) -> bytes | None:
         value = self._partial.get(number)
         if value is None:
-            value = self._partial[number] = _Partial(length, now)
+            value = self._partial[number] = _Partial(length=length, touched=now)
             self._held += VALUE_BYTES
         if length != value.length or start in value.parts:
             self._counters.blocks_malformed += 1

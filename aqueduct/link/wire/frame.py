@@ -37,7 +37,7 @@ class Malformed(Failed):
     id = "raw-record-malformed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """All that one partition (by the downstream's number) holds from offset `first` to `last`, inclusive.
 
@@ -52,7 +52,7 @@ class Frame:
     batches: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Announcement:
     """The sender's log holds `first` to `end`, exclusive: the last stable offset."""
 
@@ -64,7 +64,7 @@ class Announcement:
     compacted: bool  # only compaction deletes there: what is below `first` was not lost
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FrameKey:
     """A raw record's key: the offsets, both inside, of a frame or, where `announced`, of the source's log."""
 
@@ -90,7 +90,14 @@ def read_key(raw_key: bytes) -> FrameKey:
     topic, partition, first, second, policy = match.groups()
     announced = policy is not None
     last = int(second) - announced  # an announcement's is the end
-    return FrameKey(topic.decode(), int(partition), int(first), last, announced, policy == b"compact")
+    return FrameKey(
+        topic=topic.decode(),
+        partition=int(partition),
+        first=int(first),
+        last=last,
+        announced=announced,
+        compacted=policy == b"compact",
+    )
 
 
 def pack(of: Frame | Announcement, *, compress_above: int = 0) -> bytes:
@@ -120,13 +127,27 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
     kind, flags, topic, partition, topic_id, first, second, length, start = _header(value)
     body = memoryview(value)[start:]
     if kind == ANNOUNCEMENT:
-        return Announcement(topic, UUID(bytes=topic_id), partition, first, second, flags == COMPACTED)
+        return Announcement(
+            topic=topic,
+            topic_id=UUID(bytes=topic_id),
+            partition=partition,
+            first=first,
+            end=second,
+            compacted=flags == COMPACTED,
+        )
     if length > largest:
         raise Malformed(
             f"A frame of {topic}-{partition} has {length} bytes, more than the {largest} allowed."
         )
     batches = _decompressed(body, length) if flags == COMPRESSED else bytes(body)
-    return Frame(topic, UUID(bytes=topic_id), partition, first, second, batches)
+    return Frame(
+        topic=topic,
+        topic_id=UUID(bytes=topic_id),
+        partition=partition,
+        first=first,
+        last=second,
+        batches=batches,
+    )
 
 
 def batches_of(frame: Frame) -> Iterator[Batch]:

@@ -38,7 +38,7 @@ class Refusal(Enum):
     OTHER_RECEIVER = "it was sealed for another receiver"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeyFrame:
     """The content of a key frame. Times are the sender's clock in milliseconds since 1970."""
 
@@ -100,7 +100,16 @@ class KeyRing:
         try:
             key = self._receivers[receiver].open(signed[SEALED_AT:], signed[:SEALED_AT])
             _, _, _, link, session, number, *_ = HEADER.unpack_from(datagram)
-            frame = KeyFrame(link, session, number, start, created, Kind(kind), sender, key)
+            frame = KeyFrame(
+                link=link,
+                session=session,
+                number=number,
+                start=start,
+                created=created,
+                kind=Kind(kind),
+                sender=sender,
+                key=key,
+            )
         except (InvalidTag, ValueError):
             return Refusal.DAMAGED
         return frame if len(key) == DATA_KEY else Refusal.DAMAGED

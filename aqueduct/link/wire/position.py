@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 NO_EPOCH = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SenderPosition:
     """A position: in `topic_id` all from offset `from_` on is to cross. `session` is when the sender's newest
     one began.
@@ -27,7 +27,11 @@ def loads(metadata: str) -> SenderPosition | None:
     """Parse a position; None: somebody else's metadata."""
     try:
         content = json.loads(metadata)
-        required = str(content["topic_id"]), int(content["from"]), int(content["session"])
-        return SenderPosition(*required, int(content.get("epoch", NO_EPOCH)))  # former versions had no epoch
+        return SenderPosition(
+            topic_id=str(content["topic_id"]),
+            from_=int(content["from"]),
+            session=int(content["session"]),
+            epoch=int(content.get("epoch", NO_EPOCH)),  # former versions had no epoch
+        )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

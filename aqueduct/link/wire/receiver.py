@@ -41,7 +41,7 @@ _SESSION = slice(8, 16)  # of a header
 _NAMES_KEY = slice(0, 20)  # of a header: the link's prefix, session, key number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReceiverLimits:
     """Limits; bytes are for each session. A sender has one live and one resend session, rarely more."""
 
@@ -63,7 +63,7 @@ class RawRecord(NamedTuple):
     value: bytes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sight:
     """A session as metrics show it."""
 
@@ -78,7 +78,7 @@ class Sight:
     missing: int  # blocks that are known of and not whole
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class _Block:
     k: int
     m: int
@@ -86,7 +86,7 @@ class _Block:
     shards: dict[int, bytes] = field(default_factory=dict)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, kw_only=True)
 class _ReceivedSession:
     id: bytes
     line: str
@@ -193,19 +193,19 @@ class Receiver:
     def state(self) -> ReceiverState:
         """Return the state to keep once what `receive` returned is safe: what is in it never comes again."""
         return ReceiverState(
-            STATE_VERSION,
-            self._link,
-            dict(self._started),
-            tuple(
+            version=STATE_VERSION,
+            link=self._link,
+            started=dict(self._started),
+            sessions=tuple(
                 SessionState(
-                    session.id.hex(),
-                    session.line,
-                    session.start,
-                    session.newest,
-                    session.beats,
-                    session.window.floor if session.window else None,
-                    tuple(session.window.done()) if session.window else (),
-                    tuple(b64encode(frame).decode() for frame in session.frames.values()),
+                    session=session.id.hex(),
+                    line=session.line,
+                    start=session.start,
+                    key=session.newest,
+                    beat=session.beats,
+                    floor=session.window.floor if session.window else None,
+                    done=tuple(session.window.done()) if session.window else (),
+                    frames=tuple(b64encode(frame).decode() for frame in session.frames.values()),
                 )
                 for session in self._sessions.values()
             ),
@@ -230,19 +230,7 @@ class Receiver:
 
     def sessions(self) -> list[Sight]:
         """List the sessions; another thread may call it, too."""
-        return [
-            Sight(
-                *parted(session.line),
-                session.start,
-                max(list(session.created.values()), default=0),
-                session.newest,
-                session.heard,
-                session.beat,
-                session.beat_at,
-                session.window.missing if session.window else 0,
-            )
-            for session in list(self._sessions.values())
-        ]
+        return [_sight(session) for session in list(self._sessions.values())]
 
     # One datagram.
 
@@ -336,7 +324,7 @@ class Receiver:
             return None
         self.counters.blocks_lost += self._window(session, counter).reach(counter)
         self._drop_passed(session)
-        block = session.blocks[counter] = _Block(k, m, length)
+        block = session.blocks[counter] = _Block(k=k, m=m, length=length)
         return block
 
     def _whole(
@@ -491,7 +479,7 @@ class Receiver:
 
     def _open(self, session: bytes, line: str, start: int) -> _ReceivedSession:
         values = Assembler(self._limits.largest, self._limits.value_bytes, self.counters)
-        opened = self._sessions[session] = _ReceivedSession(session, line, start, values)
+        opened = self._sessions[session] = _ReceivedSession(id=session, line=line, start=start, values=values)
         self.counters.sessions += 1
         return opened
 
@@ -503,3 +491,18 @@ class Receiver:
         for datagram in session.frames.values():
             del self._keys[datagram[_NAMES_KEY]]
         del self._sessions[session.id]
+
+
+def _sight(session: _ReceivedSession) -> Sight:
+    sender, kind = parted(session.line)
+    return Sight(
+        sender=sender,
+        kind=kind,
+        start=session.start,
+        key_created=max(list(session.created.values()), default=0),
+        key=session.newest,
+        heard=session.heard,
+        beat=session.beat,
+        beat_at=session.beat_at,
+        missing=session.window.missing if session.window else 0,
+    )

@@ -37,7 +37,7 @@ _MOST_INTERLEAVE = 256
 _MOST_UNDER_A_KEY = 1 << 32  # datagrams, far below what AES-GCM allows
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionSettings:
     """The settings of a session; Refused at values that no link can have."""
 
@@ -82,7 +82,7 @@ class SessionSettings:
         return -(-k * self.parity // 100)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Sent:
     values: int = 0
     blocks: int = 0

@@ -21,7 +21,7 @@ _UNFINISHED = struct.Struct(">8sIQ")  # session, how many datagrams, bytes of ch
 _LENGTH = struct.Struct(">H")  # of a datagram
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionState:
     session: str  # hexadecimal, as are fingerprints
     line: str
@@ -33,7 +33,7 @@ class SessionState:
     frames: tuple[str, ...] = field(default=(), metadata=ADDED)  # key frames in use, base64
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReceiverState:
     version: int
     link: int

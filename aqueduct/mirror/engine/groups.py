@@ -48,7 +48,7 @@ class MirroredGroups:
         ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupsSynchronised:
     """The result of one round."""
 

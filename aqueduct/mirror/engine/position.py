@@ -42,7 +42,7 @@ class EarlierTopic(NamedTuple):
     next: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Position:
     """The progress of one source partition, as JSON has it."""
 
@@ -80,7 +80,7 @@ class RefusedItem(NamedTuple):
     id: str  # of aqueduct.messages
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskStatus:
     """What a task last reported of itself."""
 
@@ -101,7 +101,7 @@ class Checkpoint(NamedTuple):
     producers: tuple[int, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredCheckpoint:
     """The value of a checkpoint's record. The key has the generation and the source offset."""
 
@@ -145,7 +145,10 @@ def checkpoint_key(partition: TopicPartition, checkpoint: Checkpoint) -> bytes:
 def checkpoint_record(partition: TopicPartition, checkpoint: Checkpoint) -> tuple[bytes, bytes]:
     """Return key and value of the record of a checkpoint."""
     stored = StoredCheckpoint(
-        checkpoint.topic_id, checkpoint.target, checkpoint.records, checkpoint.producers
+        topic_id=checkpoint.topic_id,
+        target=checkpoint.target,
+        records=checkpoint.records,
+        producers=checkpoint.producers,
     )
     return checkpoint_key(partition, checkpoint), strict_json.dumps(stored)
 

@@ -80,7 +80,7 @@ class BatchesReader:
 
     def ranges(self) -> list[AffectedRange]:
         return [
-            AffectedRange(partition, of.kind, of.start, of.stop, of.at_most)
+            AffectedRange(partition=partition, kind=of.kind, start=of.start, stop=of.stop, at_most=of.at_most)
             for partition, position in sorted(self._positions.items())
             for of in position.ranges
         ]
@@ -144,7 +144,10 @@ class BatchesReader:
         asked = sorted(partition for name in mirrored for partition in every[name].led_partitions)
         starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
         return [
-            MirrorProgress(p, self._next(p, starts[p]), Log(starts[p], ends[p]), drained=False) for p in asked
+            MirrorProgress(
+                partition=p, next=self._next(p, starts[p]), log=Log(starts[p], ends[p]), drained=False
+            )
+            for p in asked
         ]
 
     def _next(self, partition: TopicPartition, start: int) -> int:

@@ -60,7 +60,7 @@ class MirrorOrder:
     shared: bool = False  # with other processes, as members of the flow's group at the target
 
 
-@dataclass
+@dataclass(kw_only=True)
 class MirrorFigures:
     """What a flow has done since it was started."""
 
@@ -389,7 +389,12 @@ class _Flow:
             self._order.replication_factor,
         )
         wanted += [
-            DeclaredTopic(name, self._order.tasks, self._order.replication_factor, STATE_CONFIG)
+            DeclaredTopic(
+                name=name,
+                partitions=self._order.tasks,
+                replication_factor=self._order.replication_factor,
+                config=STATE_CONFIG,
+            )
             for name in own
             if name not in existing
         ]
@@ -442,4 +447,7 @@ class _Flow:
         led = {partition for topic in source_topics.values() for partition in topic.led_partitions}
         asked = sorted(led & positions.keys())
         starts, ends = offsets.log_starts(self._source, asked), offsets.ends(self._source, asked)
-        return [MirrorProgress(p, positions[p].next, Log(starts[p], ends[p]), drained=False) for p in asked]
+        return [
+            MirrorProgress(partition=p, next=positions[p].next, log=Log(starts[p], ends[p]), drained=False)
+            for p in asked
+        ]

@@ -88,7 +88,7 @@ class Assignment:
     skipped: LeftOut = ()  # topics of the flow, which the task reports
 
 
-@dataclass
+@dataclass(kw_only=True)
 class TaskFigures:
     """The counts of a task, and what it knows of its partitions. Only the task changes them."""
 
@@ -206,7 +206,15 @@ class MirrorTask(Thread):
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
-        copy = _Copy(self._share, state, assignment, self.figures, positions, ids, self._reporter)
+        copy = _Copy(
+            self._share,
+            state=state,
+            assignment=assignment,
+            figures=self.figures,
+            positions=positions,
+            producers=ids,
+            reporter=self._reporter,
+        )
         turns = cycle(producers)
         stored = dict(state.positions)
         try:
@@ -297,6 +305,7 @@ class _Copy:
     def __init__(
         self,
         share: MirrorShare,
+        *,
         state: FlowState,
         assignment: Assignment,
         figures: TaskFigures,
@@ -325,7 +334,7 @@ class _Copy:
         self, producer: TransactionalProducer, reader: SourceReader, is_over: Callable[[], bool]
     ) -> bool:
         """Copy what comes in one transaction, and report; return False if nothing was committed."""
-        filling = _Filling(dict(self._positions))
+        filling = _Filling(positions=dict(self._positions))
         producer.begin()
         try:
             self._fill(producer, reader, is_over, filling)
@@ -347,7 +356,7 @@ class _Copy:
         """Commit new positions before any of their records, each with a checkpoint."""
         if positions or self._reporter.is_due():
             producer.begin()
-            self._commit(producer, _Filling(dict(positions), reached=set(positions)))
+            self._commit(producer, _Filling(positions=dict(positions), reached=set(positions)))
 
     def _fill(
         self,
@@ -470,7 +479,7 @@ class _Copy:
         return Rejected(source, skipped)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Filling:
     """What one transaction contains so far."""
 

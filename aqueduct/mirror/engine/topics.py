@@ -65,10 +65,10 @@ def declared(
     """
     return [
         DeclaredTopic(
-            target,
-            max(partitions[source], existing.get(target, 0)),
-            None if target in existing else replication_factor,
-            {
+            name=target,
+            partitions=max(partitions[source], existing.get(target, 0)),
+            replication_factor=None if target in existing else replication_factor,
+            config={
                 key: value
                 for key, value in settings.get(source, {}).items()
                 if not OWN_SETTINGS.fullmatch(key)

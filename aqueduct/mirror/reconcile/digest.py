@@ -37,7 +37,7 @@ class Message(Protocol):
     def offset(self) -> int | None: ...
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RecordColumns:
     """Records of one partition in their order, as parallel arrays of length n."""
 

@@ -101,7 +101,7 @@ def read(
             yield part, RecordColumns.of(messages, header)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReconcileShare:
     """The work of one task of the first reading: ranges of an end, each of another partition."""
 
@@ -120,7 +120,7 @@ def first_reading(flow: ComparedFlow, every: Sequence[ComparedLane], run: Runner
         whole = (lane.ranges[number] for lane in every)
         parts = (part for lane_range in whole if lane_range for part in _split(end, lane_range))
         tasks += [
-            ReconcileShare(number, narrowed(end, share), share, flow.header)
+            ReconcileShare(number=number, end=narrowed(end, share), ranges=share, header=flow.header)
             for share in shares(parts, TASK_OFFSETS)
         ]
     digests: defaultdict[tuple[int, str, int], RangeDigest] = defaultdict(RangeDigest)
@@ -146,7 +146,7 @@ def read_share(share: ReconcileShare) -> list[tuple[int, Range, RangeDigest]]:
     return [(share.number, part, reading) for part, reading in readings.items()]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SecondReading:
     """The work of one task of the second reading: a lane, and what is known of it already."""
 
@@ -158,7 +158,12 @@ class SecondReading:
 
 def second_reading(flow: ComparedFlow, verdicts: Sequence[Verdict], run: Runner) -> list[Verdict]:
     readings = [
-        SecondReading(_narrowed(flow, verdict.lane), verdict.lane, verdict.timed, verdict.same_records)
+        SecondReading(
+            flow=_narrowed(flow, verdict.lane),
+            lane=verdict.lane,
+            timed=verdict.timed,
+            same_records=verdict.same_records,
+        )
         for verdict in verdicts
         if verdict.needs_second_reading
     ]

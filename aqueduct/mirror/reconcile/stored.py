@@ -21,7 +21,7 @@ from aqueduct.store.snapshots import Snapshot
 Partitions = Mapping[TopicPartition, tuple[Range, tuple[Segment, ...]]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredEnd:
     """A snapshot's ACTIVATE instances: of each partition the offsets it covers and the segments with records.
 
@@ -52,7 +52,7 @@ class StoredEnd:
                     stop = max(manifest.positions[lineage][partition.partition], start)
                     segments = tuple(segment for segment in _segments(snapshot, partition) if segment.records)
                     partitions[topic_partition] = Range(*topic_partition, start, stop), segments
-        return cls(role, url, manifest.number, partitions)
+        return cls(role=role, url=url, snapshot=manifest.number, partitions=partitions)
 
     def counts(self) -> dict[str, int]:
         """Return the number of partitions of each topic."""
@@ -147,4 +147,6 @@ def columns(batches: Sequence[Batch], whole: Range, header: RecordHeader | None)
         )
     dumped = map(marshal.dumps, zip(*fields, headers, strict=True), repeat(2))  # as RecordColumns.of
     contents = np.fromiter(map(xxh3_64_intdigest, dumped), np.uint64, len(headers))
-    return RecordColumns(contents[kept], places.times[kept], places.offsets[kept], 0)
+    return RecordColumns(
+        contents=contents[kept], times=places.times[kept], offsets=places.offsets[kept], append_times=0
+    )

@@ -25,7 +25,7 @@ class RepairPlanChanged(Refused):
     id = "repair-plan-changed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadRepair:
     """What a plan said will be repaired and is lost; its file has these fields."""
 

@@ -25,7 +25,7 @@ TORN = (
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DiskLog:
     """A partition's log on a disk, by its newest segment that has a batch: older ones aren't read.
 
@@ -50,7 +50,7 @@ class DiskLog:
         return self.epoch, self.end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Folder:
     """A folder of `log.dirs`, with its logs.
 
@@ -87,7 +87,14 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
             f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
         ) from None
     now = timestamps.text(timestamps.now())
-    return Folder(str(path), meta.cluster_id, meta.node_id, tuple(logs), now, running)
+    return Folder(
+        path=str(path),
+        cluster_id=meta.cluster_id,
+        node_id=meta.node_id,
+        logs=tuple(logs),
+        time=now,
+        running=running,
+    )
 
 
 def without(path: Path, others: Sequence[Folder]) -> Folder:
@@ -107,7 +114,15 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
             "back. Then pass the folder with --data-folder. Nothing was done.",
         )
     of = others[0]
-    return Folder(str(path), of.cluster_id, of.node_id, (), of.time, running=of.running, lost=True)
+    return Folder(
+        path=str(path),
+        cluster_id=of.cluster_id,
+        node_id=of.node_id,
+        logs=(),
+        time=of.time,
+        running=of.running,
+        lost=True,
+    )
 
 
 def in_use(path: Path) -> bool:
@@ -209,7 +224,17 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
             f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."
         )
     size = sum(segment.stat().st_size for segment in segments)
-    return DiskLog(partition, folder.name, stray, topic_id, end, epoch, size, damage, committed)
+    return DiskLog(
+        partition=partition,
+        folder=folder.name,
+        stray=stray,
+        topic_id=topic_id,
+        end=end,
+        epoch=epoch,
+        bytes=size,
+        damage=damage,
+        committed=committed,
+    )
 
 
 def _topic_id(metadata: Path) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 PRODUCER_IDS = 1_000_000_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KnownPartition:
     """A partition as metadata know it."""
 
@@ -54,7 +54,7 @@ class KnownTopic(Generic[Known]):
     partitions: Mapping[int, Known]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UnknownLogs:
     """Logs of one topic that the metadata don't know."""
 
@@ -64,7 +64,7 @@ class UnknownLogs:
     logs: tuple[tuple[str, DiskLog], ...]  # with their hosts
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Corrected:
     """A partition of which disks have more than the metadata know, and who leads it in which epoch."""
 
@@ -75,7 +75,7 @@ class Corrected:
     lacking: tuple[int, ...]  # in sync by the metadata, and without the leader's end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Fit:
     """What a comparison of metadata with logs found."""
 
@@ -129,7 +129,10 @@ def fit(
                 empty.append(partition)
     replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
     return Fit(
-        unknown=tuple(UnknownLogs(*of, tuple(unknown)) for of, unknown in sorted(logs.unknown.items())),
+        unknown=tuple(
+            UnknownLogs(topic=topic, topic_id=topic_id, why=reason, logs=tuple(unknown))
+            for (topic, topic_id, reason), unknown in sorted(logs.unknown.items())
+        ),
         empty=tuple(empty),
         corrected=tuple(corrected),
         damaged=tuple(logs.damaged),
@@ -254,7 +257,13 @@ def _corrected(
     epoch = logs[best].epoch
     if not lacking and epoch <= state.leader_epoch:
         return None
-    return Corrected(partition, topic_id, best, max(epoch, state.leader_epoch) + 1, lacking)
+    return Corrected(
+        partition=partition,
+        topic_id=topic_id,
+        leader=best,
+        leader_epoch=max(epoch, state.leader_epoch) + 1,
+        lacking=lacking,
+    )
 
 
 def sentences(outcome: Fit, fate: str) -> Iterable[str]:

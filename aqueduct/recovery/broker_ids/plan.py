@@ -22,7 +22,7 @@ Replicas = Mapping[TopicPartition, tuple[int, ...]]
 LOOK_SECONDS = 3600  # for which a look counts: on a large host it takes a while, and there are many
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Changed:
     """A host whose broker has another id than the one to which its logs are assigned."""
 
@@ -66,7 +66,7 @@ class ReplacedIds:
 NOTHING_REPLACED = ReplacedIds("", {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mend:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
 
@@ -425,7 +425,9 @@ def _changed(
         its_own = {partition: logs[host][partition] for partition in sorted(assigned[id_] & others[host])}
         strays = sum(log.stray for log in its_own.values())
         since = tuple(sorted(assigned.get(now[host], ())))
-        changes.append(Changed(host, now[host], id_, its_own, strays, since))
+        changes.append(
+            Changed(host=host, now=now[host], before=id_, logs=its_own, strays=strays, since=since)
+        )
     return changes, [leftover for leftover in leftovers if leftover.owner not in before.values()]
 
 

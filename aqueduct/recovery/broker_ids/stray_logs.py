@@ -23,7 +23,7 @@ ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # of KR
 DIRECTORY = re.compile(r"^directory\.id\s*=.*\n", re.MULTILINE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TakenBack:
     """What was done to a data folder."""
 
@@ -56,7 +56,7 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
             locks.enter_context(locked(Path(folder.path)))
         taken = {
             folder.path: TakenBack(
-                folder.path, folder.node_id, folder.node_id if node_id is None else node_id
+                path=folder.path, before=folder.node_id, now=folder.node_id if node_id is None else node_id
             )
             for folder in folders
         }

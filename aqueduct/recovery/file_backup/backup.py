@@ -12,7 +12,7 @@ from aqueduct.recovery.file_backup.plan import FileSource
 from aqueduct.recovery.file_backup.rsync import Reached, SshOptions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileBackupOrder:
     backups: Path
     name: str
@@ -106,9 +106,10 @@ def _made(
             "its disk mounted? If all was removed on purpose, --allow-empty backs that up.",
         )
     snapshot = FileSnapshot(
-        date, str(order.source), base, len(files), sum(file.size for file, _ in files),
-        len(new), sum(file.size for file in new), left_out,
-        order.with_attributes, "",
+        date=date, source=str(order.source), base=base,
+        files=len(files), bytes=sum(file.size for file, _ in files),
+        new_files=len(new), new_bytes=sum(file.size for file in new), left_out=left_out,
+        with_attributes=order.with_attributes, list_sha256="",
     )  # fmt: skip
     own.write(unfinished, folder.head(snapshot), (entry for entry, _ in scanned))
     unfinished.rename(own.path / date)

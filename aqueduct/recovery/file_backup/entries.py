@@ -20,7 +20,7 @@ STAT = OWN + "%stat"  # mode in octal, device, owner:group
 Inode = tuple[int, int]  # device, number
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileEntry:
     """A file or a folder, as on the disk."""
 
@@ -108,15 +108,15 @@ def _entry(path: str, full: Path, status: os.stat_result) -> FileEntry:
         if name.startswith(("user.", "trusted.", "security.capability"))
     }
     return FileEntry(
-        path,
-        status.st_mode,
-        status.st_uid,
-        status.st_gid,
-        status.st_mtime_ns,
-        size(status),
-        status.st_rdev,
-        digest,
-        attributes,
+        path=path,
+        mode=status.st_mode,
+        owner=status.st_uid,
+        group=status.st_gid,
+        modified=status.st_mtime_ns,
+        size=size(status),
+        device=status.st_rdev,
+        sha256=digest,
+        attributes=attributes,
     )
 
 

@@ -26,7 +26,7 @@ LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileSnapshot:
     """What a complete backup says of itself."""
 

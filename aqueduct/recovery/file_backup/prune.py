@@ -9,7 +9,7 @@ from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
 from aqueduct.snapshots.prune.policy import Dated, KeepPolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FilesPruned:
     name: str
     stay: dict[str, str]  # why, by date
@@ -33,7 +33,7 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
         if execute:
             for path in [*half, *(own.path / date for date in go)]:
                 own.remove(path)
-    return FilesPruned(own.name, stay, go, tuple(leftover.name for leftover in half))
+    return FilesPruned(name=own.name, stay=stay, go=go, half=tuple(leftover.name for leftover in half))
 
 
 def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:

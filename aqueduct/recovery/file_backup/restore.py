@@ -16,7 +16,7 @@ from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
 HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FileRestoreOrder:
     backups: BackupsOf
     date: str
@@ -26,7 +26,7 @@ class FileRestoreOrder:
     dry_run: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FilesRestored:
     snapshot: FileSnapshot
     files: int

@@ -22,7 +22,7 @@ class FileDamage:
     dates: tuple[str, ...]  # of the backups that have it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FilesVerified:
     name: str
     backups: int
@@ -55,7 +55,15 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
         FileDamage(path, flaw, tuple(where)) for (path, flaw), where in sorted(damage.items())
     )
     read = sum(entry.size for entry in seen.values())
-    return FilesVerified(own.name, number, files, read, damaged_files, tuple(unusable), tuple(left_out))
+    return FilesVerified(
+        name=own.name,
+        backups=number,
+        files=files,
+        bytes=read,
+        damage=damaged_files,
+        unusable=tuple(unusable),
+        left_out=tuple(left_out),
+    )
 
 
 def of_some(own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]) -> list[tuple[str, str]]:

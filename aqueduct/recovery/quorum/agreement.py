@@ -24,7 +24,7 @@ class QuorumPlanChanged(Refused):
     id = "quorum-plan-changed"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadPlan:
     """What a plan said will not be as it was; its file has these fields."""
 

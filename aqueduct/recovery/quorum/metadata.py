@@ -23,7 +23,7 @@ SEGMENT = re.compile(r"[0-9]{20}\.log")
 ATTEMPTS = 5  # where a node removes a file while it is read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metadata:
     """What a node has of its cluster's metadata; `offset` and `epoch` are the snapshot's end.
 
@@ -92,7 +92,14 @@ class Metadata:
     def with_records(self, values: list[bytes], epoch: int) -> "Metadata":
         """Return the same with records at its end, as a controller would have written them in an epoch."""
         more = batch_of(values, self.end, epoch, self.time)
-        return Metadata(self.cluster, self.node, self.offset, self.epoch, self.checkpoint, self.log + more)
+        return Metadata(
+            cluster=self.cluster,
+            node=self.node,
+            offset=self.offset,
+            epoch=self.epoch,
+            checkpoint=self.checkpoint,
+            log=self.log + more,
+        )
 
 
 _ENDS = [SNAPSHOT_HEADER], [SNAPSHOT_FOOTER]
@@ -175,7 +182,9 @@ def _found(of: data_folder.DataFolder, folder: Path) -> Metadata:
     starts = [int(name.partition(".")[0]) for name in segments]
     begin = max((index for index, start in enumerate(starts) if start <= offset), default=0)
     log = b"".join(_from(offset, (folder / name).read_bytes()) for name in segments[begin:])
-    return Metadata(of.cluster_id, of.node_id, offset, epoch, checkpoint, log)
+    return Metadata(
+        cluster=of.cluster_id, node=of.node_id, offset=offset, epoch=epoch, checkpoint=checkpoint, log=log
+    )
 
 
 def _from(offset: int, segment: bytes) -> bytes:

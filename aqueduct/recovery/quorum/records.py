@@ -40,7 +40,7 @@ class Voter:
     address: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PartitionState(KnownPartition):
     version: int  # of its record
     removing: tuple[int, ...]
@@ -180,7 +180,15 @@ class _Reader:
         leader, leader_epoch, epoch = (self.number("i") for _ in range(3))
         directories = tuple(self.array(self.raw_uuid)) if version else ()
         return PartitionState(
-            *(replicas, in_sync, leader, leader_epoch, version, removing, adding, epoch, directories)
+            replicas=replicas,
+            in_sync=in_sync,
+            leader=leader,
+            leader_epoch=leader_epoch,
+            version=version,
+            removing=removing,
+            adding=adding,
+            epoch=epoch,
+            directories=directories,
         )
 
     def voter(self) -> Voter:

@@ -83,12 +83,12 @@ def decode(packed: Data) -> QuorumSnapshot:
     if content[end:] != b"\n":
         raise ValueError("it has other lengths than it tells")
     kept = Metadata(
-        head["cluster"],
-        whole(head["node"]),
-        whole(head["offset"]),
-        whole(head["epoch"]),
-        content[start:between],
-        content[between:end],
+        cluster=head["cluster"],
+        node=whole(head["node"]),
+        offset=whole(head["offset"]),
+        epoch=whole(head["epoch"]),
+        checkpoint=content[start:between],
+        log=content[between:end],
     )
     try:
         kept.image  # noqa: B018

@@ -33,16 +33,16 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
     """Return what is kept of a tree; it has no number yet."""
     znodes = tree.znodes()
     return ZnodeSnapshot(
-        0,
-        timestamps.now(),
-        ensemble.connect,
-        cluster_of(znodes.get(CLUSTER)),
-        tree.zxid,
-        znodes,
-        tree.ephemeral(),
-        tree.left_out(),
-        counters(tree.seen),
-        tree.moving,
+        number=0,
+        created=timestamps.now(),
+        connect=ensemble.connect,
+        cluster=cluster_of(znodes.get(CLUSTER)),
+        zxid=tree.zxid,
+        znodes=znodes,
+        ephemeral=tree.ephemeral(),
+        left_out=tree.left_out(),
+        counters=counters(tree.seen),
+        moving=tree.moving,
     )
 
 

@@ -13,7 +13,7 @@ MIGRATION = "/migration"  # how far the quorum has written what it has there, to
 ANY_VERSION = -1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Migration:
     begun: bool  # a quorum has taken the brokers' control once
     copied: bool  # the quorum has all that is in ZooKeeper, and writes what changes there, too

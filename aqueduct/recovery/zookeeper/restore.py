@@ -49,7 +49,7 @@ WHY: dict[type[KazooException], str] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ZnodeOrder:
     """What is restored, and where to."""
 
@@ -65,7 +65,7 @@ class ZnodeOrder:
         return Ensemble(self.ensemble.connect.rstrip("/") + self.prefix, self.ensemble.client_config)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Restored:
     """What a restore found and did, by path."""
 
@@ -144,10 +144,10 @@ def difference(snapshot: ZnodeSnapshot, ensemble: Ensemble) -> TreeDifference:
     unread |= dict.fromkeys((*snapshot.moving, *live_tree.moving), "it changed while it was read")
     diff = compare(snapshot.znodes, live_tree.znodes())
     return TreeDifference(
-        tuple(path for path in diff.missing if path not in unread),
-        diff.changed,
-        tuple(path for path in diff.added if path not in unread),
-        tuple(sorted(unread.items())),
+        missing=tuple(path for path in diff.missing if path not in unread),
+        changed=diff.changed,
+        added=tuple(path for path in diff.added if path not in unread),
+        unread=tuple(sorted(unread.items())),
     )
 
 

@@ -35,7 +35,7 @@ PERMISSIONS = range(32)
 HALF_A_LETTER = re.compile("[\ud800-\udfff]")  # of UTF-16; in an ACL all whole ones may be
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ZnodeSnapshot:
     """What was kept of an ensemble."""
 
@@ -104,16 +104,16 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
     if not CONNECT.fullmatch(head["connect"]):
         raise ValueError("it tells no ensemble")
     return ZnodeSnapshot(
-        whole(head["number"]),
-        whole(head["created"], LAST_MILLISECOND),
-        head["connect"],
-        cluster,
-        whole(head["zxid"]),
-        {},
-        _paths(head["ephemeral"]),
-        tuple((_path(path), _text(reason)) for path, reason in head["left_out"]),
-        _paths(head["counters"]),
-        _paths(head["moving"]),
+        number=whole(head["number"]),
+        created=whole(head["created"], LAST_MILLISECOND),
+        connect=head["connect"],
+        cluster=cluster,
+        zxid=whole(head["zxid"]),
+        znodes={},
+        ephemeral=_paths(head["ephemeral"]),
+        left_out=tuple((_path(path), _text(reason)) for path, reason in head["left_out"]),
+        counters=_paths(head["counters"]),
+        moving=_paths(head["moving"]),
     )
 
 

@@ -123,7 +123,12 @@ def _partition(replicas: tuple[int, ...], znode: Znode) -> KnownPartition:
     state = _content(znode)
     with _written_by_brokers(znode):
         in_sync = tuple(map(int, state["isr"]))
-        return KnownPartition(replicas, in_sync, int(state["leader"]), int(state["leader_epoch"]))
+        return KnownPartition(
+            replicas=replicas,
+            in_sync=in_sync,
+            leader=int(state["leader"]),
+            leader_epoch=int(state["leader_epoch"]),
+        )
 
 
 def fitted(snapshot: ZnodeSnapshot) -> list[str]:

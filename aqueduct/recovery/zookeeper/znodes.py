@@ -34,7 +34,7 @@ class Znode(NamedTuple):
         return self.data or b"", frozenset(self.acl)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TreeDifference:
     """What differs between a snapshot and an ensemble, by path."""
 
@@ -55,9 +55,9 @@ def compare(stored: Mapping[str, Znode], live: Mapping[str, Znode]) -> TreeDiffe
         if path in live and (parts := changes(znode, live[path]))
     )
     return TreeDifference(
-        tuple(path for path in stored if path not in live),
-        tuple(changed),
-        tuple(path for path in live if path not in stored),
+        missing=tuple(path for path in stored if path not in live),
+        changed=tuple(changed),
+        added=tuple(path for path in live if path not in stored),
     )
 
 

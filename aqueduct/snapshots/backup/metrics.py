@@ -11,7 +11,7 @@ from aqueduct.snapshots.backup.run import BackupOutcome
 OWN = prometheus.Named("aqueduct_backup")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class BackupFigures:
     """The figures of one process."""
 

@@ -24,7 +24,7 @@ class LifecycleWish:
         return self.topics is None or bool(self.topics.fullmatch(name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BackupOrder:
     """A cluster, a store, and what of the one goes to the other."""
 

@@ -20,7 +20,7 @@ from aqueduct.store.manifest import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Source:
     """A topic as it is in the cluster now."""
 
@@ -40,7 +40,7 @@ class Source:
         return len(self.starts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PlannedReading:
     """Offsets of one partition that are to be read into one instance."""
 
@@ -54,7 +54,7 @@ class PlannedReading:
         return self.stop - self.start
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadingResult:
     """The result of one reading."""
 
@@ -70,7 +70,7 @@ class ReadingResult:
         return bool(self.left_out) and self.reached == self.reading.start
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BackupPlan:
     parent: Manifest | None
     topics: Mapping[str, StoredTopic]  # all that the snapshot will have
@@ -191,7 +191,13 @@ def _plan_partition(topic: StoredTopic, source: Source, number: int, reached: _R
     first = max(start, position)
     return _PartitionPlan(
         _Reached(reached.start, first, source.epochs[number]),
-        reading=PlannedReading(partition, first, end, source.topic_id, topic.compacted)
+        reading=PlannedReading(
+            stored_partition=partition,
+            start=first,
+            stop=end,
+            topic_id=source.topic_id,
+            generation=topic.compacted,
+        )
         if end > first
         else None,
         gap=Gap(*partition, position, first) if first > position else None,
@@ -282,14 +288,20 @@ def shares(readings: Sequence[PlannedReading], at_most: int) -> list[tuple[Plann
             rest = whole.stop - start
             stop = whole.stop if rest <= room + at_most // 2 else start + room
             tasks[-1].append(
-                PlannedReading(whole.stored_partition, start, stop, whole.topic_id, whole.generation)
+                PlannedReading(
+                    stored_partition=whole.stored_partition,
+                    start=start,
+                    stop=stop,
+                    topic_id=whole.topic_id,
+                    generation=whole.generation,
+                )
             )
             room -= stop - start
             start = stop
     return [tuple(share) for share in tasks]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Added:
     """The part of a snapshot that its run's readings added."""
 
@@ -327,13 +339,13 @@ def settle(todo: BackupPlan, results: Sequence[ReadingResult]) -> Added:
     segments = (segment for written, _ in pieces for segment in written)
     gaps = (*todo.gaps, *(gap for _, lost in pieces for gap in lost))
     return Added(
-        tuple(topics.values()),
-        {key: starts[key] for key in kept},
-        kept,
-        {key: epochs[key] for key in kept if key in epochs},
-        tuple(segment for segment in segments if _covered(segment, kept)),
-        tuple(gap for gap in gaps if _covered(gap, kept)),
-        _generation_ends(todo.parent, topics.values(), kept),
+        topics=tuple(topics.values()),
+        starts={key: starts[key] for key in kept},
+        positions=kept,
+        epochs={key: epochs[key] for key in kept if key in epochs},
+        segments=tuple(segment for segment in segments if _covered(segment, kept)),
+        gaps=tuple(gap for gap in gaps if _covered(gap, kept)),
+        generation_ends=_generation_ends(todo.parent, topics.values(), kept),
     )
 
 

@@ -29,7 +29,7 @@ from aqueduct.work.workers import Workers
 TASK_OFFSETS = 20_000, 5_000_000  # of a task, at least and at most
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BackupShare:
     """The readings of one task, one after another."""
 
@@ -53,7 +53,15 @@ def read_all(
     at_most = workers.task_size(sum(map(len, readings)), TASK_OFFSETS, work)
     rate = workers.per_task(order.bytes_per_second, work)
     tasks = [
-        BackupShare(order.end, order.store, run, some, order.limits, rate, bool(order.recipients))
+        BackupShare(
+            end=order.end,
+            store=order.store,
+            run=run,
+            readings=some,
+            limits=order.limits,
+            bytes_per_second=rate,
+            encrypted=bool(order.recipients),
+        )
         for some in shares(readings, at_most)
     ]
     return [result for results in workers.parallel(work)(write_share, tasks, OFFSETS) for result in results]
@@ -77,7 +85,11 @@ def write_share(share: BackupShare) -> list[ReadingResult]:
                 skipped = Skipped.because_of(
                     f"{_range(reading).topic_partition} from offset {reading.start} on", away
                 )
-                results.append(ReadingResult(reading, reading.start, (), (), (skipped,)))
+                results.append(
+                    ReadingResult(
+                        reading=reading, reached=reading.start, segments=(), gaps=(), left_out=(skipped,)
+                    )
+                )
                 continue
             results.append(_read(client, objects, share, reading, pace))
             if results[-1].left_out:
@@ -139,4 +151,10 @@ def _read(
         reached = piece.next_offset
         pace.spent(sum(map(len, piece.batches)))
     made.append(writer.finish())
-    return ReadingResult(reading, reached, tuple(filter(None, made)), tuple(gaps), tuple(left_out))
+    return ReadingResult(
+        reading=reading,
+        reached=reached,
+        segments=tuple(filter(None, made)),
+        gaps=tuple(gaps),
+        left_out=tuple(left_out),
+    )

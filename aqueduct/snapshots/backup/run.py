@@ -37,7 +37,7 @@ from aqueduct.store.snapshots import Stored
 from aqueduct.work.workers import Workers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BackupOutcome:
     """A run that committed."""
 

@@ -31,7 +31,7 @@ from aqueduct.store.manifest import GroupAhead, GroupOffset, Manifest, OpenTrans
 CLIENT = "aqueduct-backup"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Surveyed:
     """The contents of a cluster."""
 

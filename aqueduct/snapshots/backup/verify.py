@@ -42,7 +42,7 @@ READERS = 8  # ... so many are read at once: to ask the store takes longer than 
 BATCHES = 200  # whose bytes are in memory at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verification:
     snapshot: Snapshot
     faults: tuple[Fault, ...]
@@ -79,7 +79,9 @@ def verify(
         snapshot = catalog.retained(snapshot)
         retained = {segment for of_partition in snapshot.segments.values() for segment in of_partition}
         faults = [fault for fault in faults if fault.segment in retained]
-    return Verification(snapshot, tuple(faults), time.monotonic() - began, unopened)
+    return Verification(
+        snapshot=snapshot, faults=tuple(faults), seconds=time.monotonic() - began, unopened=unopened
+    )
 
 
 def verify_segments(
@@ -102,11 +104,13 @@ def verify_segments(
     size = sum(segment.unpacked_bytes for segment in with_objects) if whole else stored
     work = Work(Verb.VERIFY, size, len(parts))
     rate = workers.per_task(bytes_per_second, work)
-    tasks = [VerifyShare(store, tuple(some), whole, rate) for some in parts]
+    tasks = [
+        VerifyShare(store=store, segments=tuple(some), whole=whole, bytes_per_second=rate) for some in parts
+    ]
     return [fault for faults in workers.parallel(work)(check, tasks, STORED) for fault in faults]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class VerifyShare:
     """The segments that one task checks."""
 

@@ -27,9 +27,10 @@ def consume(scratch: End, store: StoredEnd, restored: RestoreOutcome) -> Consume
         if expected is not None:
             given = _consume(scratch, group or GROUP, partition)
             return Consumed(
-                group or GROUP,
-                bool(group),
-                *partition,
+                group=group or GROUP,
+                of_snapshot=bool(group),
+                topic=partition.topic,
+                partition=partition.partition,
                 stored_offset=int(expected.offsets[0]),
                 offset=given.offset() if given else None,
                 right=given is not None and _same(given, expected),
@@ -60,7 +61,12 @@ def _next(store: StoredEnd, partition: TopicPartition, offset: int) -> RecordCol
             for _, records in store_reader.read(store.only([offset_range]), [offset_range]):
                 if len(records.offsets):
                     one = slice(0, 1)
-                    return RecordColumns(records.contents[one], records.times[one], records.offsets[one], 0)
+                    return RecordColumns(
+                        contents=records.contents[one],
+                        times=records.times[one],
+                        offsets=records.offsets[one],
+                        append_times=0,
+                    )
     return None
 
 

@@ -58,7 +58,14 @@ def compare(
     kept = tuple(verdict for verdict in verdicts if not _thinner(verdict, compacted))
     recreated = {skipped.what.partition(" ")[0] for skipped in left_out}
     gone = tuple(sorted({*topics} - names - recreated)) if names else ()
-    return ComparedLive(Compared(flow, kept), len(verdicts) - len(kept), cut, behind, left_out, gone)
+    return ComparedLive(
+        compared=Compared(flow, kept),
+        thinned=len(verdicts) - len(kept),
+        cut=cut,
+        behind=behind,
+        left_out=left_out,
+        gone=gone,
+    )
 
 
 def _same_topics(live: End, snapshot: Snapshot, topics: Iterable[str]) -> tuple[set[str], set[str], LeftOut]:

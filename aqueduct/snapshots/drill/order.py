@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DrillOrder:
     """A store, the scratch cluster that it is restored into, and the live one that it is compared with."""
 

@@ -13,7 +13,7 @@ RECOVERY = "start", "verify", "restore", "reconcile", "consume"  # phases, in th
 LIVE = "live"  # a phase that a recovery would not have
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Consumed:
     """The first record that a consumer of a group was given, and whether it is the one to expect."""
 
@@ -38,7 +38,7 @@ class Compared:
         return tuple(verdict for verdict in self.verdicts if not verdict.equal)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparedLive:
     """What the live cluster has at the offsets of the snapshot, against what the snapshot has there.
 
@@ -53,7 +53,7 @@ class ComparedLive:
     gone: tuple[str, ...] = ()  # topics that the live cluster does not have any more
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DrillOutcome:
     snapshot: Snapshot
     store: str

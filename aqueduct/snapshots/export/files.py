@@ -14,7 +14,7 @@ FILE_BYTES = 64 << 20  # of a file at least, unless it is its partition's last
 GROUP_BYTES = 32 << 20  # of rows in memory, which become a row group
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MadeFile:
     """A file that is not written yet."""
 
@@ -55,7 +55,7 @@ class FileMaker:
         if self._file is not None:
             content = self._file.end()
             self._file = None
-            yield MadeFile(self._first, self._last, self._records, content)
+            yield MadeFile(first=self._first, last=self._last, records=self._records, data=content)
 
 
 def empty(format_: FileFormat, schema: pa.Schema, name: bytes) -> memoryview:

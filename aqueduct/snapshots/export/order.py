@@ -19,7 +19,7 @@ class FileFormat(StrEnum):
     AVRO = "avro"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportOrder:
     """A store, and what of it goes where."""
 

@@ -7,7 +7,7 @@ from aqueduct.snapshots.export.state import ExportDone
 from aqueduct.snapshots.restore.plan import RestorePlan
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportOutcome:
     url: str  # where it went
     plan: RestorePlan

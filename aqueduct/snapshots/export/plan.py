@@ -36,7 +36,7 @@ class ExportPart:
         return sum(segment.unpacked_bytes for segment in self.segments)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportShare:
     """The parts that one task exports, one after another."""
 
@@ -58,13 +58,15 @@ def shares(order: ExportOrder, plan: RestorePlan, tables: Mapping[str, LandTable
     part_lists = in_lists(_parts(plan), PART_BYTES, lambda part: part.unpacked_bytes, most=SHARE_PARTS)
     return [
         ExportShare(
-            order.store,
-            order.to,
-            order.format,
-            plan.window,
-            number,
-            tuple(parts),
-            {topic: tables[topic] for topic, _ in (part.partition for part in parts) if topic in tables},
+            store=order.store,
+            to=order.to,
+            format=order.format,
+            window=plan.window,
+            number=number,
+            parts=tuple(parts),
+            tables={
+                topic: tables[topic] for topic, _ in (part.partition for part in parts) if topic in tables
+            },
         )
         for number, parts in enumerate(part_lists)
     ]

@@ -69,7 +69,7 @@ class ExportRows:
     tombstones: int = 0  # that are left out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredRecords:
     """Records of a store, with their headers."""
 
@@ -88,7 +88,7 @@ class StoredRecords:
         except (IndexError, ValueError) as error:
             raise damaged(batches[0], f"in it, or in one of the next, {error}") from None
         types = np.repeat([batch.log_append_time for batch in batches], [batch.count for batch in batches])
-        return cls(arrays, types, read.lists, read.too_many)
+        return cls(arrays=arrays, types=types, headers=read.lists, too_many=read.too_many)
 
     def __len__(self) -> int:
         return len(self.arrays)
@@ -97,7 +97,12 @@ class StoredRecords:
         if keep.all():
             return self
         chosen = self.headers.filter(pa.array(keep))
-        return StoredRecords(self.arrays.where(keep), self.types[keep], chosen, self.too_many[keep])
+        return StoredRecords(
+            arrays=self.arrays.where(keep),
+            types=self.types[keep],
+            headers=chosen,
+            too_many=self.too_many[keep],
+        )
 
 
 def schema(table: LandTable | None) -> pa.Schema:

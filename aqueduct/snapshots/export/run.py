@@ -49,7 +49,7 @@ from aqueduct.work.workers import Workers
 AT_ONCE = 16  # small objects
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Job:
     """An order, with what was found for it when the run began."""
 
@@ -89,10 +89,10 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
             _check_files(job.target, ended.files)
             state.end(job.target, ended)
     return ExportOutcome(
-        job.target.url,
-        job.plan,
-        ended,
-        {topic: table.full_name for topic, table in job.tables.items()},
+        url=job.target.url,
+        plan=job.plan,
+        done=ended,
+        tables={topic: table.full_name for topic, table in job.tables.items()},
         before=job.ended is not None,
         written=0 if job.ended else len(job.todo),
         shares=len(job.shares),
@@ -127,7 +127,18 @@ def _look(order: ExportOrder) -> _Job:
     lend(keys, (segment for lane in selection.lanes for segment in lane.segments), order.store)
     shares = plan.shares(order, selection, tables)
     made = state.shares_done(target) if begun and not ended else set[int]()
-    return _Job(order, source, target, keys, identity, selection, tables, shares, made, ended)
+    return _Job(
+        order=order,
+        source=source,
+        target=target,
+        keys=keys,
+        identity=identity,
+        plan=selection,
+        tables=tables,
+        shares=shares,
+        made=made,
+        ended=ended,
+    )
 
 
 def _write(job: _Job, workers: Workers, clock: Phases) -> list[ShareDone]:
@@ -167,17 +178,17 @@ def _check_places(order: ExportOrder) -> None:
 def _identity(order: ExportOrder, store: str, selection: RestorePlan, declarations: str) -> ExportIdentity:
     request = order.request
     return ExportIdentity(
-        state.FORMAT,
-        store,
-        selection.snapshot,
-        tuple(sorted(old for old, _ in request.names)),
-        request.instance,
-        request.window.first_time,
-        request.window.last_time,
-        order.format,
-        declarations,
-        f"aqueduct {version(DISTRIBUTION)}, pyarrow {version('pyarrow')}",
-        sum(map(selection.expired, selection.topics)),
+        format=state.FORMAT,
+        store=store,
+        snapshot=selection.snapshot,
+        topics=tuple(sorted(old for old, _ in request.names)),
+        instance=request.instance,
+        from_time=request.window.first_time,
+        to_time=request.window.last_time,
+        files=order.format,
+        declarations=declarations,
+        made_by=f"aqueduct {version(DISTRIBUTION)}, pyarrow {version('pyarrow')}",
+        expired=sum(map(selection.expired, selection.topics)),
     )
 
 
@@ -217,16 +228,16 @@ def _joined(job: _Job, written: Sequence[ShareDone]) -> ExportDone:
             f"The exported records are not those of the snapshot: {some(wrong)}. Export to another folder.",
         )
     return ExportDone(
-        job.identity,
-        (*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
-        tuple(counts.values()),
-        tuple(
+        export=job.identity,
+        files=(*made, *_write_empty(job, {file.topic for file in made if not file.bad})),
+        counts=tuple(counts.values()),
+        gaps=tuple(
             MissingRange(gap.topic, gap.partition, gap.start, gap.stop)
             for gap in job.plan.gaps
             if gap.expired is None
         ),
-        tuple(unread for share in written for unread in share.left_out),
-        tuple(
+        left_out=tuple(unread for share in written for unread in share.left_out),
+        expired=tuple(
             ExpiredRange(gap.topic, gap.partition, gap.start, gap.stop, gap.expired)
             for gap in job.plan.gaps
             if gap.expired is not None

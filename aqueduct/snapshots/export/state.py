@@ -27,7 +27,7 @@ MADE_BY = "made_by"
 EXPIRED = "expired"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportIdentity:
     """What an export is of: a folder holds one."""
 
@@ -115,7 +115,7 @@ class ExpiredRange(NamedTuple):
     expired: int  # when the last of them did, milliseconds since 1970
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportDone:
     """All that an export wrote."""
 

@@ -61,7 +61,7 @@ LACKS = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TheirGap:
     start_offset: int
     end_offset: int  # exclusive
@@ -69,7 +69,7 @@ class TheirGap:
     detected_at: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TheirSegment:
     key: str
     start_offset: int
@@ -95,7 +95,7 @@ class TheirTopic:
     original_partition_count: int | None = field(default=None, metadata=ADDED)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TheirManifest:
     backup_id: str
     created_at: int
@@ -155,12 +155,12 @@ def store(manifest: bytes | memoryview, groups: bytes | memoryview | None, url: 
             ),
         )
     return ForeignStore(
-        PROGRAM,
-        their_manifest.source_cluster_id or "",
-        topics,
-        partitions,
-        tuple(_group(group, url) for group in of_groups),
-        lacks,
+        program=PROGRAM,
+        cluster=their_manifest.source_cluster_id or "",
+        topics=topics,
+        partitions=partitions,
+        groups=tuple(_group(group, url) for group in of_groups),
+        lacks=lacks,
     )
 
 
@@ -200,7 +200,9 @@ def _partition(topic: str, theirs: TheirPartition, folder: str, url: str) -> For
         )
     files.sort(key=attrgetter("first", "last"))
     missing = sorted(Missing(gap.start_offset, gap.end_offset) for gap in theirs.gaps)
-    return ForeignPartition(topic, theirs.partition_id, tuple(files), tuple(missing))
+    return ForeignPartition(
+        topic=topic, partition=theirs.partition_id, files=tuple(files), missing=tuple(missing)
+    )
 
 
 def _group(theirs: TheirGroup, url: str) -> StoredGroup:

@@ -27,7 +27,7 @@ class Missing(NamedTuple):
     stop: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ForeignPartition:
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class ForeignPartition:
         return f"{self.topic}-{self.partition}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ForeignStore:
     """What a foreign store has."""
 

@@ -7,7 +7,7 @@ from aqueduct.snapshots.importer.layout import ForeignPartition, ForeignStore
 from aqueduct.store.manifest import Gap, Manifest, Segment
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportedPartition:
     partition: ForeignPartition
     start: int
@@ -19,7 +19,7 @@ class ImportedPartition:
     others: int  # of those that came twice, the ones that were not the same
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportOutcome:
     foreign: ForeignStore
     manifest: Manifest

@@ -48,7 +48,7 @@ FIRST = 1  # the only instance
 UNKNOWN = "unknown"  # the id of a topic, or of a cluster
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportOrder:
     """A foreign store, and where its content goes."""
 
@@ -59,7 +59,7 @@ class ImportOrder:
     limits: SegmentLimits = field(default_factory=SegmentLimits)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ImportShare:
     """The partitions that one task imports."""
 
@@ -102,7 +102,14 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         f"{sum(partition.size for partition in foreign.partitions) / 1e6:,.1f} MB."
     )
     tasks = [
-        ImportShare(order.source, order.layout, order.store, run, tuple(some), order.limits)
+        ImportShare(
+            source=order.source,
+            layout=order.layout,
+            store=order.store,
+            run=run,
+            partitions=tuple(some),
+            limits=order.limits,
+        )
         for some in in_lists(
             foreign.partitions, SHARE_BYTES, lambda partition: partition.size, most=SHARE_PARTITIONS
         )
@@ -123,7 +130,14 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         ) from None
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in manifest.segments)
     left_out = foreign.lacks + tuple(_unexplained(imported))
-    return ImportOutcome(foreign, manifest, imported, stored, left_out, time.monotonic() - began)
+    return ImportOutcome(
+        foreign=foreign,
+        manifest=manifest,
+        imported=imported,
+        stored_bytes=stored,
+        left_out=left_out,
+        seconds=time.monotonic() - began,
+    )
 
 
 def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
@@ -173,7 +187,13 @@ def _import(
     for missing in todo:
         if begun:
             begun.miss(*missing)
-    return begun.done() if begun else ImportedPartition(partition, 0, 0, (), (), 0, 0, 0)
+    return (
+        begun.done()
+        if begun
+        else ImportedPartition(
+            partition=partition, start=0, stop=0, segments=(), gaps=(), twice=0, holes=0, others=0
+        )
+    )
 
 
 class _Import:
@@ -216,8 +236,14 @@ class _Import:
     def done(self) -> ImportedPartition:
         self._made.append(self._writer.finish())
         return ImportedPartition(
-            *(self._partition, self._start, self.reached, tuple(filter(None, self._made))),
-            *(tuple(self._gaps), self._twice, self._holes, self._others),
+            partition=self._partition,
+            start=self._start,
+            stop=self.reached,
+            segments=tuple(filter(None, self._made)),
+            gaps=tuple(self._gaps),
+            twice=self._twice,
+            holes=self._holes,
+            others=self._others,
         )
 
 

@@ -71,8 +71,10 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
     for topic, partition in files_by_partition:
         topics[topic] = max(topics.get(topic, 0), partition + 1)
     partitions = tuple(
-        ForeignPartition(*topic_partition, tuple(sorted(files, key=lambda file: file.last)))
-        for topic_partition, files in sorted(files_by_partition.items())
+        ForeignPartition(
+            topic=topic, partition=partition, files=tuple(sorted(files, key=lambda file: file.last))
+        )
+        for (topic, partition), files in sorted(files_by_partition.items())
     )
     for foreign_partition in partitions:
         lasts = [file.last for file in foreign_partition.files]
@@ -82,7 +84,9 @@ def store(entries: Iterable[Entry], url: str) -> ForeignStore:
                 f"{url}: {foreign_partition} has the file of an offset twice, with different leading zeros. "
                 "Move one of them away.",
             )
-    return ForeignStore(PROGRAM, "", topics, partitions, (), LACKS)
+    return ForeignStore(
+        program=PROGRAM, cluster="", topics=topics, partitions=partitions, groups=(), lacks=LACKS
+    )
 
 
 def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:

@@ -28,7 +28,7 @@ class Shrunk:
     newest: int  # bytes that the newest snapshot has
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Swept:
     """What became, or would become, of the objects below topics' folders."""
 
@@ -53,7 +53,7 @@ class Swept:
         return tuple(sorted(shrunk, key=lambda of_topic: of_topic.topic))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PruneOutcome:
     plan: PrunePlan
     times: Mapping[int, int]  # when each snapshot was made, in milliseconds since 1970

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from aqueduct.snapshots.prune.policy import Dated, KeepPolicy
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Pruned:
     """What a prune needs to know of a snapshot."""
 
@@ -16,7 +16,7 @@ class Pruned:
     doubtful: str = ""  # why its time is in doubt: it stays, and takes no place that a policy gives
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PrunePlan:
     """Which snapshots stay, and which go."""
 
@@ -50,11 +50,11 @@ def plan(snapshots: Sequence[Pruned], keep: KeepPolicy, leased: Mapping[int, Col
     )
     go = tuple(number for number in by_number if number not in stay)
     return PrunePlan(
-        {number: stay[number] for number in by_number if number in stay},
-        go,
-        _rounds(by_number, go),
-        tuple(number for number in by_number if number in stay and number not in by_policy),
-        tuple(snapshot.number for snapshot in snapshots if snapshot.doubtful),
+        stay={number: stay[number] for number in by_number if number in stay},
+        go=go,
+        rounds=_rounds(by_number, go),
+        leased=tuple(number for number in by_number if number in stay and number not in by_policy),
+        doubtful=tuple(snapshot.number for snapshot in snapshots if snapshot.doubtful),
     )
 
 

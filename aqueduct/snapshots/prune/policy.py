@@ -17,7 +17,7 @@ class Dated(NamedTuple):
     time: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KeepPolicy:
     """How many snapshots are kept; of several rules, each keeps what it keeps. 0: the rule is none."""
 

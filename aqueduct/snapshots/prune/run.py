@@ -39,7 +39,7 @@ REQUESTS = 8  # at once
 TRIES = 10  # while another prune removes manifests that are being read
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PruneOrder:
     """The request for a prune."""
 
@@ -107,14 +107,14 @@ def _outcome(
     refused: tuple[Shrunk, ...] = (),
 ) -> PruneOutcome:
     return PruneOutcome(
-        stock.plan,
-        {snapshot.number: snapshot.time for snapshot in stock.snapshots},
-        sum(stock.listed[number].size for number in stock.plan.go),
-        swept,
-        executed,
-        tuple(left_out),
-        time.monotonic() - began,
-        refused,
+        plan=stock.plan,
+        times={snapshot.number: snapshot.time for snapshot in stock.snapshots},
+        manifest_bytes=sum(stock.listed[number].size for number in stock.plan.go),
+        swept=swept,
+        executed=executed,
+        left_out=tuple(left_out),
+        seconds=time.monotonic() - began,
+        refused=refused,
     )
 
 
@@ -139,7 +139,7 @@ def _doubtful(stock: "_Found") -> list[Skipped]:
     ]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Found:
     """What is in a store, and what is to become of it."""
 
@@ -190,7 +190,7 @@ def _read(
     added = dict[
         int, Digests
     ]()  # by increments; full manifests repeat what was before, so they are read again
-    clock = Clock(order.copied_through, order.wrong_clock)
+    clock = Clock(copied_through=order.copied_through, wrong=order.wrong_clock)
     for manifest in catalog.every(listed):
         named = _named(manifest)
         ever.add(named)
@@ -199,7 +199,9 @@ def _read(
         made, doubtful = clock.time(
             manifest.number, manifest.created, int(listed[manifest.number].written * 1000)
         )
-        snapshots.append(Pruned(manifest.number, made, manifest.chain.base, doubtful))
+        snapshots.append(
+            Pruned(number=manifest.number, time=made, base=manifest.chain.base, doubtful=doubtful)
+        )
     if len(snapshots) < len(listed):
         return None
     if clock.backwards:
@@ -215,7 +217,15 @@ def _read(
             last.add(named)
     if _leases(objects, newest).held.keys() & set(prune_plan.go):
         return None  # a restore has begun that is not in the plan
-    return _Found(listed, tuple(snapshots), now, prune_plan, ever, kept, last)
+    return _Found(
+        listed=listed,
+        snapshots=tuple(snapshots),
+        leases=now,
+        plan=prune_plan,
+        ever=ever,
+        kept=kept,
+        last=last,
+    )
 
 
 def _not_backwards(clock: Clock, url: str) -> str:

@@ -31,9 +31,15 @@ from aqueduct.store.catalog import Catalog
 
 def origins(store_id: str, plan: RestorePlan) -> dict[str, RestoreOrigin]:
     """Return which records a plan restores, by the topic's name at the target."""
-    window = plan.window.first_time, plan.window.last_time
     return {
-        target: RestoreOrigin(store_id, topic.name, instance.number, instance.topic_id, *window)
+        target: RestoreOrigin(
+            store=store_id,
+            topic=topic.name,
+            instance=instance.number,
+            topic_id=instance.topic_id,
+            first_time=plan.window.first_time,
+            last_time=plan.window.last_time,
+        )
         for target, (topic, instance) in plan.topics.items()
     }
 
@@ -115,7 +121,9 @@ def after(
             start = parts[-1].stop if parts else 0
             if stop > start:
                 mine = tuple(segment for segment in lane.segments if start <= segment.start < stop)
-                parts.append(EarlierPart(start, stop, progress, compacted, mine))
+                parts.append(
+                    EarlierPart(start=start, stop=stop, progress=progress, compacted=compacted, segments=mine)
+                )
         if parts:
             earlier[lane.target] = tuple(parts)
         lanes.append(lane.after(parts[-1].stop) if parts else lane)

@@ -115,7 +115,18 @@ def _moves(
                 unsure.append(Skipped(f"group {name}, {partition}", answer.new.why, answer.new.id))
                 continue
             note = f"the snapshot ends at {stops[partition]}" if old > stops[partition] else answer.note
-            moves[name].append(Move(name, *partition, old, answer.new, metadata, note, share=name in shares))
+            moves[name].append(
+                Move(
+                    group=name,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    old=old,
+                    new=answer.new,
+                    metadata=metadata,
+                    note=note,
+                    share=name in shares,
+                )
+            )
     return moves, tuple(unsure)
 
 

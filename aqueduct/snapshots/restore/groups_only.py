@@ -37,7 +37,7 @@ OTHER = "the topic was deleted and re-created, so the offsets refer to other rec
 ABSENT = "the topic does not exist any more"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GroupsRestored:
     """The outcome; `kept` are positions that groups have, and keep."""
 
@@ -83,7 +83,13 @@ def main(order: RestoreOrder) -> GroupsRestored:
             moves, more = _set(client, moves)
             left_out += more
     every_move = tuple(move for mine in moves.values() for move in mine)
-    return GroupsRestored(snapshot.manifest.number, every_move, kept, left_out, order.dry_run)
+    return GroupsRestored(
+        snapshot=snapshot.manifest.number,
+        moves=every_move,
+        kept=kept,
+        left_out=left_out,
+        dry_run=order.dry_run,
+    )
 
 
 GroupPositions = dict[str, dict[TopicPartition, tuple[int, str]]]
@@ -145,7 +151,18 @@ def _moves(
                 )
             elif old > ends[partition]:
                 new, note = ends[partition], f"the log ends at {ends[partition]}: it has lost records"
-            moves[name].append(Move(name, *partition, old, new, metadata, note, share=name in shares))
+            moves[name].append(
+                Move(
+                    group=name,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    old=old,
+                    new=new,
+                    metadata=metadata,
+                    note=note,
+                    share=name in shares,
+                )
+            )
     return moves, tuple(
         Skipped(
             f"group offsets of {partition}",

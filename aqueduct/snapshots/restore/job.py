@@ -16,7 +16,7 @@ from aqueduct.store.snapshots import Snapshot
 CLIENT = "aqueduct-restore"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """An order, with what was found for it when the run began."""
 

@@ -79,7 +79,12 @@ def _moved(
         groups.commit(
             *(client, name),
             {
-                partition: (offset, SenderPosition(target.ids[partition.topic], offset, session).dumps())
+                partition: (
+                    offset,
+                    SenderPosition(
+                        topic_id=target.ids[partition.topic], from_=offset, session=session
+                    ).dumps(),
+                )
                 for partition, offset in new.items()
             },
         )
@@ -172,9 +177,9 @@ def _ranges(job: Job, name: str, old: Mapping[TopicPartition, int]) -> list[Flow
         FlowRange(
             f"link {name}",
             partition,
-            RestoreRange(DOUBLED, offset, stops[partition], IN_BACKUP, at_most=True)
+            RestoreRange(kind=DOUBLED, start=offset, stop=stops[partition], log=IN_BACKUP, at_most=True)
             if offset < stops[partition]
-            else RestoreRange(AHEAD, stops[partition], offset, IN_BACKUP),
+            else RestoreRange(kind=AHEAD, start=stops[partition], stop=offset, log=IN_BACKUP),
         )
         for partition, offset in old.items()
         if offset != stops[partition]

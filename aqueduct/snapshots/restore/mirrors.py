@@ -68,7 +68,7 @@ from aqueduct.work.workers import Workers
 Lanes = Mapping[TopicPartition, RestoreLane]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MirrorPositions:
     """All positions of one mirror, ready to be moved once for one restore."""
 
@@ -438,10 +438,13 @@ def continued(
             "backup; those that had arrived before arrive twice"
         )
         doubled = ((start, copy.end),) if start < copy.end else ()  # at most; until somebody accepts it
-        ranges += [RestoreRange(DOUBLED, *span, IN_TOPIC, at_most=True) for span in doubled]
+        ranges += [
+            RestoreRange(kind=DOUBLED, start=first, stop=last, log=IN_TOPIC, at_most=True)
+            for first, last in doubled
+        ]
     elif others is not None:
         start, doubled = others, ((others, new),)
-        ranges.append(RestoreRange(DOUBLED, others, new, IN_TOPIC))
+        ranges.append(RestoreRange(kind=DOUBLED, start=others, stop=new, log=IN_TOPIC))
         notes.append(
             f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
             "twice"
@@ -452,22 +455,22 @@ def continued(
             "that was backed up"
         )
         if old.in_backup is not None:
-            ranges.append(RestoreRange(UNBOUND, old.in_backup, old.in_backup, IN_BACKUP))
+            ranges.append(RestoreRange(kind=UNBOUND, start=old.in_backup, stop=old.in_backup, log=IN_BACKUP))
     if old.in_backup is not None and old.in_backup > lane.stop:
         notes.append(f"it has read up to {old.in_backup}, and the snapshot ends at {lane.stop}")
-        ranges.append(RestoreRange(AHEAD, lane.stop, old.in_backup, IN_BACKUP))
+        ranges.append(RestoreRange(kind=AHEAD, start=lane.stop, stop=old.in_backup, log=IN_BACKUP))
     if old.between:
         notes.append(
             f"only the target of the mirror has the {old.between} offsets that it read of a topic of that "
             "name which was deleted since the backup"
         )
-        ranges.append(RestoreRange(AHEAD, 0, old.between, IN_EARLIER, at_most=True))
+        ranges.append(RestoreRange(kind=AHEAD, start=0, stop=old.between, log=IN_EARLIER, at_most=True))
     if old.partly is not None:
         notes.append(
             f"it had read a part of an earlier restore of these records, up to offset {old.partly} there; "
             "at most that part arrives twice"
         )
-        ranges.append(RestoreRange(DOUBLED, 0, old.partly, IN_EARLIER, at_most=True))
+        ranges.append(RestoreRange(kind=DOUBLED, start=0, stop=old.partly, log=IN_EARLIER, at_most=True))
     binding = Binding(
         topic_id=old.log.topic_id,
         next=start,
@@ -501,7 +504,9 @@ def _first_of_others(client: Client, span: Range, producers: Collection[int]) ->
 @contextmanager
 def _opened(mirror: FollowingMirror, restore_id: str) -> Iterator[MirrorPositions]:
     with connect(mirror.end, CLIENT) as client:
-        yield MirrorPositions(client, mirror, restore_id, FlowPositions(mirror.name, client))
+        yield MirrorPositions(
+            client=client, mirror=mirror, restore_id=restore_id, positions=FlowPositions(mirror.name, client)
+        )
 
 
 def _batch(records: Sequence[tuple[bytes, bytes | None]]) -> Ready:

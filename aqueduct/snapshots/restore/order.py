@@ -29,7 +29,7 @@ class TaskClient:
     principal: str | None = None  # without `User:`; the restore grants it what tasks need. None: it has that
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreOrder:
     """A store, a cluster, and what of the one goes to the other."""
 

@@ -23,7 +23,7 @@ def listed(names: Sequence[str], limit: int = NAMED) -> str:
     return some(names, limit) + more
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Move:
     """A group's committed offset of one partition."""
 
@@ -41,7 +41,7 @@ class Move:
         return TopicPartition(self.topic, self.partition)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DroppedSetting:
     """A setting of a topic that was backed up, and that the target refuses."""
 
@@ -51,7 +51,7 @@ class DroppedSetting:
     why: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rights:
     """The outcome of --acls: how many were set now, and how many ACLs existed."""
 
@@ -108,7 +108,7 @@ class FlowRange:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreOutcome:
     restore_id: str
     plan: RestorePlan

@@ -20,7 +20,7 @@ SHARE_BYTES = 64 << 20
 SHARE_LANES = 500
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreLane:
     """The records of one partition, from the store to the target."""
 
@@ -57,7 +57,7 @@ class RestoreLane:
         return f"{self.topic}-{self.stored_partition.partition}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestorePlan:
     snapshot: int
     window: Window
@@ -157,12 +157,26 @@ def plan(snapshot: Snapshot, request: Request) -> RestorePlan:
             missing = snapshot.gaps.get(partition, ())
             expired = tuple(gap for gap in missing if gap.expired is not None)
             inside, skipped_ = map(tuple, parted)
-            lanes.append(RestoreLane(partition, target, max(stop, 0), inside, skipped_, expired))
+            lanes.append(
+                RestoreLane(
+                    stored_partition=partition,
+                    topic=target,
+                    stop=max(stop, 0),
+                    segments=inside,
+                    skipped=skipped_,
+                    expired=expired,
+                )
+            )
             gaps += missing
     asked = {old for old, _ in request.names} or snapshot.topics.keys()
     skipped = sorted(asked - {topic.name for topic, _ in topics.values()})
     return RestorePlan(
-        snapshot.manifest.number, request.window, topics, tuple(lanes), tuple(gaps), tuple(skipped)
+        snapshot=snapshot.manifest.number,
+        window=request.window,
+        topics=topics,
+        lanes=tuple(lanes),
+        gaps=tuple(gaps),
+        skipped=tuple(skipped),
     )
 
 

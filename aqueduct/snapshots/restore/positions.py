@@ -69,7 +69,7 @@ class PositionQuestion:
     progress: RestoreProgress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class QuestionShare:
     """The questions that one task answers."""
 
@@ -110,7 +110,9 @@ def translate(
                 elsewhere |= {(lane.target, offset): now for offset, now in starts.items() if offset != now}
     order = job.order
     tasks = [
-        QuestionShare(order.tasks_end, order.store, job.plan.window, tuple(some_questions))
+        QuestionShare(
+            end=order.tasks_end, store=order.store, window=job.plan.window, questions=tuple(some_questions)
+        )
         for some_questions in in_lists(questions, LANES)
     ]
     size = sum(question.lane.unpacked_bytes for question in questions) // QUESTIONED
@@ -286,13 +288,15 @@ class _LaneSource:
 
     def _describe(self, segment: Segment) -> "_Described":
         if self._whole:
-            return _Described(segments.read_index(self._objects, segment), self._objects, segment)
+            return _Described(
+                index=segments.read_index(self._objects, segment), objects=self._objects, segment=segment
+            )
         left_out = frozenset(batch.first for batch in self._unopened)
         kept = tuple(_kept(self._objects, segment, self._window, left_out))
-        return _Described(Index.of(kept), self._objects, segment, kept)
+        return _Described(index=Index.of(kept), objects=self._objects, segment=segment, kept=kept)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Described:
     index: Index
     objects: Objects

@@ -51,7 +51,7 @@ class UnopenedBatch(NamedTuple):
     records: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreProgress:
     """The progress of one partition's restore."""
 
@@ -92,7 +92,7 @@ class RestoreProgress:
         return (self.run_records, self.run_bytes) if self.run == run else (0, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreOrigin:
     """The records of a store that a restore writes to a topic."""
 
@@ -109,7 +109,7 @@ class RestoreOrigin:
         return same and self.first_time <= other.last_time and other.first_time <= self.last_time
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicState:
     """The state to remember while a topic is being restored."""
 
@@ -147,7 +147,7 @@ class TopicState:
         return self.held if self.done else self.back
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class EarlierPart:
     """The records of a partition that an earlier restore wrote, after which another one continues."""
 

@@ -46,7 +46,7 @@ MOST_UNOPENED = 50  # batches of a partition: Kafka keeps no more beside its pos
 StorePosition = tuple[int, RestoreProgress]  # the next offset of the store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RestoreShare:
     """The lanes that one task restores, one after another."""
 
@@ -73,14 +73,14 @@ def write(job: Job, workers: Workers) -> dict[TopicPartition, Written]:
     run = secrets.token_hex(4)
     tasks = [
         RestoreShare(
-            order.tasks_end,
-            order.store,
-            job.id,
-            run,
-            number,
-            lanes,
-            job.plan.window,
-            {lane.topic: limits[lane.topic] for lane in lanes},
+            end=order.tasks_end,
+            store=order.store,
+            restore_id=job.id,
+            run=run,
+            number=number,
+            lanes=lanes,
+            window=job.plan.window,
+            topics={lane.topic: limits[lane.topic] for lane in lanes},
         )
         for number, lanes in enumerate(shares(job.lanes))
     ]
@@ -178,7 +178,12 @@ class _Task:
         ends = offsets.ends(client, self._fresh, "read_uncommitted")
         self.positions: dict[TopicPartition, StorePosition] = {
             lane.target: stored_positions.get(lane.target)
-            or (lane.start, RestoreProgress(str(ids[lane.topic]), ends[lane.target], 0, 0, ()))
+            or (
+                lane.start,
+                RestoreProgress(
+                    topic_id=str(ids[lane.topic]), start=ends[lane.target], records=0, bytes=0, producers=()
+                ),
+            )
             for lane in share.lanes
         }
         stable = offsets.ends(client, stored_positions)

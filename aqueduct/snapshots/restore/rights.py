@@ -44,7 +44,9 @@ def restore(client: Client, order: RestoreOrder, snapshot: Snapshot) -> tuple[Ri
         )
     whole = sum(all(quota.entity != other.entity for other, _ in not_set) for quota in quotas)
     denied = tuple(str(acl) for acl in sorted(missing - refused.keys()) if acl.denies)
-    return Rights(len(missing) - len(refused), len(permitted) - len(missing), whole, denied), left_out
+    return Rights(
+        acls=len(missing) - len(refused), known=len(permitted) - len(missing), quotas=whole, denied=denied
+    ), left_out
 
 
 def warnings(rights: Rights | None) -> tuple[Warned, ...]:

@@ -46,7 +46,9 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
             planning.check(job)
     if order.dry_run:
         return RestoreOutcome(
-            *(job.id, job.plan, job.written),
+            restore_id=job.id,
+            plan=job.plan,
+            written=job.written,
             left_out=_left_out(job),
             dropped=job.dropped,
             seconds=clock.seconds,

@@ -38,13 +38,19 @@ def needed(job: Job) -> tuple[Acl, ...]:
         return ()
     principal, group = USER + job.order.task_principal, progress.group(job.id)
     topics = [
-        Acl(principal, "topic", name, "literal", operation)
+        Acl(principal=principal, resource="topic", name=name, pattern="literal", operation=operation)
         for name in sorted(job.plan.topics)
         for operation in (("read",) if name in job.ended else ("read", "write"))
     ]
     return (
-        Acl(principal, "group", group, "literal", "read"),
-        Acl(principal, "transactional_id", f"{group}-", "prefixed", "write"),
+        Acl(principal=principal, resource="group", name=group, pattern="literal", operation="read"),
+        Acl(
+            principal=principal,
+            resource="transactional_id",
+            name=f"{group}-",
+            pattern="prefixed",
+            operation="write",
+        ),
         *topics,
     )
 

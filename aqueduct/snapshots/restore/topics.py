@@ -202,7 +202,12 @@ def accepted(
             if name not in still:
                 dropped[name].remove(key)
     dropped_settings = tuple(
-        DroppedSetting(name, key, backup_settings[name][key], refusals[key, backup_settings[name][key]] or "")
+        DroppedSetting(
+            topic=name,
+            key=key,
+            value=backup_settings[name][key],
+            why=refusals[key, backup_settings[name][key]] or "",
+        )
         for name, keys in sorted(dropped.items())
         for key in sorted(keys)
     )
@@ -219,7 +224,7 @@ def check_creation(
 ) -> None:
     """Check creations; Refused if the controller would refuse a topic, for its name or its settings."""
     declared, _ = _declared(client, plan, existing, with_settings=with_settings)
-    apply_topics(client, topics.TopicChanges(declared, {}, {}, ()), check_only=True)
+    apply_topics(client, topics.TopicChanges(create=declared, grow={}, alter={}, unmet=()), check_only=True)
 
 
 def create(
@@ -228,7 +233,7 @@ def create(
     """Make the topics that are not there; warnings. Refused if the controller refuses one."""
     declared, warnings = _declared(client, plan, existing, with_settings=with_settings)
     try:
-        apply_topics(client, topics.TopicChanges(declared, {}, {}, ()))
+        apply_topics(client, topics.TopicChanges(create=declared, grow={}, alter={}, unmet=()))
     except AqueductError as error:
         if made := client.topics(topic.name for topic in declared):
             raise Failed(
@@ -264,7 +269,11 @@ def _declared(
         config = settings.of_backup(overrides, factor)
         if config.get(settings.MIN_IN_SYNC) != overrides.get(settings.MIN_IN_SYNC):
             lowered.append(name)
-        declared.append(DeclaredTopic(name, len(plan.partitions(name)), factor, config))
+        declared.append(
+            DeclaredTopic(
+                name=name, partitions=len(plan.partitions(name)), replication_factor=factor, config=config
+            )
+        )
     warnings = []
     if fewer:
         warnings.append(
@@ -326,7 +335,13 @@ def hold_open(
             )
             groups_ = state.groups if state else ()
             state = TopicState(  # not done, even if it was
-                *(str(existing[name].id), plan.snapshot, request, back, holds, with_settings, groups_),
+                topic_id=str(existing[name].id),
+                snapshot=plan.snapshot,
+                request=request,
+                back=back,
+                holds=holds,
+                of_backup=with_settings,
+                groups=groups_,
                 expired=state.expired if state else plan.expired(name),
                 origin=state.origin if state else origins[name],
                 continues=plan.continues.get(name, ()),
@@ -343,7 +358,10 @@ def hold_open(
     )
     recheck(new_states)
     apply_topics(
-        client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+        client,
+        topics.TopicChanges(
+            create=(), grow={}, alter={name: changes for name, changes in alter.items() if changes}, unmet=()
+        ),
     )
     return new_states
 
@@ -376,7 +394,10 @@ def let_go(
         alter[name] = {key: value for key, value in back.items() if key not in kept}
         new_states[name] = replace(state, done=True, held={key: back[key] for key in sorted(kept)})
     apply_topics(
-        client, topics.TopicChanges((), {}, {name: changes for name, changes in alter.items() if changes}, ())
+        client,
+        topics.TopicChanges(
+            create=(), grow={}, alter={name: changes for name, changes in alter.items() if changes}, unmet=()
+        ),
     )
     return new_states
 

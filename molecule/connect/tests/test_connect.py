@@ -123,7 +123,9 @@ def test_rest_answers_connect_and_admin_alone(site: Site, tmp_path: Path, host: 
         "connect-lake-": 403,
         "writer": 403,
     }.items():
-        wanted = certificates.Wanted(principal, WORKERS, certificates.SERVICE, 1, 0)
+        wanted = certificates.Wanted(
+            principal=principal, names=WORKERS, usages=certificates.SERVICE, validity_days=1, renewal_days=0
+        )
         certificates.have_client(tmp_path, wanted, authority, site.lab.pki / "ca/ca.pem", now)
         pem = (tmp_path / f"{principal}.pem").read_text()
         site.lab.run(host, "sh", "-c", f"umask 077; cat >/tmp/{principal}.pem", stdin=pem)

@@ -230,7 +230,7 @@ def land_and_break(lab: Lab, seeds: Sequence[random.Random], poison: int, *, eve
     }
     soon = {"topic.metadata.refresh.interval.ms": 5_000}  # new partitions get some
     writers = [
-        Writer(lab, host, TOPIC, "flights", source, random.Random(number), PAUSE, **soon)  # noqa: S311
+        Writer(lab, host, TOPIC, "flights", source, random.Random(number), pause=PAUSE, **soon)  # noqa: S311
         for number, (host, source) in enumerate(sources.items())
     ]
     told = _Told()
