@@ -56,14 +56,14 @@ def segment(start: int, stop: int, **given: Any) -> Segment:
 
 
 SNAPSHOT = Snapshot(
-    MANIFEST,
-    {"t": TOPIC},
-    {
+    manifest=MANIFEST,
+    topics={"t": TOPIC},
+    segments={
         StoredPartition("t", 1, 0): (
             segment(5, 10),
             segment(10, 20),
             segment(20, 30, records=0, max_time=None),
         )
     },
-    {StoredPartition("t", 1, 0): (Gap("t", 1, 0, 0, 5),)},
+    gaps={StoredPartition("t", 1, 0): (Gap("t", 1, 0, 0, 5),)},
 )
