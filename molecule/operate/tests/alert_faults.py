@@ -111,7 +111,8 @@ FAULTS = (
 
 def yaml_block(guide: str, first: str) -> str:
     """Return the YAML block of a guide that begins with these words."""
-    [block] = [block for block in re.findall(r"^```yaml\n(.*?)^```", guide, re.M | re.S) if block.startswith(first)]
+    blocks: list[str] = re.findall(r"^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    [block] = [block for block in blocks if block.startswith(first)]
     return block
 
 
@@ -119,7 +120,9 @@ def prometheus_config(guide: str, folder: str, sites: Collection[str]) -> dict[s
     """Return the guide's configuration with a job for each site, whose files are in a folder of its name."""
     block = yaml_block(guide, "global:")
     configs = {
-        site: yaml.safe_load(block.replace("/etc/prometheus/aqueduct", f"{folder}/{site}").replace("pro1", site))
+        site: yaml.safe_load(
+            block.replace("/etc/prometheus/aqueduct", f"{folder}/{site}").replace("pro1", site)
+        )
         for site in sites
     }
     jobs = [
@@ -156,6 +159,11 @@ def _early(rule: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def shown(alert: Labels) -> str:
+    """Return the labels that tell an alert of a fault from others of its name."""
+    return ", ".join(text for label, text in alert.items() if label not in ("alertname", EARLY))
+
+
 def has_labels(alert: Labels, expected: Labels) -> bool:
     return expected.items() <= alert.items()
 
@@ -188,11 +196,10 @@ def proofs(
     for fault in FAULTS:
         for expected in fault.alerts:
             first, last = span(history, expected)
-            shown = ", ".join(value for label, value in expected.items() if label not in ("alertname", EARLY))
             yield Proof(
                 fault=fault.name,
                 alert=expected["alertname"],
-                labels=shown,
+                labels=shown(expected),
                 to_fire=first - began[fault.name],
                 to_clear=max(0.0, last - repaired[fault.name]),
             )
@@ -201,5 +208,6 @@ def proofs(
 def table(rows: Iterable[Proof]) -> str:
     """Return the rows of the guide's table of proven faults."""
     return "\n".join(
-        f"| {row.fault} | `{row.alert}` ({row.labels}) | {row.to_fire:.0f} | {row.to_clear:.0f} |" for row in rows
+        f"| {row.fault} | `{row.alert}` ({row.labels}) | {row.to_fire:.0f} | {row.to_clear:.0f} |"
+        for row in rows
     )
