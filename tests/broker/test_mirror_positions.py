@@ -327,3 +327,33 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
         assert ask(*CAUGHT_UP)[0] == 0
     assert values(target, topic) == arrived + later
+
+
+def test_a_topic_that_is_restored_a_second_time_from_one_snapshot_is_mirrored_once(
+    flow: str, topic: str, source: Broker, target: Broker, ask: Ask, rebuild: Ask, tmp_path: Path
+) -> None:
+    """Both restores have the same id, and the first one has left its mark at the mirror's target."""
+    pattern, mirror = topic.replace(".", r"\."), ("--mirror", f"{flow}={target.plaintext}")
+    old = write(source, topic, "old", 60)
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    assert rebuild("backup")[0] == 0
+    clients.delete(source, topic)
+    code, first = rebuild("restore", *mirror)
+    assert (code, first["left_out"]) == (0, [])
+    ask("--before-start")
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+        recreate_under_a_reader(source, topic)
+        new = write(source, topic, "new", 10)
+        clients.wait_for("the new ones", lambda: "new-9" in values(target, topic))
+    assert values(target, topic) == old + new
+    clients.delete(source, topic)
+    code, second = rebuild("restore", *mirror)
+    assert second["restore_id"] == first["restore_id"]
+    assert (code, [skipped["id"] for skipped in second["left_out"]]) == (3, ["mirror-ahead"])
+    later = write(source, topic, "later", 5)
+    ask("--before-start")
+    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+        assert ask(*CAUGHT_UP)[0] == 0
+    assert values(target, topic) == old + new + later

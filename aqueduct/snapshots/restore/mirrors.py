@@ -221,17 +221,16 @@ def move(
                 left_out.append(_unknown(mirror.name, opened.positions))
                 continue
             saved_notes = opened.moved()
-            if saved_notes is None:
-                moved = _moved(job, opened, written, workers)
+            moved = _moved(job, opened, written, workers, is_again=saved_notes is not None)
+            if saved_notes is None or moved:
                 saved_notes = MirrorNotes.of(moved).dumps()
-                bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
                 opened.move(
-                    {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
+                    {partition: moved_to.next for partition, moved_to in moved.items()},
+                    {partition: moved_to.binding for partition, moved_to in moved.items()},
+                    saved_notes,
                 )
-            else:
-                opened.positions.refresh()
-                bindings = opened.positions.bindings
-            ranges += ranges_of(mirror.name, job.id, bindings)
+            opened.positions.refresh()
+            ranges += ranges_of(mirror.name, job.id, opened.positions.bindings)
             notes = MirrorNotes.parse(saved_notes)
             if notes.ahead:
                 left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
@@ -379,14 +378,29 @@ def judged(
 
 
 def _moved(
-    job: Job, opened: MirrorPositions, written: Mapping[TopicPartition, Written], workers: Workers
+    job: Job,
+    opened: MirrorPositions,
+    written: Mapping[TopicPartition, Written],
+    workers: Workers,
+    *,
+    is_again: bool,
 ) -> dict[TopicPartition, _MirrorMoved]:
-    """Return where a mirror continues in each partition, and what of it does not arrive once."""
+    """Return where a mirror continues in each partition, and what of it does not arrive once.
+
+    `is_again`: the same restore moved its positions before. Only those are moved then whose topic was
+    re-created since: the position is bound to another topic than the one that was restored now.
+    """
     lanes = _lanes(job)
     backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
     starts = {partition: restored.progress.start for partition, restored in written.items()}
     with connected(job.order) as source:
-        old_positions = _found(job, source, opened.positions, lanes, starts)
+        old_positions = {
+            partition: old
+            for partition, old in _found(job, source, opened.positions, lanes, starts).items()
+            if not (is_again and (old.bound is None or old.bound.topic_id == old.log.topic_id))
+        }
+        if not old_positions:
+            return {}
         asked = {
             partition: {old.in_backup}
             for partition, old in old_positions.items()
