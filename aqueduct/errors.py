@@ -24,15 +24,15 @@ class Skipped:
 
     what: str
     why: str
-    id: str = ""  # empty: this verb has no identifiers yet
+    id: str
 
     def __str__(self) -> str:
         return labelled(self.id, f"{self.what}: {self.why}")
 
     @classmethod
-    def because_of(cls, what: str, error: Exception) -> Self:
-        """Return an item that an error made a run skip, with the identifier of the error if it has one."""
-        return cls(what, str(error).rstrip("."), error.id if isinstance(error, AqueductError) else "")
+    def because_of(cls, what: str, error: Exception, otherwise: str = "cluster-request-failed") -> Self:
+        """Return an item that an error made a run skip; `otherwise`: the identifier of a client's error."""
+        return cls(what, str(error).rstrip("."), error.id if isinstance(error, AqueductError) else otherwise)
 
 
 LeftOut = tuple[Skipped, ...]  # a run that skipped something is INCOMPLETE

@@ -38,13 +38,11 @@ def test_skipped_items_have_the_identifier_of_the_error() -> None:
         Skipped("group a", "it has members", "group-has-members"),
         Skipped.because_of("group b", LiveGroup("It has members.")),
         Skipped.because_of("group c", KafkaError("no")),
-        Skipped("group d", "why"),
     ]
     assert [str(each) for each in skipped] == [
         "[group-has-members] group a: it has members",
         "[group-has-members] group b: It has members",
-        "group c: KafkaError: no",
-        "group d: why",
+        "[cluster-request-failed] group c: KafkaError: no",
     ]
     assert left_out_entries(skipped[:1]) == [
         {"id": "group-has-members", "what": "group a", "why": "it has members"}

@@ -200,7 +200,9 @@ def test_the_finding_has_the_facts_and_the_remedy() -> None:
 
 
 def test_a_coordinator_that_is_late_is_reported() -> None:
-    found = Search((), ((OPEN, KNOWN),), (Skipped("t-0", "the coordinators do not answer"),))
+    found = Search(
+        (), ((OPEN, KNOWN),), (Skipped("t-0", "the coordinators do not answer", "cluster-not-responding"),)
+    )
     soon = KNOWN.end_time + transactions.OVERDUE_MILLISECONDS
     unknown = "Whether transactions hang on t-0 is not known: the coordinators do not answer."
     assert transactions.findings(found, soon) == [unknown]

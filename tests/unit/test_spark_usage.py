@@ -49,7 +49,10 @@ def test_what_a_backup_did() -> None:
     of.add(None)
     of.add(
         BackupOutcome(
-            manifest=MANIFEST, stored_bytes=12, left_out=(Skipped("orders", "it is gone"),), seconds=2.5
+            manifest=MANIFEST,
+            stored_bytes=12,
+            left_out=(Skipped("orders", "it is gone", "topic-gone"),),
+            seconds=2.5,
         )
     )
     of.add(BackupOutcome(manifest=MANIFEST, stored_bytes=3, left_out=(), seconds=1.5))
@@ -85,7 +88,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
         files=4,
         bytes=900,
         gaps=[gap],
-        left_out=(Skipped("t", "why"),),
+        left_out=(Skipped("t", "why", "topic-gone"),),
     )
     of.add([done], {"a.b": 7}, 110.0)
     of.add([LandedTable(table="a.b", commits=1, rows=2, failed=Failed("why"))], {}, 120.0)

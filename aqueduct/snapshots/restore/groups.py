@@ -229,8 +229,7 @@ def has_members(name: str) -> Skipped:
 
 def rejected(name: str, error: Failed | KafkaError) -> Skipped:
     """Return a group that is skipped because the cluster rejected its offsets."""
-    skipped = Skipped.because_of(f"group {name}", error)
-    return skipped if skipped.id else replace(skipped, id="group-offsets-rejected")
+    return Skipped.because_of(f"group {name}", error, otherwise="group-offsets-rejected")
 
 
 def positions(
