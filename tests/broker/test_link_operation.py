@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import clients
 import pytest
@@ -10,6 +11,7 @@ from clients import wait_for
 from links import PARTITIONS, Link
 from relay import Faults
 
+from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode
 from aqueduct.link import outlet
 from servers.broker import Broker
@@ -66,7 +68,7 @@ def test_a_resending_hosts_clock_may_be_wrong_and_set_right(
     link: Link, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     down, up = link.downstream(), link.upstream()
-    right = outlet._wall
+    right = timestamps.now
     written = 0
     for number, wall in enumerate((lambda: right() + HOUR * 1000, right)):
         for seed, lose in enumerate((0, 1, 0)):
@@ -77,7 +79,7 @@ def test_a_resending_hosts_clock_may_be_wrong_and_set_right(
         wait_for("arriving", lambda: len(link.covered()) == written - 100)  # noqa: B023
         link.dedup()
         assert sum(len(each["gaps"]) for each in link.bundle()["results"]) == 2
-        monkeypatch.setattr(outlet, "_wall", wall)
+        monkeypatch.setattr(outlet, "timestamps", SimpleNamespace(now=wall))
         assert link.resend() == ExitCode.DONE
         wait_for("the resend", lambda: len(link.covered()) == written)  # noqa: B023
         assert link.filled()

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 import yaml
-from test_alerts import FILES, ROOT, RULES, promtool
+from kit.alert_rules import FILES, RULES
+from kit.prometheus import promtool
 
+ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "molecule/operate/tests"
 GUIDE = (ROOT / "docs/guides/monitoring.md").read_text()
 UNPROVEN = "## Alerts without a real fault"

@@ -18,6 +18,7 @@ import exporter_names
 import link_ends
 import pytest
 import yaml
+from kit.alert_rules import FILES, GROUPS, RULES
 from kit.prometheus import promtool
 from prometheus_client import generate_latest
 
@@ -36,12 +37,7 @@ from aqueduct.link.wire.key_frame import Kind
 from aqueduct.snapshots.drill import metrics as drill_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
-FILES = sorted((ROOT / "docs/alerts").iterdir())
 LINK = ROOT / "docs/alerts/link.yml"
-GROUPS: list[dict[str, Any]] = [
-    group for file in FILES for group in yaml.safe_load(file.read_text())["groups"]
-]
-RULES = {rule["alert"]: rule for group in GROUPS for rule in group["rules"]}
 GUIDES = "".join((ROOT / f"docs/guides/{file.stem}.md").read_text() for file in FILES)
 MINUTES = 60  # of figures, one a minute, in Prometheus's notation; alerts are looked at in the last one
 SENDING, RECEIVING, DEDUP = (f"aqueduct-{name}" for name in ("diode-upstream", "diode-downstream", "dedup"))

@@ -45,7 +45,7 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
             **next(play["vars"] for play in playbook if play["name"] == "Plan the repair"),
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
-            "_kafka_properties": {"log.dirs": f"{tmp_path}/one, {tmp_path}/two"},
+            "_kafka_log_directories": [f"{tmp_path}/one", f"{tmp_path}/two"],
         },
         "tasks": [*tasks, {"ansible.builtin.copy": shown}],
     }

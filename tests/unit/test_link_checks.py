@@ -1,6 +1,7 @@
 """Impossible options are refused before any connection: no broker runs in these tests."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_nothing_is_sent_by_a_clock_that_can_not_be_right(
     wall: int,
     year: int,
 ) -> None:
-    monkeypatch.setattr(outlet, "_wall", lambda: wall)
+    monkeypatch.setattr(outlet, "timestamps", SimpleNamespace(now=lambda: wall))
     code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(sending(keys, verb))])
     assert (code, f"the year is {year}: set it" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
 

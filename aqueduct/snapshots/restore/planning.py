@@ -39,7 +39,7 @@ class _Restore:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Target:
+class _TargetTopics:
     """The topics of a plan that the target has already."""
 
     existing: Mapping[str, Topic]
@@ -134,15 +134,15 @@ def _plan(restore: _Restore, keys: Keyring) -> RestorePlan:
     return restore_plan
 
 
-def _inspect(client: Client, restore: _Restore, restore_plan: RestorePlan) -> _Target:
+def _inspect(client: Client, restore: _Restore, restore_plan: RestorePlan) -> _TargetTopics:
     existing = client.topics(restore_plan.topics)
     if existing:
         topics.check_all_known(client)
-    return _Target(existing=existing, states=topics.states(client, restore.id, existing))
+    return _TargetTopics(existing=existing, states=topics.states(client, restore.id, existing))
 
 
 def _subtract_earlier(
-    client: Client, catalog: Catalog, restore: _Restore, restore_plan: RestorePlan, target: _Target
+    client: Client, catalog: Catalog, restore: _Restore, restore_plan: RestorePlan, target: _TargetTopics
 ) -> _Remaining:
     """Take from the plan the records that restores before wrote, and partitions where that is unknown."""
     order, existing, states = restore.order, target.existing, target.states
