@@ -30,9 +30,10 @@ class Skipped:
         return labelled(self.id, f"{self.what}: {self.why}")
 
     @classmethod
-    def because_of(cls, what: str, error: Exception, otherwise: str = "cluster-request-failed") -> Self:
-        """Return an item that an error made a run skip; `otherwise`: the identifier of a client's error."""
-        return cls(what, str(error).rstrip("."), error.id if isinstance(error, AqueductError) else otherwise)
+    def because_of(cls, what: str, error: Exception) -> Self:
+        """Return an item that an error made a run skip; that of a Kafka client has a common identifier."""
+        id_ = error.id if isinstance(error, AqueductError) else "cluster-request-failed"
+        return cls(what, str(error).rstrip("."), id_)
 
 
 LeftOut = tuple[Skipped, ...]  # a run that skipped something is INCOMPLETE

@@ -162,21 +162,9 @@ MIRROR = (
             "topic, the range begins at the last position in the deleted topic. Its end is not known."
         ),
         fix=(
-            "Copy the records from another source, if one has them. Then stop the flow's unit on all its "
-            "hosts, run `aqueduct replicate` once with its options, `--accept-ranges` and "
-            "`--until-caught-up`, and start the unit again."
-        ),
-    ),
-    DeclaredMessage(
-        id="mirror-membership-failed",
-        area=Area.MIRROR,
-        meaning=(
-            "A process of the mirror engine `batches` cannot be a member of the group that shares the flow's "
-            "tasks at the target."
-        ),
-        fix=(
-            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions. "
-            "The playbook of the target site grants both."
+            "Copy the records from another source, if one has them. Then stop the flow's unit, run "
+            "`aqueduct replicate` once with its options, `--accept-ranges` and `--until-caught-up`, and "
+            "start the unit."
         ),
     ),
     DeclaredMessage(

@@ -65,7 +65,6 @@ class Service:
             "replication-factor": 1,
             "refresh": "1s",
             "first-start": self.flow.first_start,
-            "shared": True,
         }
 
     @contextmanager

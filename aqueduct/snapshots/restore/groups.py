@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from kafka.errors import KafkaError
 
 from aqueduct.common.topic_names import TopicPartition
-from aqueduct.errors import Failed, LeftOut, Refused, Skipped
+from aqueduct.errors import AqueductError, Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups, share_groups
 from aqueduct.kafka.client import Client, passing
 from aqueduct.snapshots.restore import progress, topics
@@ -229,7 +229,9 @@ def has_members(name: str) -> Skipped:
 
 def rejected(name: str, error: Failed | KafkaError) -> Skipped:
     """Return a group that is skipped because the cluster rejected its offsets."""
-    return Skipped.because_of(f"group {name}", error, otherwise="group-offsets-rejected")
+    if isinstance(error, AqueductError):
+        return Skipped.because_of(f"group {name}", error)
+    return Skipped(f"group {name}", str(error).rstrip("."), "group-offsets-rejected")
 
 
 def positions(

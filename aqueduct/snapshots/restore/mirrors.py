@@ -149,6 +149,13 @@ class MirrorNotes:
         ]
         return cls(_kept(ahead), _kept(unbound))
 
+    def after(self, former: "MirrorNotes") -> "MirrorNotes":
+        """Return these notes together with those of an earlier run, of which every run reports."""
+        return MirrorNotes(
+            _kept(list(filter(None, (self.ahead, former.ahead)))),
+            _kept(list(filter(None, (self.unbound, former.unbound)))),
+        )
+
     @classmethod
     def parse(cls, metadata: str) -> "MirrorNotes":
         """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
@@ -222,15 +229,14 @@ def move(
                 continue
             saved_notes = opened.moved()
             moved = _moved(job, opened, written, workers, is_again=saved_notes is not None)
+            bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
             if saved_notes is None or moved:
-                saved_notes = MirrorNotes.of(moved).dumps()
+                saved_notes = MirrorNotes.of(moved).after(MirrorNotes.parse(saved_notes or "")).dumps()
                 opened.move(
-                    {partition: moved_to.next for partition, moved_to in moved.items()},
-                    {partition: moved_to.binding for partition, moved_to in moved.items()},
-                    saved_notes,
+                    {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
                 )
-            opened.positions.refresh()
-            ranges += ranges_of(mirror.name, job.id, opened.positions.bindings)
+            # Of those that were moved now, readers may see the former ones for a moment (KIP-98).
+            ranges += ranges_of(mirror.name, job.id, {**opened.positions.bindings, **bindings})
             notes = MirrorNotes.parse(saved_notes)
             if notes.ahead:
                 left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
