@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from unittest.mock import patch
 
+from aqueduct.common import timestamps
 from aqueduct.kafka.client_config import ClientConfig, End
 from aqueduct.snapshots.backup import commit
 from aqueduct.snapshots.backup.order import BackupOrder
@@ -157,7 +158,7 @@ def run(catalog: Catalog, estate: Estate, survey: Surveyed, number: int) -> Mani
     now = BEGAN + number * estate.minutes * 60_000
     todo = plan(parent.manifest, survey.sources, now=now, generations=Generations(86_400_000))
     added = settle(todo, [estate.read(each, number) for each in todo.readings])
-    with patch.object(commit, "now", lambda: now):
+    with patch.object(timestamps, "now", lambda: now):
         return commit.snapshot(catalog, parent.follow(), ORDER, survey, added, run=_run(number), started=now)
 
 
