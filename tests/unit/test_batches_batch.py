@@ -78,6 +78,18 @@ def test_damage_is_named(at: int, form: str, value: int, facts: tuple[str, ...])
         assert [each.base_offset for each in walk(data, check_crc=False)] == [6, 7]
 
 
+@pytest.mark.parametrize(("offset", "is_whole"), [((1 << 63) - 2, True), ((1 << 63) - 1, False)])
+def test_no_offset_is_larger_than_the_largest(offset: int, is_whole: bool) -> None:
+    """No CRC covers the first offset: whoever writes to a store or a line sets it."""
+    encoded = bytearray(batch(0, count=2))
+    struct.pack_into(">q", encoded, 0, offset)
+    if is_whole:
+        assert [each.last_offset for each in walk(encoded)] == [(1 << 63) - 1]
+        return
+    with raises(Damaged, "batch-damaged", offset, offset + 1):
+        list(walk(encoded))
+
+
 def test_an_unknown_codec_is_named() -> None:
     data = bytearray(batch(7))
     data[22] = 5

@@ -20,6 +20,7 @@ LENGTH_FROM = 12  # the length counts what comes after itself
 CRC_AT = 17
 CRC_FROM = 21  # the attributes: what is before them is the broker's to set
 MAGIC = 2
+LAST_OFFSET = (1 << 63) - 1  # the largest that there is
 
 # Bits of the attributes.
 CODEC = 0x07
@@ -123,6 +124,8 @@ def walk(buffer: Buffer, *, check_crc: bool = True) -> Iterator[Batch]:
             return
         if check_crc and crc32c(view[start + CRC_FROM : stop]) != crc:
             raise Damaged(f"The batch at offset {base} is damaged: it does not have the CRC that it tells.")
+        if not 0 <= last <= LAST_OFFSET - base:  # no CRC covers the first offset
+            raise Damaged(f"The batch at offset {base} is damaged: its last offset can't be {base + last}.")
         yield Batch(view[start:stop], base, base + last, attributes, base_time, max_time, producer, count)
 
 
