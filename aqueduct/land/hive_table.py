@@ -212,9 +212,7 @@ def elsewhere(target: HiveTable, stored: FoundTable) -> str | None:
 
 def taken(metastore: str, name: str, reason: str) -> str:
     """Return the sentence about a table of others."""
-    return (
-        f"{metastore} has another table {name}: {reason}. Declare another name, or drop or rename that one."
-    )
+    return f"{metastore} has another table {name}: {reason}. Declare another name, or rename that table."
 
 
 def is_iceberg(stored: FoundTable) -> bool:

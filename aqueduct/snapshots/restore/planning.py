@@ -105,8 +105,8 @@ def _identify(client: Client, catalog: Catalog, order: RestoreOrder) -> _Restore
                 raise
             raise Refused(
                 "resumed-snapshot-missing",
-                f"{error} An interrupted run of this restore began with it. Delete the topics that it "
-                "began, which deletes their records, and run the command again.",
+                f"{error} An interrupted run of this restore began with it. Restore another snapshot "
+                "under other names (old:new), and compare: nothing else has what that run restored.",
             ) from None
     name = order.restore_id or restore_id(request, snapshot.manifest.number)
     others = {other: states for other, states in plans.items() if other != name}

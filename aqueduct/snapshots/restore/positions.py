@@ -44,7 +44,7 @@ class Unsure:
     id: str
 
 
-AGAIN = "to have offsets set, delete the topic, which deletes its records, and restore it again"
+AGAIN = "to have offsets set, restore the topic under another name (old:new)"
 COMPACTED = Unsure(
     f"Kafka may have compacted the restored records since; {AGAIN}", "restored-records-compacted"
 )
