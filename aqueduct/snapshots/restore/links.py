@@ -13,7 +13,6 @@ from aqueduct.link.wire.position import SenderPosition
 from aqueduct.mirror.binding import RestoreRange
 from aqueduct.snapshots.restore.job import Job, connected
 from aqueduct.snapshots.restore.outcome import AHEAD, DOUBLED, IN_BACKUP, FlowRange, Written, listed
-from aqueduct.snapshots.restore.plan import RestoreLane
 from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.work.workers import Workers
 
@@ -58,7 +57,7 @@ class _LinkAtTarget:
 
     @property
     def begun(self) -> set[TopicPartition]:
-        """Partitions of which the link has sent records; one that waited in the empty topic has not begun."""
+        """Return the partitions of which the link has sent records; waiting in an empty topic sends none."""
         return {
             partition
             for partition, (offset, sender) in self.positions.items()
@@ -77,7 +76,8 @@ def _moved(
         new = _translated(job, old, written, workers)
         session = max(sender.session for _, sender in (*saved.values(), *target.positions.values()))
         groups.commit(
-            *(client, name),
+            client,
+            name,
             {
                 partition: (
                     offset,
@@ -89,19 +89,6 @@ def _moved(
             },
         )
     return _ranges(job, name, old)
-
-
-def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
-    """Return the lanes that a link continues in: of topics with their own names, of known origin."""
-    return {
-        lane.target: lane
-        for lane in job.plan.lanes
-        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
-    }
-
-
-def _backed_up_ids(job: Job) -> dict[str, str]:
-    return {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
 
 
 def _saved_positions(job: Job, name: str) -> LinkPositions:
@@ -118,7 +105,7 @@ def _saved_positions(job: Job, name: str) -> LinkPositions:
 
 
 def _inspect(client: Client, job: Job, name: str) -> _LinkAtTarget:
-    ids = {topic: str(existing.id) for topic, existing in client.topics(_backed_up_ids(job)).items()}
+    ids = {topic: str(existing.id) for topic, existing in client.topics(job.plan.backed_up_ids).items()}
     committed = groups.committed(client, [name])[name]
     return _LinkAtTarget(
         ids=ids, positions=_link_positions((partition, *commit) for partition, commit in committed.items())
@@ -127,7 +114,7 @@ def _inspect(client: Client, job: Job, name: str) -> _LinkAtTarget:
 
 def _movable(job: Job, saved: LinkPositions, target: _LinkAtTarget) -> dict[TopicPartition, int]:
     """Return the saved offsets that the link has not sent from since; Failed if it must not continue."""
-    begun, lanes, backed_up = target.begun, _lanes(job), _backed_up_ids(job)
+    begun, lanes, backed_up = target.begun, job.plan.continued_lanes, job.plan.backed_up_ids
     if not saved and not begun:
         raise Failed("link-position-unknown", NO_POSITION)
     if lost := sorted(map(str, (saved.keys() & job.plan.unknown_partitions) - begun)):
@@ -172,7 +159,7 @@ def _translated(
 
 def _ranges(job: Job, name: str, old: Mapping[TopicPartition, int]) -> list[FlowRange]:
     """Return what the link sends again from its old offsets, or has sent and the backup lacks."""
-    stops = {partition: lane.stop for partition, lane in _lanes(job).items()}
+    stops = {partition: lane.stop for partition, lane in job.plan.continued_lanes.items()}
     return [
         FlowRange(
             f"link {name}",

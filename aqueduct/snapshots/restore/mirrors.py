@@ -65,8 +65,6 @@ from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.snapshots.restore.progress import group
 from aqueduct.work.workers import Workers
 
-Lanes = Mapping[TopicPartition, RestoreLane]
-
 
 @dataclass(frozen=True, kw_only=True)
 class MirrorPositions:
@@ -150,7 +148,7 @@ class MirrorNotes:
         return cls(_kept(ahead), _kept(unbound))
 
     def after(self, former: "MirrorNotes") -> "MirrorNotes":
-        """Return these notes together with those of an earlier run, of which every run reports."""
+        """Return these notes and those of an earlier run: each later run reports both."""
         return MirrorNotes(
             _kept(list(filter(None, (self.ahead, former.ahead)))),
             _kept(list(filter(None, (self.unbound, former.unbound)))),
@@ -174,9 +172,10 @@ def check(job: Job) -> None:
 
     Refused, too, for a mirror of the engine `batches`, whose positions cannot be moved.
     """
+    names = {lane.topic for lane in job.plan.continued_lanes.values()}
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as opened:
-            if topics_of_it := _mirrored_by_batches(opened) & {lane.topic for lane in _lanes(job).values()}:
+            if topics_of_it := _mirrored_by_batches(opened) & names:
                 raise Refused(
                     "mirror-batches-restored",
                     f"Mirror {mirror.name} has the engine batches, which mirrors a re-created topic from its "
@@ -187,7 +186,7 @@ def check(job: Job) -> None:
                 )
     lanes = {
         partition: lane
-        for partition, lane in _lanes(job).items()
+        for partition, lane in job.plan.continued_lanes.items()
         if lane.topic in job.there and lane.topic not in job.known
     }
     if not (lanes and job.order.mirrors):
@@ -282,15 +281,6 @@ def _unknown(name: str, positions: FlowPositions) -> Skipped:
     return Skipped(f"mirror {name}", reason, "mirror-unknown")
 
 
-def _lanes(job: Job) -> dict[TopicPartition, RestoreLane]:
-    """Return the lanes that are restored under their own names: others are new to a mirror."""
-    return {
-        lane.target: lane
-        for lane in job.plan.lanes
-        if lane.topic == lane.stored_partition.topic and lane.target not in job.plan.unknown_partitions
-    }
-
-
 def _found(
     job: Job,
     source: Client,
@@ -321,14 +311,13 @@ def _found(
             )
         )
     )
-    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
     return {
         partition: judged(
             next_offsets[partition],
             mine[partition],
             log,
             evidence.get(partition, Evidence()),
-            backed_up[partition.topic],
+            job.plan.backed_up_ids[partition.topic],
         )
         for partition, log in logs.items()
     }
@@ -396,8 +385,7 @@ def _moved(
     `is_again`: the same restore moved its positions before. Only those are moved then whose topic was
     re-created since: the position is bound to another topic than the one that was restored now.
     """
-    lanes = _lanes(job)
-    backed_up = {topic: instance.topic_id for topic, (_, instance) in job.plan.topics.items()}
+    lanes = job.plan.continued_lanes
     starts = {partition: restored.progress.start for partition, restored in written.items()}
     with connected(job.order) as source:
         old_positions = {
@@ -432,7 +420,7 @@ def _moved(
             if job.order.append and new is not None:
                 others = _first_of_others(source, Range(*partition, old.began_at, new), producers)
             lane = lanes[partition]
-            copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
+            copy = RestoredCopy(job.plan.backed_up_ids[lane.topic], lane.stop, ends[partition])
             moved[partition] = continued(old, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
         return moved
 

@@ -131,6 +131,23 @@ class RestorePlan:
     def unknown_partitions(self) -> frozenset[TopicPartition]:
         return frozenset(lane.target for lane in self.unknown)
 
+    @cached_property
+    def continued_lanes(self) -> dict[TopicPartition, RestoreLane]:
+        """Return the lanes in which mirrors and links continue: under their own names, of known origin.
+
+        Under another name a topic is new to them.
+        """
+        return {
+            lane.target: lane
+            for lane in self.lanes
+            if lane.topic == lane.stored_partition.topic and lane.target not in self.unknown_partitions
+        }
+
+    @cached_property
+    def backed_up_ids(self) -> dict[str, str]:
+        """Return the id that each topic had when it was backed up, by its name at the target."""
+        return {target: instance.topic_id for target, (_, instance) in self.topics.items()}
+
     def unknown_of(self, target: str) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions to which nothing is written."""
         return tuple(lane.target.partition for lane in self.unknown if lane.topic == target)
