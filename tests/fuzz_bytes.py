@@ -35,6 +35,7 @@ import snappy
 import zstandard
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from kit import manifests
 from pyarrow import orc
 
 from aqueduct.common.keys import ReceiverKey
@@ -163,26 +164,17 @@ def stored() -> Manifest:
         instances=(Instance(1, "id", InstanceState.ACTIVATE, 1),),
     )
     segment = Segment("flights", 1, 0, 0, 9, 0, 8, 9, 90, 80, "ab", 7, "cd", 1, 2, "r1", True, False)
-    return Manifest(
+    return manifests.manifest(
         chain=Chain(number=2, parent=1, parent_sha256="ab", base=1, base_bytes=10, increments_bytes=0),
-        store="s",
         run="r1",
         created=1,
         started=1,
         ended=2,
-        cluster="c",
-        version="1",
         options={"topics": ["flights"]},
         starts={("flights", 1): (0, 0)},
         positions={("flights", 1): (9, -1)},
         topics=(topic,),
         segments=(segment, replace_segment(segment)),
-        gaps=(),
-        groups=(),
-        acls=(),
-        quotas=(),
-        open_transactions=(),
-        groups_ahead=(),
         epochs={("flights", 1): (3, -1)},
     )
 

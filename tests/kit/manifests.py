@@ -1,4 +1,7 @@
-"""A manifest of a small backup."""
+"""Manifests of small backups."""
+
+from dataclasses import replace
+from typing import Any
 
 from aqueduct.store.manifest import (
     Chain,
@@ -8,6 +11,34 @@ from aqueduct.store.manifest import (
     Segment,
     StoredTopic,
 )
+
+EMPTY = Manifest(
+    chain=Chain(number=1, parent=None, parent_sha256=None, base=1, base_bytes=0, increments_bytes=0),
+    store="store",
+    run="run",
+    created=0,
+    started=0,
+    ended=0,
+    cluster="cluster",
+    version="0.1.0",
+    options={},
+    starts={},
+    positions={},
+    topics=(),
+    segments=(),
+    gaps=(),
+    groups=(),
+    acls=(),
+    quotas=(),
+    open_transactions=(),
+    groups_ahead=(),
+)
+
+
+def manifest(**fields: Any) -> Manifest:
+    """Return the first manifest of a store, empty but for these fields."""
+    return replace(EMPTY, **fields)
+
 
 NAMES = ["a" * 245 + ".one", "a" * 245 + ".two"]
 INSTANCE = Instance(99, "id", InstanceState.PASSIVATE, 0)
@@ -27,24 +58,4 @@ TOPICS = [
     )
     for name in NAMES
 ]
-MANIFEST = Manifest(
-    chain=Chain(number=1, parent=None, parent_sha256=None, base=1, base_bytes=0, increments_bytes=0),
-    store="store",
-    run="run",
-    created=0,
-    started=0,
-    ended=0,
-    cluster="cluster",
-    version="0.1.0",
-    options={},
-    starts={},
-    positions={},
-    topics=tuple(TOPICS),
-    segments=tuple(SEGMENTS),
-    gaps=(),
-    groups=(),
-    acls=(),
-    quotas=(),
-    open_transactions=(),
-    groups_ahead=(),
-)
+MANIFEST = manifest(topics=tuple(TOPICS), segments=tuple(SEGMENTS))

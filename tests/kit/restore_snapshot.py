@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from kit.manifests import manifest
+
 from aqueduct.store.manifest import (
     NOT_READ,
     Chain,
     Gap,
     Instance,
     InstanceState,
-    Manifest,
     Segment,
     StoredPartition,
     StoredTopic,
@@ -24,26 +25,11 @@ TOPIC = StoredTopic(
     settings={},
     instances=(Instance(1, "id", InstanceState.ACTIVATE, 0),),
 )
-MANIFEST = Manifest(
+MANIFEST = manifest(
     chain=Chain(number=7, parent=None, parent_sha256=None, base=7, base_bytes=0, increments_bytes=0),
-    store="s",
-    run="r",
-    created=0,
-    started=0,
-    ended=0,
-    cluster="c",
-    version="v",
-    options={},
     starts={("t", 1): (0, 0, NOT_READ)},
     positions={("t", 1): (30, 0, NOT_READ)},
     topics=(TOPIC,),
-    segments=(),
-    gaps=(),
-    groups=(),
-    acls=(),
-    quotas=(),
-    open_transactions=(),
-    groups_ahead=(),
 )
 
 

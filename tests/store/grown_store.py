@@ -3,6 +3,7 @@
 from functools import cached_property
 from unittest.mock import patch
 
+from kit.manifests import manifest
 from made_store import batch
 
 from aqueduct.snapshots.backup import verify
@@ -60,26 +61,17 @@ class Grown:
             segments.append(self._segment(StoredPartition("planes", generation, 0), 0, 9, number))
         created = BEGAN + number * HOURS * 3_600_000
         positions = {("flights", 1): (10 * number,), **{("planes", each): (9,) for each in live}}
-        return Manifest(
+        return manifest(
             chain=parent.follow(),
             store=catalog.id,
             run=f"{number:08x}",
             created=created,
             started=created,
             ended=created,
-            cluster="cluster",
-            version="0",
-            options={},
             starts=dict.fromkeys(positions, (0,)),
             positions=positions,
             topics=(_topic("flights", 1), _topic("planes", *live)),
             segments=tuple(segments),
-            gaps=(),
-            groups=(),
-            acls=(),
-            quotas=(),
-            open_transactions=(),
-            groups_ahead=(),
         )
 
     def commit(

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
+from kit.manifests import manifest
 
 from aqueduct.snapshots.backup.plan import (
     BackupPlan,
@@ -23,11 +24,8 @@ from aqueduct.store.manifest import (
     InstanceState,
     Manifest,
     Segment,
-    SnapshotPositions,
     StoredPartition,
-    StoredTopic,
 )
-from aqueduct.store.snapshots import follow
 
 HOUR = 3_600_000
 
@@ -45,33 +43,6 @@ def source(*ends: int, starts: tuple[int, ...] | None = None, **other: object) -
     return Source(starts=starts or (0,) * len(ends), ends=ends, **known)  # type: ignore[arg-type]
 
 
-def manifest(
-    topics: tuple[StoredTopic, ...], starts: SnapshotPositions, positions: SnapshotPositions
-) -> Manifest:
-    nothing: tuple[()] = ()
-    return Manifest(
-        chain=follow(None, 1),
-        store="store",
-        run="run",
-        created=0,
-        started=0,
-        ended=0,
-        cluster="cluster",
-        version="0",
-        options={},
-        starts=starts,
-        positions=positions,
-        topics=topics,
-        segments=nothing,
-        gaps=nothing,
-        groups=nothing,
-        acls=nothing,
-        quotas=nothing,
-        open_transactions=nothing,
-        groups_ahead=nothing,
-    )
-
-
 def decide(parent: Manifest | None, *sources: Source, now: int = HOUR, keep: int = 2) -> BackupPlan:
     return plan(parent, sources, now=now, generations=Generations(HOUR, keep))
 
@@ -79,7 +50,7 @@ def decide(parent: Manifest | None, *sources: Source, now: int = HOUR, keep: int
 def after(todo: BackupPlan) -> Manifest:
     """Return the manifest of a run that read everything of a plan."""
     added = settle(todo, [read(each) for each in todo.readings])
-    found = manifest(added.topics, added.starts, added.positions)
+    found = manifest(topics=added.topics, starts=added.starts, positions=added.positions)
     return replace(found, epochs=added.epochs, generation_ends=added.generation_ends)
 
 

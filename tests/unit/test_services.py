@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from kit.manifests import EMPTY
 
 from aqueduct import cli
 from aqueduct.errors import Failed, NoMatch, Refused
@@ -14,8 +15,6 @@ from aqueduct.link.dedup.share import Clean, DedupCounts, DedupShare
 from aqueduct.snapshots.backup import run as backup
 from aqueduct.snapshots.backup.order import BackupOrder
 from aqueduct.snapshots.backup.run import BackupOutcome
-from aqueduct.store.manifest import Manifest
-from aqueduct.store.snapshots import follow
 from aqueduct.work.workers import Workers
 
 SERVICE = ["backup", "--bootstrap-servers", "b:9092", "--store", "file:///s", "--topics-pattern", "a.*"]
@@ -41,29 +40,7 @@ class Enough(Exception):
 
 
 def outcome() -> BackupOutcome:
-    nothing: tuple[()] = ()
-    manifest = Manifest(
-        chain=follow(None, 1),
-        store="store",
-        run="run",
-        created=0,
-        started=0,
-        ended=0,
-        cluster="cluster",
-        version="0",
-        options={},
-        starts={},
-        positions={},
-        topics=nothing,
-        segments=nothing,
-        gaps=nothing,
-        groups=nothing,
-        acls=nothing,
-        quotas=nothing,
-        open_transactions=nothing,
-        groups_ahead=nothing,
-    )
-    return BackupOutcome(manifest=manifest, stored_bytes=0, left_out=(), seconds=0.0)
+    return BackupOutcome(manifest=EMPTY, stored_bytes=0, left_out=(), seconds=0.0)
 
 
 def rounds(monkeypatch: pytest.MonkeyPatch, *ends: BackupOutcome | Exception) -> list[BackupOrder]:

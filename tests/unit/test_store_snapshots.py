@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from identifiers import raises
+from kit import manifests
 
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names, validation
@@ -148,26 +149,18 @@ class Source:
         segments: tuple[Segment, ...] = (),
         gaps: tuple[Gap, ...] = (),
     ) -> Manifest:
-        return Manifest(
+        return manifests.manifest(
             chain=parent.follow(),
             store=self.store,
             run=f"run-{parent.manifest.number if parent.manifest else 0}",
             created=5,
             started=1,
             ended=2,
-            cluster="c",
-            version="0",
-            options={},
             starts=dict(self.starts),
             positions={key: tuple(offsets) for key, offsets in self.positions.items()},
             topics=tuple(self.topics.values()),
             segments=segments,
             gaps=gaps,
-            groups=(),
-            acls=(),
-            quotas=(),
-            open_transactions=(),
-            groups_ahead=(),
         )
 
 
