@@ -3,7 +3,6 @@
 import os
 
 import pytest
-from _pytest.terminal import TerminalReporter
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -18,7 +17,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 class _FailuresAtOnce:
     """Prints the names that pytest keeps for its end, which is an hour away in a run of all tests."""
 
-    def __init__(self, terminal: TerminalReporter) -> None:
+    def __init__(self, terminal: pytest.TerminalReporter) -> None:
         self._terminal = terminal
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

@@ -88,7 +88,7 @@ def explain(text: str, location: Location, action: str) -> Trouble:
 
 @dataclass(frozen=True, kw_only=True)
 class _Answer:
-    """What object_store tells of an error, with the codes of S3 and the status of HTTP in it (0: none)."""
+    """The text of an error of object_store, with its S3 code (or None) and its HTTP status (or 0)."""
 
     text: str
     code: str | None

@@ -332,7 +332,7 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
 def test_a_topic_that_is_restored_a_second_time_from_one_snapshot_is_mirrored_once(
     flow: str, topic: str, source: Broker, target: Broker, ask: Ask, rebuild: Ask, tmp_path: Path
 ) -> None:
-    """Both restores have the same id, and the first one has left its mark at the mirror's target."""
+    """Both restores have one id, so the first one's mark at the mirror's target must not end the second."""
     pattern, mirror = topic.replace(".", r"\."), ("--mirror", f"{flow}={target.plaintext}")
     old = write(source, topic, "old", 60)
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):

@@ -70,7 +70,7 @@ def module(name: str, **arguments: object) -> dict[str, Any]:
 
 
 def let_in(port: int, key: Path | None) -> bool:
-    """Tell whether a port goes on talking with who has this key, after TLS is spoken."""
+    """Return whether a port keeps the connection of a client with this key after the TLS handshake."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if key:

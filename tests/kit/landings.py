@@ -98,7 +98,7 @@ def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
 
 
 def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator[dict[str, Any]]:
-    """Yield records, of which some are wrong in one of many ways."""
+    """Yield records; some of them are malformed in one of many ways."""
     for each in range(number):
         moment = datetime(2013, 11, 1) + timedelta(minutes=chance.randrange(4 * 1440))
         value = {

@@ -179,7 +179,7 @@ def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequen
         raise Failed(
             "file-backup-damaged",
             f"backup {order.date} of {order.backups.name} is damaged, and nothing was restored: {damaged}. "
-            "Take another date; `aqueduct files verify` tells which have it as it was.",
+            "Restore a backup of another date: `aqueduct files verify` lists those whose files are intact.",
         )
 
 
