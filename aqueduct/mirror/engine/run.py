@@ -279,8 +279,8 @@ class _Flow:
             raise Refused(
                 "mirror-tasks-differ",
                 f"The topics {some(state_topics(self._order.flow))} of the {self._target.end} have {tasks} "
-                f"partitions, and had another number when positions of {some(moved)} were stored. Other tasks "
-                "would mirror these from their beginning again. Restore both topics.",
+                f"partitions, and had another number when positions of {some(moved)} were stored. Other "
+                "tasks would mirror these from their beginning again. Restore both topics.",
             )
         if state.positions or self._order.first_start:
             return

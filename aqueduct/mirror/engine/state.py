@@ -34,9 +34,7 @@ class FlowState:
         self.positions: dict[TopicPartition, Position] = {}
         # Of each source partition, in the order of generations and offsets.
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
-        self.tasks: dict[
-            TopicPartition, int
-        ] = {}  # in whose partition a position is
+        self.tasks: dict[TopicPartition, int] = {}  # in whose partition a position is
         self._client = client
         self._positions_topic = positions_topic(flow)
         self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
