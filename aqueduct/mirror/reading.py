@@ -64,7 +64,7 @@ class MirrorReader:
         self._positions = FlowPositions(source, target_cluster)
         self._judged: dict[TopicPartition, Judged] = {}
         self._sync_end = 0
-        self._tasks = Tasks({}, frozenset())
+        self._tasks = Tasks(counts={}, partitions=frozenset())
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""

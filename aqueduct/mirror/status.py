@@ -44,7 +44,7 @@ class MirrorStatus:
         return _name(self.connector, self.task)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tasks:
     """The tasks that the workers agreed to run."""
 
@@ -173,10 +173,12 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
     )
     groups = _property(checkpoints, texts[checkpoints], "groups") if is_synchronised else ""
     return Tasks(
-        counts,
-        frozenset(TopicPartition(topic, int(number)) for topic, _, number in names if number.isdecimal()),
-        _listed(topics),
-        _listed(groups),
+        counts=counts,
+        partitions=frozenset(
+            TopicPartition(topic, int(number)) for topic, _, number in names if number.isdecimal()
+        ),
+        patterns=_listed(topics),
+        group_patterns=_listed(groups),
     )
 
 
