@@ -13,7 +13,7 @@ from typing import Any
 import clients
 import pytest
 from confluent_kafka import Message
-from identifiers import printed
+from identifiers import assert_printed, printed
 from kafka.errors import KafkaError
 
 from aqueduct.cli import main
@@ -556,7 +556,7 @@ def test_names_that_no_letter_has_are_reported(
             assert "[dead-letter-name-unknown]" in capsys.readouterr().err
         unknown = ["--bootstrap-servers", broker.plaintext, "--dlq", f"{topic}-none"]
         assert main(["dlq", what, *unknown]) == 3
-        assert "[topic-unknown]" in capsys.readouterr().err
+        assert_printed(capsys.readouterr().err, "topic-unknown", f"{topic}-none")
 
 
 def test_letters_without_rights_are_unknown(

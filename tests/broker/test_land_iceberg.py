@@ -11,7 +11,7 @@ import clients
 import pytest
 import yaml
 from iceberg_reader import expected, newest, rows, said, table
-from identifiers import printed
+from identifiers import assert_printed, printed
 from lakes import Lake, client, create, table_of
 from pyarrow import dataset
 from pymetastore.hive_metastore import ttypes
@@ -355,7 +355,7 @@ def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
     lake = iceberg_lake
     lake.produce(range(1), 3)
     assert main(lake.arguments("--until-caught-up")) == 2
-    assert "option-required" in printed(capsys.readouterr().err)
+    assert_printed(capsys.readouterr().err, "option-required", "--metastore")
     assert lake.land() == 0
     lake.more = {}
     assert lake.land() == 2

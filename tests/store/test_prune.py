@@ -343,11 +343,11 @@ def test_nothing_goes_where_a_manifest_is_encrypted_for_others(store: Grown) -> 
 
 
 def test_a_store_without_a_snapshot_and_no_store(store: Grown, tmp_path: Path) -> None:
-    with raises(Refused, "backup-missing"):
+    with raises(Refused, "backup-missing", store.url, names.STORE):
         pruned(store)
     assert store.catalog.numbers() == []
     store.objects.create("topics/flights/0/00000000000000000020.dead.log", b"x")
-    with raises(Refused, "snapshot-missing"):
+    with raises(Refused, "snapshot-missing", store.url):
         pruned(store)
     assert len(store.paths()) == 1
 
