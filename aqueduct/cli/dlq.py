@@ -19,7 +19,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aqueduct.cli import common, letter_report, report_file, selection, timestamp_argument
 from aqueduct.cli.optional_packages import connect_packages
@@ -39,6 +39,13 @@ SHOWN, MOST_SHOWN = 10, 1_000  # letters
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_list(commands)
+    _add_show(commands)
+    _add_replay(commands)
+
+
+def _add_list(commands: Any) -> None:
+    """Add the command that counts dead-letter records."""
     listing = commands.add_parser("list", help="count dead letters by connector, topic and cause")
     common.add_cluster(listing)
     listing.add_argument(
@@ -51,6 +58,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_choice(listing)
     _add_reading(listing)
     listing.set_defaults(run=_list)
+
+
+def _add_show(commands: Any) -> None:
+    """Add the command that prints dead-letter records."""
     showing = commands.add_parser("show", help="print dead letters, the newest ones first")
     common.add_cluster(showing)
     showing.add_argument("--dlq", metavar="TOPIC", required=True, help="the dead-letter topic")
@@ -72,6 +83,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_reading(showing)
     showing.set_defaults(run=_show)
+
+
+def _add_replay(commands: Any) -> None:
+    """Add the command that sends dead-letter records back."""
     replay = commands.add_parser("replay", help="send dead letters back to their topics")
     add = replay.add_argument
     common.add_cluster(replay)

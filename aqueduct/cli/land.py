@@ -69,6 +69,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("what", nargs="?", choices=("status", "verify", "compact", "reset", "replay"), help=help_)
     common.add_cluster(parser)
+    _add_tables(parser)
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--until-caught-up", action="store_true", help="land the records that exist at the start, then exit"
+    )
+    when.add_argument(
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
+    )
+    _add_changes(parser)
+    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--json", action="store_true", help="status: print JSON")
+    common.add_metrics(parser)
+    common.add_run(parser)
+
+
+def _add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add the options that declare tables and their catalogue."""
+    add = parser.add_argument
     add(
         "--declarations",
         metavar="FILE",
@@ -102,16 +123,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="only these declared tables; default: all",
     )
-    when = parser.add_mutually_exclusive_group()
-    when.add_argument(
-        "--until-caught-up", action="store_true", help="land the records that exist at the start, then exit"
-    )
-    when.add_argument(
-        "--every",
-        metavar="DURATION",
-        type=duration.period,
-        help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
-    )
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add the options of reset and replay."""
+    add = parser.add_argument
     to = parser.add_mutually_exclusive_group()
     to.add_argument(
         "--to-offsets",
@@ -127,10 +143,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--bad", action="store_true", help="replay: convert the records of the bad tables again (required)")
     add("--execute", action="store_true", help="reset, replay: do it; default: only show what would be done")
-    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
-    add("--json", action="store_true", help="status: print JSON")
-    common.add_metrics(parser)
-    common.add_run(parser)
 
 
 def metastores(text: str) -> tuple[tuple[str, int], ...]:
