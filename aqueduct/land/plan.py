@@ -164,12 +164,12 @@ def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPart
 def _truncated(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that landed up to this position; empty: it is."""
     if end < position:
-        return f"its log ends at {end}, before {position}, up to which it landed: it was cut"
+        return f"its log ends at {end}, before {position}, up to which it landed: it was truncated"
     if epoch_end < position:
         at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was cut {at}, before {position}, up to which it landed, and has grown again: the table "
-            "has records there that the topic lost. `aqueduct land reset` lands it again from there"
+            f"its log was truncated {at}, before {position}, up to which it landed, and has grown again: the "
+            "table has records there that the topic lost. `aqueduct land reset` lands it again from there"
         )
     return ""
 

@@ -323,7 +323,7 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
     again = f"Stop {unit} on every host, then start it: before it mirrors, it"
     sentences = {
         LOST: (
-            f"The mirror skips records, because these topics were re-created or cut at {source}: {{}}. "
+            f"The mirror skips records, because these topics were re-created or truncated at {source}: {{}}. "
             f"{again} moves its position so that they arrive."
         ),
         TARGET_ONLY: (

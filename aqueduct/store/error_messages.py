@@ -237,7 +237,7 @@ def _of_name_node(text: str, name: str, message: str, action: str, user: str) ->
         return Trouble(what="has a file where {path} needs a folder; move it away, or name another folder")
     if name == "StandbyException":
         return Trouble(
-            what="is a NameNode that stands by; name the active one, or the name service and HADOOP_CONF_DIR",
+            what="is a standby NameNode; name the active one, or the name service and HADOOP_CONF_DIR",
             passing=True,
             settings=True,
         )

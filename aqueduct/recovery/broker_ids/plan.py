@@ -580,8 +580,9 @@ def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
         damaged[_damage(node, log)].append(log.partition)
     for flaw, left in damaged.items():
         yield (
-            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start "
-            "its broker, which cuts off what isn't whole, and look again; or restore them from a backup."
+            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be truncated. "
+            "Start its broker, which truncates what is not whole, and look again; or restore them from a "
+            "backup."
         )
 
 
