@@ -19,20 +19,20 @@ Without --execute, reset and replay only show what they would do.
 Exit codes:
   0  done; without an action, the report counts bad records
   1  a table failed, or another process lands it; the report lists what was committed before
-  2  refused: a declaration or an argument cannot be used; the catalogue has another table of that name;
+  2  refused: a declaration or an argument cannot be used; the metastore has another table of that name;
      reset: an offset does not exist, or goes back in a compacted topic; replay: a table has columns of
      headers, which its bad table does not store, or cannot become what is declared
   3  done, except for the items in the report:
      - landing: records that were deleted before they were read; topics that were deleted or re-created;
-       partitions that cannot be read further; a group offset that could not be committed; a Hive catalogue
+       partitions that cannot be read further; a group offset that could not be committed; a Hive metastore
        that is behind; with --fail-on-poison, bad records
-     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive catalogue
+     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive metastore
        that is behind or does not answer
      - verify: tables that differ from their topics or from what readers see; items that could not be
        compared
-     - compact: replaced files of an Iceberg table, which remain if its catalogue was not given or is behind
+     - compact: replaced files of an Iceberg table, which remain if the metastore was not given or is behind
      - reset: topics that --to-time skips, because they were deleted, re-created or compacted
-     - replay: files that cannot be read; a Hive catalogue that is behind
+     - replay: files that cannot be read; a Hive metastore that is behind
 """
 
 import argparse
@@ -88,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_tables(parser: argparse.ArgumentParser) -> None:
-    """Add the options that declare tables and their catalogue."""
+    """Add the options that declare tables and their metastore."""
     add = parser.add_argument
     add(
         "--declarations",
@@ -114,7 +114,7 @@ def _add_tables(parser: argparse.ArgumentParser) -> None:
     catalogue.add_argument(
         "--no-metastore",
         action="store_true",
-        help="write only folders and logs, no catalogue (default)",
+        help="write only folders and logs (default)",
     )
     add(
         "--tables",

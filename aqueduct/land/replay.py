@@ -100,7 +100,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
             for name, failure in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
-                mine.left_out += (Skipped.because_of(f"catalogue of {name}", failure),)
+                mine.left_out += (Skipped.because_of(f"{name} in the metastore", failure),)
     return outcomes
 
 

@@ -257,7 +257,7 @@ def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake
         lake.produce(range(1, 3), 10)
         assert lake.land() == 3
         [left] = lake.report()["left_out"]
-        assert (left["what"], lake.report()["rows"]) == (f"catalogue of lake.{lake.table}", 20)
+        assert (left["what"], lake.report()["rows"]) == (f"lake.{lake.table} in the metastore", 20)
         assert left["id"] == "metastore-unreachable"
     finally:
         lake.metastore.process.start()

@@ -97,7 +97,7 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
     for index, table in enumerate(sound.value(host, TABLES) or ()):
         if table.get("kind") == TableKind.ICEBERG:
             sentence = (
-                f"nobody finds {table.get('table')}, of the kind iceberg, without a catalogue; put a "
+                f"nobody finds {table.get('table')}, of the kind iceberg, without a metastore; put a "
                 "host into the group hive_metastore, or name one in land_metastore."
             )
             yield inventory.finding(host, TABLES, sentence, (index, "kind"))
