@@ -380,7 +380,7 @@ def _verified(outcome: "FilesVerified") -> str:
     if lines:
         lines.append(
             f"{outcome.name} is DAMAGED: {figures}. Where the source still has these files, `aqueduct files "
-            "backup --checksum` takes them anew."
+            "backup --checksum` backs them up again."
         )
     else:
         lines.append(f"{outcome.name}: {figures}: all is as it was backed up.")

@@ -99,7 +99,7 @@ def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
         producer.begin()  # what a predecessor left open is aborted, and it is fenced
         _Replay(client, order, outcome, uncertain).run(producer, progress)
 
-    until_committed(client, attempt, "; the same command goes on from here")
+    until_committed(client, attempt, "; the same command resumes")
 
 
 class _Replay:

@@ -129,7 +129,7 @@ def _missing(state: State, every: Set[str]) -> Iterator[Skipped]:
 
 def _recreated(topic: SourceTopic, landed_id: str) -> Skipped:
     reason = (
-        f"it was deleted and made again: its id is {topic.id}, and the landed topic had the id {landed_id}"
+        f"it was deleted and re-created: its id is {topic.id}, and the landed topic had the id {landed_id}"
     )
     return Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
 

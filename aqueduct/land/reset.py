@@ -223,8 +223,8 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             if landed and lacking:
                 raise Refused(
                     "landed-topic-recreated",
-                    f"The topic {topic.name} was deleted and made again: name an offset of each of its "
-                    f"partitions, {lacking[0]} too.",
+                    f"The topic {topic.name} was deleted and re-created: pass an offset of each of its "
+                    f"partitions, also of {lacking[0]}.",
                 )
             topic_ids[topic.name] = str(topic.id)
             positions = {str(partition.partition): logs[partition].start for partition in lacking}

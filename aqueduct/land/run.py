@@ -120,8 +120,8 @@ class Lander:
             if table.kind is TableKind.ICEBERG and not order.metastores:
                 raise Refused(
                     "option-required",
-                    f"{table.full_name} is of the kind {TableKind.ICEBERG}, which nobody finds without a "
-                    "Hive metastore: pass --metastore.",
+                    f"{table.full_name} is of the kind {TableKind.ICEBERG}, which needs a Hive metastore. "
+                    "Pass --metastore.",
                 )
             try:
                 state = self._logs[table.full_name].follow()

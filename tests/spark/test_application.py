@@ -117,7 +117,7 @@ def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
     run = subprocess.run(command, env={**os.environ, **gone}, capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stderr == (
-        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it goes on.\n"
+        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it resumes.\n"
     )
 
 

@@ -441,7 +441,7 @@ def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: 
     checkpoint = tmp_path / "replication-offset-checkpoint"
     checkpoint.write_bytes(torn)
     found = look(tmp_path)
-    said = "the folder's replication-offset-checkpoint is not whole, so nobody can tell which log lacks"
+    said = "the folder's replication-offset-checkpoint is not whole, so it is unknown which log lacks"
     assert {each.folder: each.damage.startswith(said) for each in found.logs} == {
         "a-0": True,
         "a-1": True,
