@@ -141,7 +141,7 @@ def test_files_are_joined_without_a_metastore_and_found_later(
         lake.produce(range(2), 6)
         assert lake.land() == 0
     assert main(lake.arguments("compact")) == 3
-    assert "only its snapshots tell which replaced files may go" in capsys.readouterr().out
+    assert_printed(capsys.readouterr().out, "catalogue-not-given", f"lake.{lake.table}", "--metastore")
     assert rows(table(lake)) == expected(lake)
     lake.produce(range(2), 6)
     assert lake.land() == 0
