@@ -356,7 +356,7 @@ class Catalog:
         if parsed.number != number:
             raise Broken(number, f"can't be read: {where} says that it is snapshot {parsed.number}")
         if reason := validation.fault(parsed):
-            raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {reason}")
+            raise Broken(number, f"was not written by a backup: {where} is damaged or forged: {reason}")
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
 
