@@ -220,7 +220,7 @@ def _join(share: CompactShare, objects: Objects, joined: BinaryIO, written: Bina
     with mmap.mmap(joined.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
         written.writelines(orc_times.readable(content, early_fractions=early, iceberg=iceberg))
     written.flush()
-    name = f"{share.staging.number:020d}-{share.share:05d}{COMPACTED}"
+    name = share.staging.file_name(share.share, suffix=COMPACTED)
     with mmap.mmap(written.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as content:
         file_ = OrcFile(
             folder=path.rpartition("/")[0],

@@ -50,6 +50,13 @@ class Staging:
         """Return it, below that of the log's table."""
         return f"{STAGED}/{self.number:020d}" + (f"-{self.run}" if self.run else "")
 
+    def file_name(self, share: int, file: int = 0, suffix: str = "") -> str:
+        """Return the name of a share's file. It is sorted by commit, and no other run gives it to a file.
+
+        So no file is overwritten, also where an older copy of a log is restored and numbers come again.
+        """
+        return f"{self.number:020d}-{share:05d}-{file:05d}-{self.run}{suffix}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class AddedFile:

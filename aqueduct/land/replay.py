@@ -316,5 +316,5 @@ def _records(bad: pa.Table) -> RecordArrays:
 
 def _stage(objects: Objects, share: ReplayShare, buffer: RowBuffer, outcome: TriedFiles) -> None:
     for file in buffer.files():
-        name = f"{share.staging.number:020d}-{share.share:05d}-{len(outcome.added):05d}-replay"
+        name = share.staging.file_name(share.share, len(outcome.added), "-replay")
         outcome.added.append(table_log.stage(objects, share.table, share.staging, name, file))

@@ -360,7 +360,7 @@ def _stage(
             f"{file.path} of {share.table.full_name} cannot be rewritten: {error}. Set the table back to the "
             "first offset in that file.",
         ) from None
-    name = f"{share.staging.number:020d}-{share.share:05d}-{number:05d}-reset"
+    name = share.staging.file_name(share.share, number, "-reset")
     at_folder, ending = file.path.rpartition("/")[0], log.ending(file.path)
     kept = OrcFile(folder=at_folder, rows=rows.num_rows, data=content, table=file.table, ending=ending)
     return table_log.stage(objects, share.table, share.staging, name, kept)

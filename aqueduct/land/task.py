@@ -120,7 +120,7 @@ class ShareWriter:
     def _stage(self) -> None:
         share, files = self.share, self._done.files
         for file in self._buffer.files():
-            name = f"{share.staging.number:020d}-{share.share:05d}-{len(files):05d}"
+            name = share.staging.file_name(share.share, len(files))
             files.append(table_log.stage(self._objects, share.table, share.staging, name, file))
 
 

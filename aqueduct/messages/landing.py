@@ -298,10 +298,10 @@ LANDING = (
             "copy."
         ),
         fix=(
-            "Stop the landing, and restore the commits of the log from a copy. If no copy exists, first"
-            " copy the rows with `CREATE TABLE ... AS SELECT`, because the next landing can overwrite "
-            "data files of the missing commits. Then rename the table in the metastore, and start the "
-            "landing: it creates the table from its log."
+            "Stop the landing, and restore the commits of the log from a copy. If no copy exists, rename "
+            "the table in the metastore, copy the rows that you need from it before the next `land compact`, "
+            "which removes files that both tables use, and start the landing: it creates the table from its "
+            "log."
         ),
     ),
     DeclaredMessage(

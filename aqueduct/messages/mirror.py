@@ -195,10 +195,13 @@ MIRROR = (
         id="mirror-tasks-differ",
         area=Area.MIRROR,
         meaning=(
-            "The flow's topics of positions and checkpoints have different numbers of partitions. Each "
-            "partition belongs to a task."
+            "The flow's topics of positions and checkpoints have different numbers of partitions, or another "
+            "number than when positions were stored. Each partition belongs to a task."
         ),
-        fix="Restore both topics. Never change their numbers of partitions.",
+        fix=(
+            "Restore both topics with their former number of partitions, for example from a backup. Never "
+            "change this number."
+        ),
     ),
     DeclaredMessage(
         id="group-offset-inexact",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import KafkaProducer
 
@@ -38,6 +38,22 @@ class StoredPosition:
     key: bytes  # of its record
     partition: int  # of the offsets topic
     next: int
+
+
+class OffsetSync(NamedTuple):
+    """An offset sync (MirrorMaker's OffsetSync): a source offset, and that of its record at the target."""
+
+    source: int
+    target: int
+
+    def follows(self, earlier: "OffsetSync | None") -> bool:
+        """Return whether it is of the same run of records as an earlier one, without a jump between them.
+
+        MirrorMaker sends the sync of a jump at once, and may send that of the last record before a check of
+        the position only after it (KAFKA-14797). A record that it mirrors again is farther from the earlier
+        one at the target than at the source.
+        """
+        return earlier is not None and 0 < self.source - earlier.source == self.target - earlier.target
 
 
 class FlowPositions:
@@ -121,12 +137,24 @@ class FlowPositions:
         in_order = sorted(suspects.items(), key=lambda suspect: suspect[1].syncs)
         for since, some in groupby(in_order, key=lambda suspect: suspect[1].syncs):
             mine = dict(some)
-            ranges = [Range(*self._syncs, min(max(start, since), end), end)]
-            for _, records in keys_and_values(self._target, ranges):
-                for partition, offset in filter(None, (parse_sync(*record) for record in records)):
-                    if partition in mine and offset < mine[partition].next:
-                        began[partition] = min(offset, began.get(partition, offset))
+            first = min(max(start, since), end)
+            later = [
+                (partition, sync)
+                for partition, sync in self._syncs_in(first, end)
+                if partition in mine and sync.source < mine[partition].next
+            ]
+            if not later:
+                continue
+            last = {partition: sync for partition, sync in self._syncs_in(start, first) if partition in mine}
+            for partition, sync in later:
+                if not sync.follows(last.get(partition)):
+                    began[partition] = min(sync.source, began.get(partition, sync.source))
+                last[partition] = sync
         return began
+
+    def _syncs_in(self, start: int, stop: int) -> Iterator[tuple[TopicPartition, OffsetSync]]:
+        for _, records in keys_and_values(self._target, [Range(*self._syncs, start, stop)]):
+            yield from filter(None, (parse_sync(*record) for record in records))
 
     def records(
         self, moves: Mapping[TopicPartition, int], bindings: Mapping[TopicPartition, Binding]
@@ -270,19 +298,19 @@ def _next(value: bytes) -> int | None:
     return offset + 1 if is_offset else None
 
 
-def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, int] | None:
-    """Parse an offset sync (MirrorMaker's OffsetSync): source partition and source offset; None: another."""
-    if not key or not value or len(key) < 2:
+def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, OffsetSync] | None:
+    """Parse an offset sync: its source partition, and its offsets; None: the record is no sync."""
+    if not key or not value or len(key) < 2 or len(value) < 16:
         return None
     (length,) = struct.unpack_from(">h", key)
-    if len(key) != 2 + length + 4 or len(value) < 8:
+    if len(key) != 2 + length + 4:
         return None
     if length < 0:
         return None
     name, (number,) = key[2 : 2 + length], struct.unpack_from(">i", key, 2 + length)
     if not LEGAL_NAME.fullmatch(topic := name.decode("ascii", "replace")):
         return None
-    return TopicPartition(topic, number), struct.unpack_from(">q", value)[0]
+    return TopicPartition(topic, number), OffsetSync(*struct.unpack_from(">qq", value))
 
 
 def suspects(

@@ -10,10 +10,11 @@ from pathlib import Path
 import clients
 import pytest
 from clients import unique
+from identifiers import printed
 from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
-from aqueduct.mirror.engine.names import positions_topic
+from aqueduct.mirror.engine.names import positions_topic, state_topics
 from servers.broker import Broker
 
 
@@ -108,6 +109,32 @@ def test_worker_that_was_stopped_is_fenced_by_its_successor(flow: Flow) -> None:
             assert successor.wait(60) == 0
     assert flow.catch_up() == 0
     assert flow.is_equal(0)
+
+
+def test_positions_of_another_number_of_tasks_are_refused(
+    flow: Flow, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A task that does not find the position of a partition would mirror it from its beginning again."""
+    clients.grow(flow.source, flow.topic, 4)
+    for partition in range(4):
+        clients.produce(flow.source, flow.topic, range(3), partition)
+    assert flow.catch_up() == 0
+    for topic in state_topics(flow.name):
+        clients.grow(flow.target, topic, 3)
+    assert flow.catch_up() == 2
+    assert printed(capsys.readouterr().err) == ["mirror-tasks-differ"]
+    assert flow.is_equal(*range(4))
+
+
+def test_tasks_that_grow_while_the_flow_runs_are_reported(flow: Flow) -> None:
+    with flow.running():
+        clients.produce(flow.source, flow.topic, range(3))
+        clients.wait_for("the records", lambda: has_more(flow, 2))
+        for topic in state_topics(flow.name):
+            clients.grow(flow.target, topic, 3)
+        clients.wait_for("the finding", lambda: any("mirror-tasks-differ" in one for one in flow.findings()))
+        clients.produce(flow.source, flow.topic, range(3, 6))
+        clients.wait_for("more records", lambda: flow.is_equal(0))
 
 
 def test_target_prefix_and_settings(source: Broker, target: Broker, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Positions of a real MirrorMaker 2 whose source topics are re-created, cut, and grow past them."""
 
 import json
+import struct
 import subprocess
 from collections import Counter
 from collections.abc import Callable
@@ -94,6 +95,16 @@ def store_position(target: Broker, flow: str, topic: str, following: int) -> Non
     key = json.dumps([SOURCE_CONNECTOR, {"cluster": flow, "partition": 0, "topic": topic}])
     position = {"key": key, "value": json.dumps({"offset": following - 1})}
     clients.produce(target, f"mm2-offsets.{flow}.internal", [position])
+
+
+def store_sync(target: Broker, flow: str, topic: str, source_offset: int, target_offset: int) -> None:
+    """Write an offset sync as MirrorMaker does."""
+    name = topic.encode()
+    sync = {
+        "key": struct.pack(f">h{len(name)}si", len(name), name, 0),
+        "value": struct.pack(">qq", source_offset, target_offset),
+    }
+    clients.produce(target, f"mm2-offset-syncs.{flow}.internal", [sync])
 
 
 def cut(source: Broker, sizes: dict[str, int]) -> None:
@@ -242,6 +253,36 @@ def test_the_mirror_s_own_rights_are_enough(
         [*clients.BASE_ONLY, *command, "--before-start"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stdout.count("continues at 0")) == (0, 1), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sync", "lost"),
+    [
+        ((29, 129), (0, 30, True)),  # of the last record before the check: MirrorMaker sent it late
+        ((29, 130), (0, 29, False)),  # of the new topic's record 29, where the mirror began
+    ],
+)
+def test_a_late_sync_is_no_new_begin(
+    sync: tuple[int, int],
+    lost: tuple[int, int, bool],
+    flow: str,
+    topic: str,
+    source: Broker,
+    target: Broker,
+    ask: Ask,
+) -> None:
+    """Binding and positions fit; the sync for the last mirrored record comes after both (KAFKA-14797)."""
+    clients.create(target, f"mm2-offsets.{flow}.internal", cleanup_policy="compact")
+    clients.create(target, f"mm2-offset-syncs.{flow}.internal")
+    write(source, topic, "old", 30)
+    store_sync(target, flow, topic, 0, 100)
+    store_position(target, flow, topic, 30)
+    assert ask("--before-start")[0] == 0
+    store_sync(target, flow, topic, *sync)
+    clients.recreate(source, topic)
+    write(source, topic, "new", 40)
+    code, report = ask()
+    assert (code, ranges(report)) == (3, {("rebuilt", "lost"): lost})
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from aqueduct.mirror.binding import (
     SourceLog,
     judge,
 )
+from aqueduct.mirror.positions import OffsetSync
 
 PARTITION = TopicPartition('fl"ights-of.day', 3)
 BOUND = Binding(topic_id="a", next=50, epoch=4, syncs=7)
@@ -79,8 +80,24 @@ def test_a_value_that_is_no_binding_is_named(value: bytes) -> None:
 
 @pytest.mark.parametrize("key", [b"\0", b"\0\1", b"\xff\xff\0\0\0\0", b"\0\1\xff\0\0\0\0", b"\0\1a\0\0\0"])
 def test_offset_syncs_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
-    assert positions.parse_sync(key, bytes(8)) is None
-    assert positions.parse_sync(b"\0\1a\0\0\0\3", bytes(7) + b"\5") == (TopicPartition("a", 3), 5)
+    assert positions.parse_sync(key, bytes(16)) is None
+    assert positions.parse_sync(b"\0\1a\0\0\0\3", bytes(8)) is None
+    offsets = bytes(7) + b"\5" + bytes(7) + b"\7"
+    assert positions.parse_sync(b"\0\1a\0\0\0\3", offsets) == (TopicPartition("a", 3), OffsetSync(5, 7))
+
+
+@pytest.mark.parametrize(
+    ("sync", "follows"),
+    [
+        ((49, 149), True),  # the last record before the check, whose sync came after it
+        ((49, 150), False),  # mirrored again, after the records up to 49
+        ((0, 150), False),
+        ((0, 100), False),
+    ],
+)
+def test_sync_of_mirrored_records_is_no_new_begin(sync: tuple[int, int], follows: bool) -> None:
+    assert OffsetSync(*sync).follows(OffsetSync(0, 100)) is follows
+    assert not OffsetSync(*sync).follows(None)
 
 
 @pytest.mark.parametrize(

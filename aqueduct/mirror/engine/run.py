@@ -3,13 +3,13 @@
 import logging
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from threading import Event
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
-from aqueduct.errors import AqueductError, LeftOut, Refused
+from aqueduct.errors import AqueductError, LeftOut, Refused, Skipped
 from aqueduct.kafka import offsets, topics
 from aqueduct.kafka.admin.settings import own_settings, settings_of
 from aqueduct.kafka.admin.topics import apply_topics, await_topics, find_topics
@@ -88,7 +88,7 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
         _check_again(order, source)
         flow = _Flow(order, source, target, figures)
         assignments = flow.prepare()
-        flow.check_first_start(assignments)
+        flow.check_positions(assignments)
         tasks = [
             MirrorTask(
                 MirrorShare(
@@ -110,7 +110,7 @@ def run(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> list[Mir
             task.assign(assignment)
             task.start()
         try:
-            _supervise(order, flow, tasks, ends, stopping)
+            _supervise(order, flow, tasks, assignments, ends, stopping)
         finally:
             stopping.set()
             for task in tasks:
@@ -131,7 +131,8 @@ def _check_again(order: MirrorOrder, source: Client) -> None:
 def _supervise(
     order: MirrorOrder,
     flow: "_Flow",
-    tasks: Iterable[MirrorTask],
+    tasks: Sequence[MirrorTask],
+    assignments: Sequence[Assignment],
     ends: Mapping[TopicPartition, int],
     stopping: Event,
 ) -> None:
@@ -150,13 +151,17 @@ def _supervise(
         try:
             if now > refreshed + order.refresh_seconds:
                 refreshed = now
-                for task, assignment in zip(tasks, flow.prepare(), strict=True):
+                assignments = flow.prepare()
+                for task, assignment in zip(tasks, assignments, strict=True):
                     task.assign(assignment)
             if now > synchronised + GROUPS_SECONDS:
                 synchronised = now
                 flow.synchronise()
         except AqueductError as error:
-            log.warning("%s", error.labelled)  # the tasks continue with what they have
+            log.warning("%s", error.labelled)
+            # The tasks continue with what they have, and the flow's status has the reason.
+            reason = Skipped.because_of(f"changes of topics and groups of flow {order.flow}", error)
+            tasks[0].assign(replace(assignments[0], skipped=(*assignments[0].skipped, reason)))
 
 
 class _Flow:
@@ -169,6 +174,7 @@ class _Flow:
         self._figures = figures
         self._targets: dict[TopicPartition, TopicPartition] = {}
         self._groups: GroupSynchroniser | None = None
+        self._assigned = 0  # number of tasks
 
     def sample(self) -> None:
         if self._groups:
@@ -253,15 +259,30 @@ class _Flow:
                 f"The topics {some(names)} of the {self._target.end} have different numbers of partitions. "
                 "Each has one for each task, which must not change. Restore them.",
             )
-        return tasks.pop()
+        number = tasks.pop()
+        if self._targets and number != self._assigned:
+            raise Refused(
+                "mirror-tasks-differ",
+                f"The topics {some(names)} of the {self._target.end} have {number} partitions, and had "
+                f"{self._assigned} when this process was started. New topics are not mirrored. Restore both.",
+            )
+        self._assigned = number
+        return number
 
-    def check_first_start(self, assignments: Sequence[Assignment]) -> None:
-        """Check that a flow without any position begins where its target is empty; else Refused."""
-        if self._order.first_start:
-            return
-        state = FlowState(self._target, self._order.flow, range(len(assignments)))
+    def check_positions(self, assignments: Sequence[Assignment]) -> None:
+        """Check that each task finds the positions of its partitions, and that a flow without any begins
+        where its target is empty; else Refused."""
+        tasks = len(assignments)
+        state = FlowState(self._target, self._order.flow, range(tasks))
         state.refresh()
-        if state.positions:
+        if moved := sorted(p for p, task in state.tasks.items() if task_of(p, tasks) != task):
+            raise Refused(
+                "mirror-tasks-differ",
+                f"The topics {some(state_topics(self._order.flow))} of the {self._target.end} have {tasks} "
+                f"partitions, and had another number when positions of {some(moved)} were stored. Other "
+                "tasks would mirror these from their beginning again. Restore both topics.",
+            )
+        if state.positions or self._order.first_start:
             return
         targets = [target for assignment in assignments for target in assignment.targets.values()]
         ends = offsets.ends(self._target, targets, "read_uncommitted")

@@ -34,6 +34,7 @@ class FlowState:
         self.positions: dict[TopicPartition, Position] = {}
         # Of each source partition, in the order of generations and offsets.
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
+        self.tasks: dict[TopicPartition, int] = {}  # in whose partition a position is
         self._client = client
         self._positions_topic = positions_topic(flow)
         self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
@@ -54,15 +55,18 @@ class FlowState:
             for partition in self._partitions
         ]
         for range_, records in keys_and_values(self._client, ranges):
-            note = self._position if range_.topic == self._positions_topic else self._checkpoint
             for key, value in records:
-                note(key or b"", value)
+                if range_.topic == self._positions_topic:
+                    self._position(range_.partition, key or b"", value)
+                else:
+                    self._checkpoint(key or b"", value)
         self._next |= ends
 
-    def _position(self, key: bytes, value: bytes | None) -> None:
+    def _position(self, task: int, key: bytes, value: bytes | None) -> None:
         if value is not None and parse_status(key, value) is None:
             partition, position = parse_position(key, value)
             self.positions[partition] = position
+            self.tasks[partition] = task
 
     def _checkpoint(self, key: bytes, value: bytes | None) -> None:
         if value is not None:
