@@ -17,9 +17,19 @@ def raises(
     with pytest.raises(error_class) as caught:
         yield caught
     assert caught.value.id == id_
-    sentence = str(caught.value)
     for fact in facts:
-        assert re.search(rf"(?<!\w){re.escape(str(fact))}(?!\w)", sentence), f"{fact!r} is not in: {sentence}"
+        assert has_fact(str(caught.value), fact), f"{fact!r} is not in: {caught.value}"
+
+
+def has_fact(sentence: str, fact: object) -> bool:
+    """Return whether a sentence has a name or a number, not only as a part of another one."""
+    return re.search(rf"(?<!\w){re.escape(str(fact))}(?!\w)", sentence) is not None
+
+
+def assert_printed(text: str, id_: str, *facts: object) -> None:
+    """Expect a printed line with this identifier that has these names and numbers."""
+    lines = [line for line in text.splitlines() if f"[{id_}] " in line]
+    assert any(all(has_fact(line, fact) for fact in facts) for line in lines), f"{id_}, {facts}: {text}"
 
 
 def printed(text: str) -> list[str]:

@@ -38,6 +38,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     common.add_cluster(parser)
     common.add_store(parser)
+    _add_selection(parser)
+    _add_generations(parser)
+    add(
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running, and back up once per interval, such as 5m; default: one backup",
+    )
+    _add_segments(parser)
+    common.add_rate_limit(parser)
+    add(
+        "--other-cluster",
+        action="store_true",
+        help="accept a store with backups of another cluster, for example after a restore into a new one",
+    )
+    add(
+        "--past-damage",
+        action="store_true",
+        help="if the newest snapshot is damaged, continue after the newest undamaged one; if none is, read "
+        "everything again",
+    )
+    common.add_trust(parser)
+    common.add_signing_key(parser, "; earlier ones must be signed, too (or see --unsigned-before)")
+    _add_encryption(parser)
+    common.add_metrics(parser)
+    common.add_run(parser)
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose topics and groups."""
+    add = parser.add_argument
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument("--topics", metavar="A,B", type=selection.names, help="exact names of topics")
     topics.add_argument(
@@ -54,6 +85,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="exact names of groups to exclude",
     )
+
+
+def _add_generations(parser: argparse.ArgumentParser) -> None:
+    """Add the options of compacted topics."""
+    add = parser.add_argument
     add(
         "--compacted-generation-hours",
         metavar="H",
@@ -68,12 +104,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=2,
         help="maximum number of full copies (generations) of a compacted topic in a snapshot; default 2",
     )
-    add(
-        "--every",
-        metavar="DURATION",
-        type=duration.period,
-        help="keep running, and back up once per interval, such as 5m; default: one backup",
-    )
+
+
+def _add_segments(parser: argparse.ArgumentParser) -> None:
+    """Add the options of segments and of their lifecycle."""
+    add = parser.add_argument
     add(
         "--segment-bytes",
         metavar="N",
@@ -99,20 +134,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="REGEX",
         help="topics to which --lifecycle-days applies: those whose whole names match; default: all",
     )
-    common.add_rate_limit(parser)
-    add(
-        "--other-cluster",
-        action="store_true",
-        help="accept a store with backups of another cluster, for example after a restore into a new one",
-    )
-    add(
-        "--past-damage",
-        action="store_true",
-        help="if the newest snapshot is damaged, continue after the newest undamaged one; if none is, read "
-        "everything again",
-    )
-    common.add_trust(parser)
-    common.add_signing_key(parser, "; earlier ones must be signed, too (or see --unsigned-before)")
+
+
+def _add_encryption(parser: argparse.ArgumentParser) -> None:
+    """Add the options of encrypted backups."""
+    add = parser.add_argument
     add(
         "--recipient",
         metavar="FILE",
@@ -130,8 +156,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="private key of this host, required by --recipient: decrypts manifests, not records; may be "
         "repeated (the first one is for new manifests)",
     )
-    common.add_metrics(parser)
-    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:

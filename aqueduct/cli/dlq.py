@@ -19,7 +19,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aqueduct.cli import common, letter_report, report_file, selection, timestamp_argument
 from aqueduct.cli.optional_packages import connect_packages
@@ -34,12 +34,19 @@ if TYPE_CHECKING:
 
 
 CLIENT = "aqueduct-dlq"
-SHOWN, MOST_SHOWN = 10, 1_000  # letters
+SHOWN, MOST_SHOWN = 10, 1_000  # dead-letter records
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    listing = commands.add_parser("list", help="count dead letters by connector, topic and cause")
+    _add_list(commands)
+    _add_show(commands)
+    _add_replay(commands)
+
+
+def _add_list(commands: Any) -> None:
+    """Add the command that counts dead-letter records."""
+    listing = commands.add_parser("list", help="count dead-letter records by connector, topic and cause")
     common.add_cluster(listing)
     listing.add_argument(
         "--dlq",
@@ -51,7 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_choice(listing)
     _add_reading(listing)
     listing.set_defaults(run=_list)
-    showing = commands.add_parser("show", help="print dead letters, the newest ones first")
+
+
+def _add_show(commands: Any) -> None:
+    """Add the command that prints dead-letter records."""
+    showing = commands.add_parser("show", help="print dead-letter records, the newest ones first")
     common.add_cluster(showing)
     showing.add_argument("--dlq", metavar="TOPIC", required=True, help="the dead-letter topic")
     _add_choice(showing)
@@ -72,7 +83,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_reading(showing)
     showing.set_defaults(run=_show)
-    replay = commands.add_parser("replay", help="send dead letters back to their topics")
+
+
+def _add_replay(commands: Any) -> None:
+    """Add the command that sends dead-letter records back."""
+    replay = commands.add_parser("replay", help="send dead-letter records back to their topics")
     add = replay.add_argument
     common.add_cluster(replay)
     add("--dlq", metavar="TOPIC", required=True, help="the dead-letter topic")
@@ -101,7 +116,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_choice(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose letters."""
+    """Add the options that choose dead-letter records."""
     add = parser.add_argument
     add(
         "--error-class",
@@ -186,7 +201,7 @@ def _finish(census: "LetterCensus") -> ExitCode:
         sentences.append(labelled("dead-letter-topics-unknown", message))
     if census.absent and census.has_letters:
         absent = some(sorted(census.absent))
-        message = f"No dead letter has {absent}. Check --connector, --error-class and --topic."
+        message = f"No dead-letter record has {absent}. Check --connector, --error-class and --topic."
         sentences.append(labelled("dead-letter-name-unknown", message))
     for sentence in sentences:
         print(f"aqueduct: {sentence}", file=sys.stderr)
@@ -235,11 +250,11 @@ def _replay(args: argparse.Namespace) -> ExitCode:
 def _notes(outcome: "Replayed", order: "ReplayOrder") -> Iterator[str]:
     """Yield what an option names that does not exist."""
     if outcome.absent:
-        message = f"No dead letter in {order.topic} has {some(outcome.absent)}."
+        message = f"No dead-letter record in {order.topic} has {some(outcome.absent)}."
         yield labelled("dead-letter-name-unknown", f"{message} Check --connector, --error-class and --topic.")
     if outcome.ledger_made:
         message = (
-            f"Topic {order.ledger} was created as the ledger. Letters that another ledger lists were sent "
+            f"Topic {order.ledger} was created as the ledger. Records that another ledger lists were sent "
             "again: if there is one, check --ledger."
         )
         yield labelled("ledger-created", message)
@@ -258,14 +273,14 @@ def _page(outcome: "Replayed", dry_run: bool) -> str:
     most_first = sorted(outcome.reasons.items(), key=lambda reason: (-reason[1], reason[0]))
     lines = [f"{number:>9}  {connector}  {error}" for (connector, error), number in most_first]
     if lines:
-        lines = [f"{'letters':>9}  connector  error", *lines]
+        lines = [f"{'records':>9}  connector  error", *lines]
     fate = "would be sent back" if dry_run else "sent back"
     lines += [
-        f"{count(total, 'dead letter')} {fate}; {outcome.before:,} had been before; "
+        f"{count(total, 'dead-letter record')} {fate}; {outcome.before:,} had been before; "
         f"{outcome.others:,} not chosen."
     ]
     lines += [
-        f"{count(number, 'dead letter')} can't be sent back: {reason}."
+        f"{count(number, 'dead-letter record')} can't be sent back: {reason}."
         for reason, number in sorted(outcome.left_out.items())
     ]
     return "\n".join(lines)
@@ -285,7 +300,7 @@ def _report(outcome: "Replayed") -> dict[str, object]:
         "not_chosen": outcome.others,
         "absent_names": list(outcome.absent),
         "left_out": [
-            {"what": count(number, "dead letter"), "why": reason}
+            {"what": count(number, "dead-letter record"), "why": reason}
             for reason, number in sorted(outcome.left_out.items())
         ],
     }

@@ -56,6 +56,30 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    _add_backup(commands)
+
+    list_ = _add(commands, "list", "list backups", _list)
+    _add_name(list_)
+    list_.add_argument("--json", action="store_true", help="print JSON")
+
+    _add_name(_add(commands, "du", "show the additional disk space of each backup", _du))
+
+    verify = _add(commands, "verify", "compare backups with their checksums", _verify)
+    _add_name(verify)
+    _add_at(verify, "default: all backups")
+    report_file.add_arguments(verify)
+
+    _add_restore(commands)
+
+    prune = _add(commands, "prune", "remove old backups", _prune)
+    _add_name(prune)
+    common.add_keep(prune, "backup")
+    prune.add_argument("--execute", action="store_true", help="remove them; default: only list them")
+    report_file.add_arguments(prune)
+
+
+def _add_backup(commands: Any) -> None:
+    """Add the command that backs up a folder."""
     backup = _add(commands, "backup", "add a backup of a folder", _backup)
     _add_name(backup, required=True)
     backup.add_argument(
@@ -104,17 +128,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_keep(backup, "backup")
     report_file.add_arguments(backup)
 
-    list_ = _add(commands, "list", "list backups", _list)
-    _add_name(list_)
-    list_.add_argument("--json", action="store_true", help="print JSON")
 
-    _add_name(_add(commands, "du", "show the additional disk space of each backup", _du))
-
-    verify = _add(commands, "verify", "compare backups with their checksums", _verify)
-    _add_name(verify)
-    _add_at(verify, "default: all backups")
-    report_file.add_arguments(verify)
-
+def _add_restore(commands: Any) -> None:
+    """Add the command that writes files of a backup to a folder."""
     restore = _add(commands, "restore", "write files of a backup to a folder", _restore)
     _add_name(restore, required=True)
     _add_at(restore, "default: the newest backup")
@@ -139,12 +155,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     restore.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
     report_file.add_arguments(restore)
-
-    prune = _add(commands, "prune", "remove old backups", _prune)
-    _add_name(prune)
-    common.add_keep(prune, "backup")
-    prune.add_argument("--execute", action="store_true", help="remove them; default: only list them")
-    report_file.add_arguments(prune)
 
 
 def _add(commands: Any, name: str, help_: str, run: Any) -> argparse.ArgumentParser:
@@ -370,7 +380,7 @@ def _verified(outcome: "FilesVerified") -> str:
     if lines:
         lines.append(
             f"{outcome.name} is DAMAGED: {figures}. Where the source still has these files, `aqueduct files "
-            "backup --checksum` takes them anew."
+            "backup --checksum` backs them up again."
         )
     else:
         lines.append(f"{outcome.name}: {figures}: all is as it was backed up.")

@@ -19,20 +19,20 @@ Without --execute, reset and replay only show what they would do.
 Exit codes:
   0  done; without an action, the report counts bad records
   1  a table failed, or another process lands it; the report lists what was committed before
-  2  refused: a declaration or an argument cannot be used; the catalogue has another table of that name;
+  2  refused: a declaration or an argument cannot be used; the metastore has another table of that name;
      reset: an offset does not exist, or goes back in a compacted topic; replay: a table has columns of
      headers, which its bad table does not store, or cannot become what is declared
   3  done, except for the items in the report:
      - landing: records that were deleted before they were read; topics that were deleted or re-created;
-       partitions that cannot be read further; a group offset that could not be committed; a Hive catalogue
+       partitions that cannot be read further; a group offset that could not be committed; a Hive metastore
        that is behind; with --fail-on-poison, bad records
-     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive catalogue
+     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive metastore
        that is behind or does not answer
      - verify: tables that differ from their topics or from what readers see; items that could not be
        compared
-     - compact: replaced files of an Iceberg table, which remain if its catalogue was not given or is behind
+     - compact: replaced files of an Iceberg table, which remain if the metastore was not given or is behind
      - reset: topics that --to-time skips, because they were deleted, re-created or compacted
-     - replay: files that cannot be read; a Hive catalogue that is behind
+     - replay: files that cannot be read; a Hive metastore that is behind
 """
 
 import argparse
@@ -40,8 +40,9 @@ import json
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,6 +69,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("what", nargs="?", choices=("status", "verify", "compact", "reset", "replay"), help=help_)
     common.add_cluster(parser)
+    _add_tables(parser)
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument(
+        "--until-caught-up", action="store_true", help="land the records that exist at the start, then exit"
+    )
+    when.add_argument(
+        "--every",
+        metavar="DURATION",
+        type=duration.period,
+        help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
+    )
+    _add_changes(parser)
+    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--json", action="store_true", help="status: print JSON")
+    common.add_metrics(parser)
+    common.add_run(parser)
+
+
+def _add_tables(parser: argparse.ArgumentParser) -> None:
+    """Add the options that declare tables and their metastore."""
+    add = parser.add_argument
     add(
         "--declarations",
         metavar="FILE",
@@ -92,7 +114,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     catalogue.add_argument(
         "--no-metastore",
         action="store_true",
-        help="write only folders and logs, no catalogue (default)",
+        help="write only folders and logs (default)",
     )
     add(
         "--tables",
@@ -101,16 +123,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="only these declared tables; default: all",
     )
-    when = parser.add_mutually_exclusive_group()
-    when.add_argument(
-        "--until-caught-up", action="store_true", help="land the records that exist at the start, then exit"
-    )
-    when.add_argument(
-        "--every",
-        metavar="DURATION",
-        type=duration.period,
-        help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
-    )
+
+
+def _add_changes(parser: argparse.ArgumentParser) -> None:
+    """Add the options of reset and replay."""
+    add = parser.add_argument
     to = parser.add_mutually_exclusive_group()
     to.add_argument(
         "--to-offsets",
@@ -126,10 +143,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--bad", action="store_true", help="replay: convert the records of the bad tables again (required)")
     add("--execute", action="store_true", help="reset, replay: do it; default: only show what would be done")
-    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
-    add("--json", action="store_true", help="status: print JSON")
-    common.add_metrics(parser)
-    common.add_run(parser)
 
 
 def metastores(text: str) -> tuple[tuple[str, int], ...]:
@@ -145,7 +158,7 @@ def metastores(text: str) -> tuple[tuple[str, int], ...]:
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
-        from aqueduct.land import compact, replay, report, reset, status, verify
+        from aqueduct.land import report, status
         from aqueduct.land.order import LandOrder
         from aqueduct.work.workers import Workers
 
@@ -157,6 +170,21 @@ def run(args: argparse.Namespace) -> int:
         tables=declared_tables.tables(args.declarations, args.tables),
         metastores=args.metastore,
     )
+    _refuse_options_of_other_actions(args)
+    started = datetime.now(UTC)
+    if args.what == "status":
+        statuses = status.status(order)
+        code, content = report.status_code(statuses), report.status_report(statuses)
+        page = json.dumps(content, indent=2) if args.json else report.status_text(statuses)
+        return _told(args, started, _ActionOutcome(code=code, text=page, content=content))
+    with Workers("aqueduct land", common.spark(args)) as workers:
+        if args.what is None:
+            return _land(args, order, workers)
+        outcome = _ACTIONS[args.what](args, order, workers)
+        return _told(args, started, replace(outcome, content={**outcome.content, **workers.ran()}))
+
+
+def _refuse_options_of_other_actions(args: argparse.Namespace) -> None:
     if args.what is None and not (args.until_caught_up or args.every):
         raise Refused("option-required", "aqueduct land needs --until-caught-up or --every DURATION.")
     if args.what and (args.until_caught_up or args.every or args.fail_on_poison or args.metrics_port):
@@ -165,8 +193,7 @@ def run(args: argparse.Namespace) -> int:
             f"aqueduct land {args.what} does not accept --until-caught-up, --every, --fail-on-poison "
             "or --metrics-port.",
         )
-    to = args.to_time if args.to_offsets is None else args.to_offsets
-    if (args.what == "reset") != (to is not None):
+    if (args.what == "reset") != (_reset_target(args) is not None):
         raise Refused(
             "option-required" if args.what == "reset" else "option-conflict",
             "aqueduct land reset needs --to-offsets or --to-time, and no other action accepts them.",
@@ -180,53 +207,81 @@ def run(args: argparse.Namespace) -> int:
         raise Refused("option-conflict", "--execute is for aqueduct land reset and replay.")
     if args.json and args.what != "status":
         raise Refused("option-conflict", "--json is for aqueduct land status.")
-    started = datetime.now(UTC)
-    if args.what == "status":
-        statuses = status.status(order)
-        code, content = report.status_code(statuses), report.status_report(statuses)
-        page = json.dumps(content, indent=2) if args.json else report.status_text(statuses)
-        return _told(args, started, code, page, content)
-    with Workers("aqueduct land", common.spark(args)) as workers:
-        if args.what is None:
-            return _land(args, order, workers)
-        failed: list[Failed | None] = []
-        if args.what == "verify":
-            verified = verify.verify(order, workers)
-            code, text = report.verified_code(verified), report.verified_text(verified)
-            content = report.verified_report(verified)
-        elif args.what == "compact":
-            compacted = compact.compact(order, workers)
-            code, text = report.changed_code(compacted), report.compacted_text(compacted)
-            content = report.compacted_report(compacted)
-            failed = [outcome.failed for outcome in compacted]
-        elif args.what == "replay":
-            tried = replay.replay(order, execute=args.execute, workers=workers)
-            code, text = report.changed_code(tried), report.replayed_text(tried, executed=args.execute)
-            content = report.replayed_report(tried)
-            failed = [outcome.failed for outcome in tried]
-        else:
-            moved = reset.reset(order, reset.ResetOrder(to, args.execute), workers)
-            code, text = report.changed_code(moved), report.reset_text(moved, executed=args.execute)
-            content = report.reset_report(moved)
-            failed = [outcome.failed for outcome in moved]
-        return _told(args, started, code, text, content | workers.ran(), failed)
 
 
-def _told(
-    args: argparse.Namespace,
-    started: datetime,
-    code: ExitCode,
-    text: str,
-    content: Mapping[str, Any],
-    failed: Iterable[Failed | None] = (),
-) -> ExitCode:
-    """Tell what was found or done, and return the exit code."""
-    print(text)
-    for error in filter(None, failed):
+def _reset_target(args: argparse.Namespace) -> Any:
+    """Return the offsets by partition, or the time, to which a reset moves tables; None without an option."""
+    return args.to_time if args.to_offsets is None else args.to_offsets
+
+
+@dataclass(frozen=True, kw_only=True)
+class _ActionOutcome:
+    """What an action did or found."""
+
+    code: ExitCode
+    text: str
+    content: Mapping[str, Any]  # of the report
+    failed: Sequence[Failed | None] = ()  # of each table
+
+
+def _verify(_: argparse.Namespace, order: "LandOrder", workers: "Workers") -> _ActionOutcome:
+    from aqueduct.land import report, verify
+
+    verified = verify.verify(order, workers)
+    return _ActionOutcome(
+        code=report.verified_code(verified),
+        text=report.verified_text(verified),
+        content=report.verified_report(verified),
+    )
+
+
+def _compact(_: argparse.Namespace, order: "LandOrder", workers: "Workers") -> _ActionOutcome:
+    from aqueduct.land import compact, report
+
+    compacted = compact.compact(order, workers)
+    return _ActionOutcome(
+        code=report.changed_code(compacted),
+        text=report.compacted_text(compacted),
+        content=report.compacted_report(compacted),
+        failed=[table.failed for table in compacted],
+    )
+
+
+def _replay(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> _ActionOutcome:
+    from aqueduct.land import replay, report
+
+    replayed = replay.replay(order, execute=args.execute, workers=workers)
+    return _ActionOutcome(
+        code=report.changed_code(replayed),
+        text=report.replayed_text(replayed, executed=args.execute),
+        content=report.replayed_report(replayed),
+        failed=[table.failed for table in replayed],
+    )
+
+
+def _reset(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> _ActionOutcome:
+    from aqueduct.land import report, reset
+
+    moved = reset.reset(order, reset.ResetOrder(_reset_target(args), args.execute), workers)
+    return _ActionOutcome(
+        code=report.changed_code(moved),
+        text=report.reset_text(moved, executed=args.execute),
+        content=report.reset_report(moved),
+        failed=[table.failed for table in moved],
+    )
+
+
+_ACTIONS = {"verify": _verify, "compact": _compact, "replay": _replay, "reset": _reset}
+
+
+def _told(args: argparse.Namespace, started: datetime, outcome: _ActionOutcome) -> ExitCode:
+    """Print and write what an action did, and return the exit code."""
+    print(outcome.text)
+    for error in filter(None, outcome.failed):
         print(f"aqueduct: {error.labelled}", file=sys.stderr)
     if args.report:
-        report_file.write(args.report, f"land {args.what}", code, started, content)
-    return code
+        report_file.write(args.report, f"land {args.what}", outcome.code, started, outcome.content)
+    return outcome.code
 
 
 def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:

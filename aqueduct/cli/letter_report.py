@@ -1,4 +1,4 @@
-"""Counts of dead letters, and single ones, as text and as JSON."""
+"""Counts of dead-letter records, and single ones, as text and as JSON."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ UNNAMED = "(none)"
 
 
 def table(census: "LetterCensus") -> str:
-    rows = [("dead letters in", "letters", "sent back", "connector", "topic", "cause", "oldest")]
+    rows = [("dead-letter topic", "records", "sent back", "connector", "topic", "cause", "oldest")]
     rows += [
         (
             shortened(counted.dead_letters),
@@ -38,7 +38,7 @@ def table(census: "LetterCensus") -> str:
             for row in rows
         ]
     total = sum(counted.records for counted in census.counts)
-    lines.append(f"{count(total, 'dead letter')} in {count(len(census.topics), 'topic')}.")
+    lines.append(f"{count(total, 'dead-letter record')} in {count(len(census.topics), 'topic')}.")
     if census.unread:
         lines.append(f"{count(census.unread, 'older offset')} not read.")
     return "\n".join(lines)
@@ -91,7 +91,7 @@ def letters_text(census: "LetterCensus", *, with_values: bool) -> str:
         line for letter in census.letters for line in (*_letter_lines(letter, with_values=with_values), "")
     ]
     total = sum(counted.records for counted in census.counts)
-    lines.append(f"{count(len(census.letters), 'dead letter')} of {total:,}, the newest first.")
+    lines.append(f"{count(len(census.letters), 'dead-letter record')} of {total:,}, the newest first.")
     if census.unread:
         lines.append(f"{count(census.unread, 'older offset')} not read.")
     return "\n".join(lines)

@@ -246,7 +246,7 @@ def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> 
     if begun:
         print(f"Group {args.group} begins at the ends of {count(begun, 'partition')}.")
     else:
-        print(f"Group {args.group} has positions: it goes on from them.")
+        print(f"Group {args.group} has positions and continues from them.")
     if args.report:
         report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
     return ExitCode.DONE

@@ -37,7 +37,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aqueduct.cli import common, mend, report_file
 from aqueduct.cli.optional_packages import spark_packages
@@ -59,14 +59,7 @@ SEED = "seed that `aqueduct quorum plan` wrote"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    backup = commands.add_parser("backup", help="add a snapshot of a node's metadata to a store")
-    _add_folder(backup)
-    common.add_store(backup)
-    common.add_keep_newest(backup)
-    common.add_trust(backup)
-    common.add_signing_key(backup)
-    report_file.add_arguments(backup)
-    backup.set_defaults(run=_backup)
+    _add_backup(commands)
 
     listed = commands.add_parser("snapshots", help="list the snapshots of a store")
     common.add_store(listed)
@@ -77,6 +70,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_folder(copy)
     copy.set_defaults(run=_copy)
 
+    _add_plan(commands)
+
+    _add_restore(commands)
+
+    checked = commands.add_parser("check", help="compare the running brokers with the plan")
+    common.add_cluster(checked)
+    mend.add_looks(checked)
+    mend.add_lost(checked)
+    checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
+    checked.set_defaults(run=_check)
+
+    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker out of the way")
+    _add_folder(aside)
+    aside.add_argument(
+        "--broker-only",
+        action="store_true",
+        help="process.roles of the node is only broker: move the metadata even if they do not show that",
+    )
+    aside.set_defaults(run=_put_aside)
+
+
+def _add_backup(commands: Any) -> None:
+    """Add the command that backs up the metadata of a node."""
+    backup = commands.add_parser("backup", help="add a snapshot of a node's metadata to a store")
+    _add_folder(backup)
+    common.add_store(backup)
+    common.add_keep_newest(backup)
+    common.add_trust(backup)
+    common.add_signing_key(backup)
+    report_file.add_arguments(backup)
+    backup.set_defaults(run=_backup)
+
+
+def _add_plan(commands: Any) -> None:
+    """Add the command that plans a new quorum."""
     planned = commands.add_parser("plan", help="show what a new quorum will contain, and write its seed")
     planned.add_argument("--store", metavar="URL", help="store of `aqueduct quorum backup`")
     common.add_snapshot(planned, "quorum snapshots")
@@ -104,6 +132,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     planned.set_defaults(run=_plan)
 
+
+def _add_restore(commands: Any) -> None:
+    """Add the command that writes the seed of a new quorum."""
     restore = commands.add_parser("restore", help="write the seed to the data directory of a controller")
     _add_folder(restore)
     restore.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
@@ -114,22 +145,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--dry-run", action="store_true", help="check whether restore is possible; write nothing"
     )
     restore.set_defaults(run=_restore)
-
-    checked = commands.add_parser("check", help="compare the running brokers with the plan")
-    common.add_cluster(checked)
-    mend.add_looks(checked)
-    mend.add_lost(checked)
-    checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
-    checked.set_defaults(run=_check)
-
-    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker out of the way")
-    _add_folder(aside)
-    aside.add_argument(
-        "--broker-only",
-        action="store_true",
-        help="process.roles of the node is only broker: move the metadata even if they do not show that",
-    )
-    aside.set_defaults(run=_put_aside)
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:

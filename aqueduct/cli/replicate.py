@@ -41,24 +41,7 @@ _FLOW = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--flow", metavar="NAME", type=_flow, required=True, help="the flow's name, by default its source's")
-    for end in ("source", "target"):
-        servers = f"--{end}-bootstrap-servers"
-        add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
-        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
-    add(
-        "--topics-pattern",
-        metavar="REGEX",
-        type=_pattern,
-        required=True,
-        help="topics to mirror, by whole name at the source, without internal ones",
-    )
-    add(
-        "--groups-pattern",
-        metavar="REGEX",
-        type=_pattern,
-        help="consumer groups whose offsets are translated and set at the target; default: none",
-    )
-    add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
+    _add_ends(parser)
     add(
         "--tasks",
         metavar="N",
@@ -104,6 +87,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="figures for Prometheus, on localhost; default: none",
     )
     report_file.add_arguments(parser)
+
+
+def _add_ends(parser: argparse.ArgumentParser) -> None:
+    """Add the options of both clusters and of the topics and groups that are mirrored."""
+    add = parser.add_argument
+    for end in ("source", "target"):
+        servers = f"--{end}-bootstrap-servers"
+        add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
+        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+    add(
+        "--topics-pattern",
+        metavar="REGEX",
+        type=_pattern,
+        required=True,
+        help="topics to mirror, by whole name at the source, without internal ones",
+    )
+    add(
+        "--groups-pattern",
+        metavar="REGEX",
+        type=_pattern,
+        help="consumer groups whose offsets are translated and set at the target; default: none",
+    )
+    add("--target-prefix", metavar="PREFIX", default="", help="prefix of the topics' names at the target")
 
 
 def run(args: argparse.Namespace) -> ExitCode:

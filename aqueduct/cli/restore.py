@@ -38,6 +38,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_at_least(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
+    _add_selection(parser)
+    _add_settings(parser)
+    add(
+        "--append",
+        action="store_true",
+        help="accept topics that have records; after an earlier restore, write only the missing records",
+    )
+    add("--dry-run", action="store_true", help="check and report, but write nothing")
+    add(
+        "--restore-id",
+        metavar="ID",
+        help="name of this restore; default: derived from store, snapshot, target, topics, instance and "
+        "times; with --append, a new ID writes all records again",
+    )
+    add("--skip-verify", action="store_true", help="do not verify the stored objects before writing")
+    add(
+        "--release-retention",
+        action="store_true",
+        help="enable retention again, which deletes records that are too old",
+    )
+    _add_tasks(parser)
+    _add_flows(parser)
+    common.add_run(parser)
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose topics, times and groups."""
+    add = parser.add_argument
     add(
         "--topics",
         metavar="A,B:C",
@@ -54,6 +82,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="set only the offsets that groups lack, in a cluster that still has its original records",
     )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    """Add the options of settings, ACLs and quotas."""
+    add = parser.add_argument
     add(
         "--settings",
         action=argparse.BooleanOptionalAction,
@@ -74,24 +107,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help="principals whose ACLs are all restored, whatever --acls-within allows",
     )
-    add(
-        "--append",
-        action="store_true",
-        help="accept topics that have records; after an earlier restore, write only the missing records",
-    )
-    add("--dry-run", action="store_true", help="check and report, but write nothing")
-    add(
-        "--restore-id",
-        metavar="ID",
-        help="name of this restore; default: derived from store, snapshot, target, topics, instance and "
-        "times; with --append, a new ID writes all records again",
-    )
-    add("--skip-verify", action="store_true", help="do not verify the stored objects before writing")
-    add(
-        "--release-retention",
-        action="store_true",
-        help="enable retention again, which deletes records that are too old",
-    )
+
+
+def _add_tasks(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the client of Spark tasks."""
+    add = parser.add_argument
     add(
         "--task-config",
         metavar="FILE",
@@ -104,6 +124,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_principal,
         help="principal of --task-config: grant it ACLs on the topics during the restore; default: none",
     )
+
+
+def _add_flows(parser: argparse.ArgumentParser) -> None:
+    """Add the options of flows that read the restored cluster."""
+    add = parser.add_argument
     add(
         "--mirror",
         metavar="NAME=HOST:PORT,...",
@@ -126,7 +151,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="adjust the offsets of a stopped one-way link that reads this cluster: its consumer group; "
         "may be repeated",
     )
-    common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:

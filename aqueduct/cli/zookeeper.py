@@ -51,7 +51,7 @@ from aqueduct.recovery.broker_ids.log_comparison import sentences
 PORT = 2181  # where brokers ask a server that is named without one
 UNSEEN = (
     "Brokers' logs were not looked at. Where some go further than the snapshot, what was committed since may "
-    "be cut off: stop the brokers, and give --look of each."
+    "be truncated: stop the brokers, and give --look of each."
 )
 
 if TYPE_CHECKING:

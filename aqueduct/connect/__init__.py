@@ -1,1 +1,1 @@
-"""Kafka Connect: a worker's configuration and what is wrong with it, connectors, and their dead letters."""
+"""Kafka Connect: a worker's configuration and its faults, connectors, and their dead-letter records."""

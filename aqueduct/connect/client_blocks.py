@@ -11,10 +11,10 @@ ISSUE = "KAFKA-4090"
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {
     "worker": "it joins the group and keeps the internal topics",
-    "producer": "it writes dead letters and what sources bring, and hangs or dies at the first, with tasks "
-    "that still say RUNNING",
+    "producer": "it writes dead-letter records and what sources bring, and hangs or dies at the first, with "
+    "tasks that still say RUNNING",
     "consumer": "it reads for sinks, which would get nothing and still say RUNNING",
-    "admin": "it makes the topics of sources and of dead letters",
+    "admin": "it makes the topics of sources and of dead-letter records",
 }
 
 

@@ -1,4 +1,4 @@
-"""Dead letters: records that a sink could not take, with headers on where they came from (KIP-298)."""
+"""Dead-letter records: records that a sink could not take, with headers on where they came from (KIP-298)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ REPLAYS = "aqueduct.replay"  # how often this record was sent back to its topic,
 
 
 class Origin(NamedTuple):
-    """The origin of a dead letter, and why it is one."""
+    """The origin of a dead-letter record, and why it is one."""
 
     topic: str
     partition: int
@@ -22,7 +22,7 @@ class Origin(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """The choice of dead letters. Times are those of the records, in milliseconds since 1970, inclusive."""
+    """The choice of dead-letter records. Times are theirs, in milliseconds since 1970, inclusive."""
 
     error_classes: tuple[str, ...] = ()  # whole names or their last parts; empty: any
     connector: str | None = None
@@ -68,8 +68,8 @@ def origin(headers: Sequence[Header]) -> Origin | None:
 def sent_back(headers: Sequence[Header]) -> list[Header]:
     """Return the record's own headers, and how often it was sent back.
 
-    Of Connect's only the last of each name goes: a sink that reads dead letters leaves its own after those
-    of the first one, which are part of its record.
+    Of Connect's only the last of each name goes: a sink that reads dead-letter records leaves its own after
+    those of the first one, which are part of its record.
     """
     last = {name: position for position, (name, _) in enumerate(headers)}
     replays = REPLAYS.encode()

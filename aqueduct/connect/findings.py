@@ -65,5 +65,5 @@ def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator
         yield WorkerFinding(
             "fault",
             f"{file}: the certificate of {own[0].subject} in {subject} is valid only from "
-            f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or issue it anew.",
+            f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or re-issue the certificate.",
         )

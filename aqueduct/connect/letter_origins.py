@@ -1,4 +1,4 @@
-"""The origins of many dead letters at once, and how many there are of each."""
+"""The origins of many dead-letter records at once, and how many there are of each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LetterKey = tuple[bytes, bytes, bytes]  # connector, topic, error class
 
 
 class LetterOrigin(NamedTuple):
-    """Where some dead letters came from, and why they are ones. Empty: their headers do not say."""
+    """Where some dead-letter records came from, and why they are ones. Empty: their headers do not say."""
 
     connector: str
     topic: str
@@ -33,7 +33,7 @@ OTHERS = LetterOrigin("(others)", "(others)", "(others)")
 
 @dataclass(frozen=True, kw_only=True)
 class LetterCount:
-    """Dead letters of one origin. Times: of the records, in milliseconds since 1970; -1 for none."""
+    """Dead-letter records of one origin. Times: of the records, in milliseconds since 1970; -1 for none."""
 
     dead_letters: str  # their topic
     origin: LetterOrigin
@@ -44,7 +44,7 @@ class LetterCount:
 
 
 class Letters(NamedTuple):
-    """Dead letters, and where their headers are."""
+    """Dead-letter records, and where their headers are."""
 
     places: RecordPlaces
     headers: HeaderPlaces

@@ -1,4 +1,4 @@
-"""Counts dead letters by their origin and cause, and shows some of them. It changes nothing."""
+"""Counts dead-letter records by their origin and cause, and shows some of them. It changes nothing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -29,14 +29,14 @@ from aqueduct.kafka.batches.varints import Mask, Numbers
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.fetch import read
 
-SUFFIX = "-dlq"  # of topics of dead letters, as the role connect calls them
+SUFFIX = "-dlq"  # of dead-letter topics, as the role connect names them
 UNREADABLE = "dead-letters-unreadable"
 LEDGER_UNKNOWN = "dead-letter-ledger-unknown"
 
 
 @dataclass(frozen=True, kw_only=True)
 class LetterQuery:
-    topics: tuple[str, ...] = ()  # of dead letters; empty: all whose names end with SUFFIX
+    topics: tuple[str, ...] = ()  # dead-letter topics; empty: all whose names end with SUFFIX
     ledger: str
     choice: Choice
     origin_topic: str | None = None
@@ -54,7 +54,7 @@ class CutBytes(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ShownLetter:
-    topic: str  # of dead letters
+    topic: str  # of dead-letter records
     partition: int
     offset: int
     timestamp: int
@@ -66,7 +66,7 @@ class ShownLetter:
 
 @dataclass(kw_only=True)
 class LetterCensus:
-    """What was found of dead letters."""
+    """What was found of dead-letter records."""
 
     topics: list[str] = field(default_factory=list)
     counts: list[LetterCount] = field(default_factory=list)
@@ -81,7 +81,7 @@ class LetterCensus:
 def read_census(client: Client, query: LetterQuery) -> LetterCensus:
     """Count the letters that are chosen, and keep some of the newest ones.
 
-    A topic without dead letters has no counts.
+    A topic without dead-letter records has no counts.
     """
     census = LetterCensus(absent={*query.choice.names, *filter(None, [query.origin_topic])})
     for topic in _topics(client, query, census):
@@ -143,7 +143,7 @@ class _Census:
             return read_ledger(self._client, self._query.ledger, self._topic)
         except TopicAuthorizationFailedError:
             why = (
-                f"the client may not read {self._query.ledger}, so which letters were sent back is not known"
+                f"the client may not read {self._query.ledger}, so which records were sent back is not known"
             )
         except (Failed, Refused) as error:
             why = str(error).rstrip(".")

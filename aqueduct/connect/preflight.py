@@ -106,7 +106,7 @@ def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[
     if connector.dead_letters and not tolerant:
         yield WorkerFinding(
             "warning",
-            f"{where} stops at the first bad record, so nothing ever comes to its dead letters in "
+            f"{where} stops at the first bad record, so nothing ever comes to its dead-letter records in "
             f"{connector.dead_letters}; set errors.tolerance=all.",
         )
     if sink and tolerant and not connector.dead_letters:
@@ -118,8 +118,8 @@ def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[
     if connector.dead_letters and headers.lower() != "true":
         yield WorkerFinding(
             "warning",
-            f"{where} sends dead letters that do not say where they came from and can't be replayed; set "
-            "errors.deadletterqueue.context.headers.enable=true.",
+            f"{where} sends dead-letter records that do not say where they came from and can't be replayed; "
+            "set errors.deadletterqueue.context.headers.enable=true.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Sends dead letters back to their topics, each once: letters and ledger in the same transactions."""
+"""Sends dead-letter records back to their topics, each once: letters and ledger in the same transactions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,7 +36,7 @@ TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of on
 @dataclass(frozen=True, kw_only=True)
 class ReplayOrder:
     end: End
-    topic: str  # of dead letters
+    topic: str  # of dead-letter records
     ledger: str  # topic, made if it is not there
     choice: Choice
     to: str | None = None  # another topic than each letter's own
@@ -62,7 +62,7 @@ class Replayed:
 
 @dataclass(frozen=True, kw_only=True)
 class _Letter:
-    partition: int  # of the topic of dead letters
+    partition: int  # of the dead-letter topic
     offset: int
     target: TopicPartition  # where it goes
     record: Record  # as it goes there
@@ -70,7 +70,7 @@ class _Letter:
 
 
 def replay(order: ReplayOrder) -> Replayed:
-    """Replay dead letters; the same call, repeated, continues.
+    """Replay dead-letter records; the same call, repeated, continues.
 
     Fenced if another replay of this topic begins; Failed otherwise.
     """
@@ -78,7 +78,7 @@ def replay(order: ReplayOrder) -> Replayed:
     if order.to and not order.allows(order.to):
         raise Refused(
             "dead-letter-target-unread",
-            f"No connector reads {order.to} and leaves its dead letters in {order.topic}.",
+            f"No connector reads {order.to} and leaves its dead-letter records in {order.topic}.",
         )
     with connect(order.end, transactional_id(order.topic)) as client:
         if not client.topics([order.topic]):
@@ -99,7 +99,7 @@ def _until_done(client: Client, order: ReplayOrder, outcome: Replayed) -> None:
         producer.begin()  # what a predecessor left open is aborted, and it is fenced
         _Replay(client, order, outcome, uncertain).run(producer, progress)
 
-    until_committed(client, attempt, "; the same command goes on from here")
+    until_committed(client, attempt, "; the same command resumes")
 
 
 class _Replay:

@@ -1,7 +1,7 @@
-"""The ledger of dead letters that were sent back, so that none is twice: what its topic's records say.
+"""The ledger of dead-letter records that were sent back, so that none is twice: what its topic's records say.
 
-The topic is compacted. The key `topic/partition/block` stands for BLOCK offsets of one partition of one topic
-of dead letters; the value is `{"topic_id": ..., "replayed": [[first, last], ...]}`. A record is written in
+The topic is compacted. The key `topic/partition/block` stands for BLOCK offsets of one partition of one
+dead-letter topic; the value is `{"topic_id": ..., "replayed": [[first, last], ...]}`. A record is written in
 the same transaction as the letters. Group offsets would not do: letters are chosen one by one, and a group
 without members is forgotten after a week (offsets.retention.minutes).
 """
@@ -22,12 +22,12 @@ LedgerBlock = tuple[int, int]  # partition, number
 
 
 def transactional_id(letters: str) -> str:
-    """Return the transactional id of a replay of a topic of dead letters: there is one at a time."""
+    """Return the transactional id of a replay of a dead-letter topic: there is one at a time."""
     return f"aqueduct-dlq-{letters}"
 
 
 class ReplayLedger:
-    """The ledger of one topic of dead letters, as long as it has this id."""
+    """The ledger of one dead-letter topic, as long as it has this id."""
 
     def __init__(self, topic: str, topic_id: str, blocks: Mapping[LedgerBlock, Spans] | None = None) -> None:
         self._topic = topic
@@ -48,8 +48,8 @@ class ReplayLedger:
             except (KeyError, TypeError, ValueError, RecursionError):
                 raise Failed(
                     "dead-letter-ledger-invalid",
-                    f"{key!r} is not an entry of a ledger of dead letters. Find out what else writes to its "
-                    "topic.",
+                    f"{key!r} is not an entry of a ledger of dead-letter records. Find out what else writes "
+                    "to its topic.",
                 ) from None
         return cls(topic, topic_id, blocks)
 

@@ -203,7 +203,7 @@ def connect_acls(site: str, connectors: Iterable[DeclaredConnector]) -> tuple[De
 
 
 def _replay_acls(site: str, sink: DeclaredConnector) -> list[DeclaredAcl]:
-    """Return the ACLs by which a sink's dead letters are sent back (playbooks/dlq_replay.yml)."""
+    """Return the ACLs by which a sink's dead-letter records are sent back (playbooks/dlq_replay.yml)."""
     replay, letters = principal("dlq_replay", site), sink.dead_letters
     return [
         *_allow(replay, "topic", [Resource(letters, "literal")], "describe read"),

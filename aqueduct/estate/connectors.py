@@ -14,7 +14,7 @@ from aqueduct.connect.connectors import text
 from aqueduct.estate.model import Groups, HostVars, members, texts
 
 DEAD_LETTERS = "errors.deadletterqueue.topic.name"
-# A dead letter is the record with what went wrong, a stack trace among it, in its headers.
+# A dead-letter record has what went wrong in its headers, with a stack trace.
 LARGEST_LETTER_BYTES = 10 << 20
 
 
@@ -48,14 +48,14 @@ class DeclaredConnector:
 
     @property
     def dead_letters(self) -> str:
-        """The topic of a sink's dead letters; empty where it has none."""
+        """The dead-letter topic of a sink; empty where it has none."""
         unwanted = self.left_out & {"errors.tolerance", DEAD_LETTERS}
         if not self.is_sink or unwanted or self.config.get("errors.tolerance") == "none":
             return ""
         return self.config.get(DEAD_LETTERS, f"{self.name}-dlq")
 
     def full_config(self, replication_factor: int) -> dict[str, str]:
-        """Return the configuration that Connect gets: with dead letters, where nothing else was said."""
+        """Return the configuration that Connect gets, with a dead-letter topic unless it was declared."""
         defaults = {}
         if self.dead_letters:
             defaults = {
@@ -103,9 +103,9 @@ def internal_topics(site: str) -> dict[str, str]:
 def topics(
     site: str, connectors: Iterable[DeclaredConnector], *, letters_mebibytes: int, declared: Iterable[str]
 ) -> list[dict[str, Any]]:
-    """Return Connect's own topics and those of dead letters, as entries of `kafka_topics`.
+    """Return Connect's own topics and the dead-letter topics, as entries of `kafka_topics`.
 
-    `letters_mebibytes`: how many a topic of dead letters keeps. `declared`: names of topics that the site
+    `letters_mebibytes`: how many a dead-letter topic keeps. `declared`: names of topics that the site
     declares itself.
     """
     partitions = {"config.storage.topic": 1, "offset.storage.topic": 25, "status.storage.topic": 5}

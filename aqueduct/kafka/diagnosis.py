@@ -113,8 +113,8 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
         yield (
             f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
             f"replicas for one in sync. {first} `aqueduct mend look` on each broker's host, and "
-            "`aqueduct mend elect` with all that it said: only who has most of a log leads (in an estate "
-            "playbooks/repair_broker_ids.yml)."
+            "`aqueduct mend elect` with all its output: it elects the replica whose log goes furthest (in an "
+            "estate playbooks/repair_broker_ids.yml)."
         )
 
 

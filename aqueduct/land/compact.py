@@ -103,7 +103,7 @@ def _expire(
     if not of_table.state.is_iceberg:
         outcome.expired = of_table.expire(_ago(KEPT))
         return
-    subject = f"catalogue of {table.full_name}"
+    subject = f"{table.full_name} in the metastore"
     if not catalogue:
         reason = "it was not given (--metastore), and only its snapshots tell which replaced files may go"
         outcome.left_out = (Skipped(subject, reason, "catalogue-not-given"),)

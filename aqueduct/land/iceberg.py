@@ -249,7 +249,7 @@ class IcebergTables:
             raise Failed(
                 "iceberg-table-unreadable",
                 f"The metadata file {location} of the Iceberg table {target.full_name} does not exist. "
-                "Restore this file from a copy. If no copy exists, rename the table in the catalogue, which "
+                "Restore this file from a copy. If no copy exists, rename the table in the metastore, which "
                 "keeps it, and run the command again: the landing creates the table from its log.",
             ) from None
         table = self._table(target, location, metadata)

@@ -45,7 +45,7 @@ def _bzip2(block: bytes) -> bytes:
     unpacker = bz2.BZ2Decompressor()
     unpacked = unpacker.decompress(block, MOST_BLOCK + 1)
     if len(unpacked) > MOST_BLOCK or not unpacker.eof:
-        raise ValueError(f"a block is cut, or unpacks to more than {MOST_BLOCK:,} bytes")
+        raise ValueError(f"a block is truncated, or unpacks to more than {MOST_BLOCK:,} bytes")
     return unpacked
 
 

@@ -205,7 +205,8 @@ def loads(content: bytes | memoryview, number: int, where: str) -> Commit:
         raise Failed("landing-log-damaged", f"{where} isn't a commit of a table: {error}.") from None
     if commit.number != number:
         raise Failed(
-            "landing-log-damaged", f"{where} is the commit {commit.number}: somebody renamed or exchanged it."
+            "landing-log-damaged",
+            f"{where} is the commit {commit.number}: it was renamed or replaced. Restore it from a copy.",
         )
     return commit
 
@@ -237,7 +238,8 @@ def newer(names: Iterable[str], than: int, where: str) -> range:
         missing = min({*whole} - {*numbers})
         raise Failed(
             "landing-log-damaged",
-            f"{where} lacks the commit {missing}, and has {numbers[-1]}: bring it back before you land more.",
+            f"{where} lacks the commit {missing}, and has {numbers[-1]}: restore it from a copy before you "
+            "land more.",
         )
     return whole
 

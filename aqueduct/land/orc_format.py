@@ -51,7 +51,7 @@ def inflated(packed: bytes, most: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from None
     if len(unpacked) > most or not inflater.eof:
-        raise ValueError(f"a chunk is cut, or unpacks to more than {most:,} bytes")
+        raise ValueError(f"a chunk is truncated, or unpacks to more than {most:,} bytes")
     return unpacked
 
 

@@ -11,7 +11,7 @@ pyarrow writes with ORC's C++ library, which differs in three ways (decision 004
   files must not say so.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -178,13 +178,30 @@ def _with_whole_nanoseconds(
         for stream in orc_format.streams(file_bytes, stripe, footer)
         if stream.kind not in orc_format.INDEXES
     ]
-    others: dict[tuple[int, int], bytes] = {}
+    others = _early_streams(kept, kinds, tail)
+    pieces = [others.get((stream.column, stream.kind), stream.data) for stream in kept]
+    end = packing.packed(orc_format.emit(_stripe_footer(footer, kept, pieces)))
+    lengths = {
+        orc_format.OFFSET: offset,
+        orc_format.INDEX_LENGTH: 0,
+        orc_format.DATA_LENGTH: sum(map(len, pieces)),
+        orc_format.STRIPE_FOOTER_LENGTH: len(end),
+    }
+    return [*pieces, end], orc_format.changed(stripe, lengths)
+
+
+def _early_streams(
+    streams: Sequence[OrcStream], kinds: Sequence[int], tail: OrcTail
+) -> dict[tuple[int, int], bytes]:
+    """Return the streams, by column and kind, of timestamp columns that have negative nanoseconds."""
+    packing = tail.packing
+    early: dict[tuple[int, int], bytes] = {}
     seconds = {
         stream.column: stream
-        for stream in kept
+        for stream in streams
         if kinds[stream.column] == orc_format.TIMESTAMP and stream.kind == orc_format.DATA
     }
-    for stream in kept:
+    for stream in streams:
         if stream.kind != orc_format.SECONDARY or stream.column not in seconds:
             continue
         whole, nanos = _signed(seconds[stream.column], packing) + EPOCH, _nanos(stream, packing)
@@ -196,38 +213,36 @@ def _with_whole_nanoseconds(
         whole = np.where(below & (nanos <= CARRIED), whole - 1, whole)
         if (below & (nanos > CARRIED) & (whole >= 0)).any():
             raise Unwritable(f"{tail.names().get(stream.column, '')} {LAST_SECOND}")
-        encoded = orc_integers.encoded_nanoseconds(nanos)
-        others[stream.column, orc_format.DATA] = packing.packed(
+        early[stream.column, orc_format.DATA] = packing.packed(
             orc_integers.encode(whole - EPOCH, signed=True)
         )
-        others[stream.column, orc_format.SECONDARY] = packing.packed(
+        encoded = orc_integers.encoded_nanoseconds(nanos)
+        early[stream.column, orc_format.SECONDARY] = packing.packed(
             orc_integers.encode(encoded, signed=False)
         )
-    pieces = [others.get((stream.column, stream.kind), stream.data) for stream in kept]
+    return early
+
+
+def _stripe_footer(
+    footer: ProtoMessage, streams: Sequence[OrcStream], pieces: Sequence[memoryview | bytes]
+) -> ProtoMessage:
+    """Return a stripe's footer that lists these streams, with the lengths of their new content."""
     listed = [
         (
             orc_format.Field(orc_format.STREAM_KIND, orc_format.VARINT, stream.kind),
             orc_format.Field(orc_format.COLUMN, orc_format.VARINT, stream.column),
             orc_format.Field(orc_format.LENGTH, orc_format.VARINT, len(piece)),
         )
-        for stream, piece in zip(kept, pieces, strict=True)
+        for stream, piece in zip(streams, pieces, strict=True)
     ]
     rest = tuple(field for field in footer if field.number != orc_format.STREAMS)
-    new_footer = (
+    return (
         *(
             orc_format.Field(orc_format.STREAMS, orc_format.BYTES, orc_format.emit(fields))
             for fields in listed
         ),
         *rest,
     )
-    end = packing.packed(orc_format.emit(new_footer))
-    lengths = {
-        orc_format.OFFSET: offset,
-        orc_format.INDEX_LENGTH: 0,
-        orc_format.DATA_LENGTH: sum(map(len, pieces)),
-        orc_format.STRIPE_FOOTER_LENGTH: len(end),
-    }
-    return [*pieces, end], orc_format.changed(stripe, lengths)
 
 
 def _with_wide_statistics(message: ProtoMessage, number: int) -> ProtoMessage:

@@ -1,7 +1,7 @@
 """Plans a round of a table: which offsets are read, by its log and the cluster."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aqueduct.common import offset_ranges
 from aqueduct.common.offset_ranges import Range
@@ -54,57 +54,84 @@ def plan(
     the declared patterns that match none of them. `epoch_ends`: where logs leave the epochs under which they
     landed.
     """
-    unread: list[Range] = []
-    gaps: list[Range] = []
-    left_out: list[Skipped] = []
+    unread = _Unread(left_out=[*_unmatched(unmatched), *_missing(state, every)])
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     topic_by_name = {topic.name: topic for topic in topics}
-    left_out += _unmatched(unmatched)
-    for name in sorted(state.positions.keys() - every):
-        left_out.append(
-            Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
-        )
     for topic in topic_by_name.values():
         landed_id = state.topic_ids.get(topic.name)
         if landed_id and landed_id != topic.id:
-            reason = (
-                f"it was deleted and made again: its id is {topic.id}, and the landed topic had "
-                f"the id {landed_id}"
-            )
-            left_out.append(Skipped(f"topic {topic.name}", reason, "landed-topic-recreated"))
+            unread.left_out.append(_recreated(topic, landed_id))
             continue
         positions = after.setdefault(topic.name, {})
-        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
-            if end == NO_LEADER:
-                left_out.append(
-                    Skipped(f"{topic.name}-{number}", "it has no leader", "landed-partition-leaderless")
-                )
-                continue
-            # What a new topic lost before is nobody's; an added partition is read from offset 0.
-            begin = positions.get(str(number), 0 if landed_id else start)
-            epoch_end = (epoch_ends or {}).get(TopicPartition(topic.name, number), begin)
-            if reason := _cut(begin, end, epoch_end):
-                left_out.append(Skipped(f"{topic.name}-{number}", reason, "landed-topic-truncated"))
-                continue
-            if start > begin:
-                gaps.append(Range(topic.name, number, begin, start))
-            positions[str(number)] = begin = max(start, begin)
-            stop = min(end, stops.get(TopicPartition(topic.name, number), end))
-            if stop > begin:
-                unread.append(Range(topic.name, number, begin, stop))
-    cut = _at_most(unread, at_most)
-    for planned_range in cut:
+        # What a new topic lost before is nobody's; an added partition is read from offset 0.
+        firsts = (0,) * len(topic.starts) if landed_id else topic.starts
+        unread.add(topic, positions, firsts, stops=stops, epoch_ends=epoch_ends or {})
+    round_ranges = _at_most(unread.ranges, at_most)
+    for planned_range in round_ranges:
         after[planned_range.topic][str(planned_range.partition)] = planned_range.stop
     return LandPlan(
-        ranges=tuple(cut),
+        ranges=tuple(round_ranges),
         next=after,
         topic_ids={
             topic.name: topic.id for topic in topic_by_name.values() if topic.name not in state.topic_ids
         },
-        gaps=tuple(gaps),
-        left_out=tuple(left_out),
-        whole=cut == unread,
+        gaps=tuple(unread.gaps),
+        left_out=tuple(unread.left_out),
+        whole=round_ranges == unread.ranges,
     )
+
+
+@dataclass(kw_only=True)
+class _Unread:
+    """The offsets of a table's topics that have not landed, and what cannot land."""
+
+    ranges: list[Range] = field(default_factory=list)
+    gaps: list[Range] = field(default_factory=list)
+    left_out: list[Skipped]
+
+    def add(
+        self,
+        topic: SourceTopic,
+        positions: dict[str, int],
+        firsts: Sequence[int],
+        *,
+        stops: Mapping[TopicPartition, int],
+        epoch_ends: Mapping[TopicPartition, int],
+    ) -> None:
+        """Add the partitions of a topic, and set `positions` to where each is read from.
+
+        `firsts`: the first offset to read of each partition that has no position.
+        """
+        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
+            partition = TopicPartition(topic.name, number)
+            if end == NO_LEADER:
+                self.left_out.append(
+                    Skipped(str(partition), "it has no leader", "landed-partition-leaderless")
+                )
+                continue
+            begin = positions.get(str(number), firsts[number])
+            if reason := _truncated(begin, end, epoch_ends.get(partition, begin)):
+                self.left_out.append(Skipped(str(partition), reason, "landed-topic-truncated"))
+                continue
+            if start > begin:
+                self.gaps.append(Range(topic.name, number, begin, start))
+            positions[str(number)] = begin = max(start, begin)
+            stop = min(end, stops.get(partition, end))
+            if stop > begin:
+                self.ranges.append(Range(topic.name, number, begin, stop))
+
+
+def _missing(state: State, every: Set[str]) -> Iterator[Skipped]:
+    """Yield the landed topics that the cluster does not have any more."""
+    for name in sorted(state.positions.keys() - every):
+        yield Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
+
+
+def _recreated(topic: SourceTopic, landed_id: str) -> Skipped:
+    reason = (
+        f"it was deleted and re-created: its id is {topic.id}, and the landed topic had the id {landed_id}"
+    )
+    return Skipped(f"topic {topic.name}", reason, "landed-topic-recreated")
 
 
 def absent(table: LandTable, state: State, every: Collection[str]) -> LeftOut:
@@ -134,15 +161,15 @@ def epochs_to_ask(state: State, topics: Iterable[SourceTopic]) -> dict[TopicPart
     }
 
 
-def _cut(position: int, end: int, epoch_end: int) -> str:
+def _truncated(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that landed up to this position; empty: it is."""
     if end < position:
-        return f"its log ends at {end}, before {position}, up to which it landed: it was cut"
+        return f"its log ends at {end}, before {position}, up to which it landed: it was truncated"
     if epoch_end < position:
         at = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was cut {at}, before {position}, up to which it landed, and has grown again: the table "
-            "has records there that the topic lost. `aqueduct land reset` lands it again from there"
+            f"its log was truncated {at}, before {position}, up to which it landed, and has grown again: the "
+            "table has records there that the topic lost. `aqueduct land reset` lands it again from there"
         )
     return ""
 

@@ -6,7 +6,7 @@ something that whoever comes next finishes.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -100,7 +100,7 @@ def replay(order: LandOrder, *, execute: bool, workers: Workers) -> list[Replaye
             mine.failed = error
         if catalogue and mine.commits and not mine.failed:  # else files may not have their names yet
             for name, failure in catalogue.follow([(table, of_table.state)], drop=lambda _: False).items():
-                mine.left_out += (Skipped.because_of(f"catalogue of {name}", failure),)
+                mine.left_out += (Skipped.because_of(f"{name} in the metastore", failure),)
     return outcomes
 
 
@@ -132,37 +132,12 @@ def _replay(
     work = Work(Verb.LAND, sum(file.bytes for file in of_table.state.bad.values()))
     failures = 0
     while waiting:
-        todo = [file for path, file in of_table.follow().bad.items() if path in waiting]
-        if len(todo) < len(waiting):
-            raise Failed(
-                "table-changed-meanwhile",
-                f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
-                "again.",
-            )
+        files = _waiting_files(table, of_table, waiting)
         staging = of_table.begin()
-        by_task = in_lists(todo[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
-        shares = [
-            ReplayShare(
-                location=order.location,
-                table=table,
-                staging=staging,
-                share=share,
-                files=tuple(files),
-                execute=execute,
-            )
-            for share, files in enumerate(islice(by_task, SHARES * workers.at_once(work)))
-        ]
+        shares = _shares(order, table, staging, files, execute=execute, most=SHARES * workers.at_once(work))
         results = workers.parallel(work)(try_again, shares, BAD_RECORDS)
         try:
-            for tried in results:
-                if tried.failed:
-                    of_table.discard(staging)
-                    raise Failed("schema-registry-unreachable", f"{table.full_name}: {tried.failed}")
-                for path in tried.gone:
-                    of_table.let_go(path)
-            if added := tuple(file for tried in results for file in tried.added):
-                of_table.commit_beside(staging, partial(_commit, table, results, added))
-                outcome.commits += 1
+            is_committed = _commit_results(table, of_table, staging, results)
         except Overtaken:
             of_table.discard(staging)
             failures += 1
@@ -170,20 +145,78 @@ def _replay(
                 raise
             continue
         failures = 0
-        for tried in results:
-            outcome.late += tried.late
-            outcome.counts = _most(outcome.counts + tried.counts)
-            outcome.left_out += tuple(
-                Skipped(
-                    path,
-                    "it has times before 1677 or after 2262, which Arrow can't read",
-                    "table-times-unreadable",
-                )
-                for path in tried.unread
-            )
+        _count(outcome, results)
         waiting -= {file.path for share in shares for file in share.files}
-        if added:
+        if is_committed:
+            outcome.commits += 1
             of_table.publish(staging)
+
+
+def _waiting_files(table: LandTable, of_table: TableLog, waiting: Set[str]) -> list[AddedFile]:
+    """Return the bad files that were not tried yet; Failed if another run took some of them."""
+    files = [file for path, file in of_table.follow().bad.items() if path in waiting]
+    if len(files) < len(waiting):
+        raise Failed(
+            "table-changed-meanwhile",
+            f"Another run took bad records of {table.full_name} meanwhile, a reset or a replay: run this "
+            "again.",
+        )
+    return files
+
+
+def _shares(
+    order: LandOrder,
+    table: LandTable,
+    staging: Staging,
+    files: Sequence[AddedFile],
+    *,
+    execute: bool,
+    most: int,
+) -> list[ReplayShare]:
+    """Return the shares of the tasks for one commit, at most so many."""
+    by_task = in_lists(files[:EXCHANGED], TASK_RECORDS, lambda file: file.rows)
+    return [
+        ReplayShare(
+            location=order.location,
+            table=table,
+            staging=staging,
+            share=number,
+            files=tuple(task_files),
+            execute=execute,
+        )
+        for number, task_files in enumerate(islice(by_task, most))
+    ]
+
+
+def _commit_results(
+    table: LandTable, of_table: TableLog, staging: Staging, results: Sequence[TriedFiles]
+) -> bool:
+    """Commit what tasks staged; return whether it was anything. Failed if a task failed."""
+    for tried in results:
+        if tried.failed:
+            of_table.discard(staging)
+            raise Failed("schema-registry-unreachable", f"{table.full_name}: {tried.failed}")
+        for path in tried.gone:
+            of_table.let_go(path)
+    added = tuple(file for tried in results for file in tried.added)
+    if added:
+        of_table.commit_beside(staging, partial(_commit, table, results, added))
+    return bool(added)
+
+
+def _count(outcome: ReplayedTable, results: Sequence[TriedFiles]) -> None:
+    """Add to a table's outcome what tasks found."""
+    for tried in results:
+        outcome.late += tried.late
+        outcome.counts = _most(outcome.counts + tried.counts)
+        outcome.left_out += tuple(
+            Skipped(
+                path,
+                "it has times before 1677 or after 2262, which Arrow can't read",
+                "table-times-unreadable",
+            )
+            for path in tried.unread
+        )
 
 
 def _commit(

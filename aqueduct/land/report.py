@@ -114,7 +114,7 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
         dead = f"; {_megabytes(table.dead)} of it by runs that were killed, which land compact removes"
         yield f"  Staged, and not committed: {_megabytes(table.staged)}{dead if table.dead else ''}."
     if table.catalogue is not None:
-        yield f"  Hive's catalogue: {table.catalogue or 'it has all of it'}."
+        yield f"  Hive metastore: {table.catalogue or 'it has all of it'}."
     yield from _left_out_lines(table.left_out)
 
 

@@ -115,7 +115,7 @@ def reset(order: LandOrder, reset_order: ResetOrder, workers: Workers) -> list[R
 def _told(catalogue: Catalogue, table: LandTable, of_table: TableLog) -> LeftOut:
     """Bring the catalogue up to a reset; return what it stays behind of, and why."""
     behind = catalogue.follow([(table, of_table.state)], drop=lambda _: of_table.is_newest())
-    return tuple(Skipped.because_of(f"catalogue of {name}", error) for name, error in behind.items())
+    return tuple(Skipped.because_of(f"{name} in the metastore", error) for name, error in behind.items())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,8 +223,8 @@ def _target(state: State, topics: Iterable[Topic], to: Offsets, logs: Logs) -> _
             if landed and lacking:
                 raise Refused(
                     "landed-topic-recreated",
-                    f"The topic {topic.name} was deleted and made again: name an offset of each of its "
-                    f"partitions, {lacking[0]} too.",
+                    f"The topic {topic.name} was deleted and re-created: pass an offset of each of its "
+                    f"partitions, also of {lacking[0]}.",
                 )
             topic_ids[topic.name] = str(topic.id)
             positions = {str(partition.partition): logs[partition].start for partition in lacking}

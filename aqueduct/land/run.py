@@ -120,8 +120,8 @@ class Lander:
             if table.kind is TableKind.ICEBERG and not order.metastores:
                 raise Refused(
                     "option-required",
-                    f"{table.full_name} is of the kind {TableKind.ICEBERG}, which nobody finds without a "
-                    "catalogue: name Hive's by --metastore.",
+                    f"{table.full_name} is of the kind {TableKind.ICEBERG}, which needs a Hive metastore. "
+                    "Pass --metastore.",
                 )
             try:
                 state = self._logs[table.full_name].follow()
@@ -224,7 +224,7 @@ class Lander:
             for name, failure in self._catalogue.follow(
                 self._states(tables, outcomes), drop=self._is_newest
             ).items():
-                outcomes[name].left_out += (Skipped.because_of(f"catalogue of {name}", failure),)
+                outcomes[name].left_out += (Skipped.because_of(f"{name} in the metastore", failure),)
 
     def _is_newest(self, name: str) -> bool:
         """Tell if nothing was committed since a table's log was read, as a replay may have, with new days."""

@@ -26,7 +26,7 @@ def status(order: LandOrder) -> list[TableStatus]:
     with connect(order.end, CLIENT) as client:
         topics = client.topics()
         reasons = {
-            (name, topic_id): "its topic is gone" if name not in topics else "its topic was made again"
+            (name, topic_id): "its topic is gone" if name not in topics else "its topic was re-created"
             for state in states
             for name, topic_id in state.topic_ids.items()
             if name not in topics or str(topics[name].id) != topic_id

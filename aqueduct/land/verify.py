@@ -260,9 +260,7 @@ def _otherwise(
             state = of_table.read()
         except Failed as error:
             return str(error).rstrip(".")
-        reason = (
-            f"Hive's catalogue: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
-        )
+        reason = f"Hive metastore: {lacks}" if catalogue and (lacks := catalogue.lacks(table, state)) else ""
         if unnamed := of_table.unnamed():
             files = count(unnamed, "file")
             reason = f"{files} of commit {state.number} without a name yet: run land or land compact"

@@ -276,7 +276,7 @@ class _Receiving:
         if times := self._seldom.due(("foreign", topic), 1, time.monotonic()):
             log.error(
                 "topic %s comes over the link and does not cross it, so nothing of it is written (%d times "
-                "since this was last said): see whether both ends have the link's topics, and who has the "
+                "since the last report): check that both ends have the link's topics, and who has the "
                 "sender's key",
                 topic[:MOST_NAME], times,
             )  # fmt: skip
@@ -322,8 +322,8 @@ class _Receiving:
         self._figures.refused += 1
         if times := self._seldom.due(("unread", key.topic, key.partition), 1, time.monotonic()):
             log.error(
-                "%s-%d: offsets %d to %d are not written, for they can't be read: %s (%d times since this "
-                "was last said); see who produces them, and who has the sender's key",
+                "%s-%d: offsets %d to %d are not written, for they can't be read: %s (%d times since the "
+                "last report); find out who produces them, and who has the sender's key",
                 key.topic, key.partition, first, last, error, times,
             )  # fmt: skip
 

@@ -164,7 +164,7 @@ class Feed:
         self._due.pop(partition, None)
         self._standing.pop(partition, None)
         log.error(
-            "%s-%d: its log was cut at %s, before %d, up to which it was sent, and has grown again (an "
+            "%s-%d: its log was truncated at %s, before %d, up to which it was sent, and has grown again (an "
             "unclean election, or a disk that lost its end): what is there now has offsets of records that "
             "crossed, and is not sent; to go on, write it to another topic",
             *partition, cut_at if cut_at >= 0 else "an offset that its leader does not know", position,

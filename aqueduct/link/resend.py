@@ -195,8 +195,8 @@ def fitting(asked: Iterable[Asked], topics: Mapping[str, Topic]) -> tuple[list[A
             misfits[partition] = f"{partition} is not there."
         elif request.topic_id not in (None, str(topic.id)):
             misfits[partition] = (
-                f"{partition} is of a topic that was made anew: what is missing was of that with the id "
-                f"{request.topic_id}, and the one there is now has {topic.id}."
+                f"{partition} is of a re-created topic: the missing records are of the topic with the id "
+                f"{request.topic_id}, and the present one has the id {topic.id}."
             )
         else:
             fits.append(request)

@@ -43,12 +43,12 @@ BACKUP = (
         id="partition-log-cut",
         area=Area.BACKUP,
         meaning=(
-            "The log of a partition is not the one that was backed up: its end was cut, for example by an "
+            "The log of a partition is not the one that was backed up: it was truncated, for example by an "
             "unclean leader election. The partition was not backed up further."
         ),
         fix=(
-            "Find out why the log was cut. To continue with the topic as it is now, back it up into another "
-            "store."
+            "Find out why the log was truncated. To continue with the topic as it is now, back it up into "
+            "another store."
         ),
     ),
     DeclaredMessage(

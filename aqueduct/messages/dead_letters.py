@@ -1,4 +1,4 @@
-"""Messages about dead letters."""
+"""Messages about dead-letter records."""
 
 from aqueduct.messages.message import Area, DeclaredMessage
 
@@ -7,39 +7,42 @@ DEAD_LETTERS = (
         id="dead-letter-name-unknown",
         area=Area.DEAD_LETTERS,
         meaning=(
-            "No dead letter has a connector of `--connector`, an error class of `--error-class`, or a topic "
-            "of `--topic`."
+            "No dead-letter record has a connector of `--connector`, an error class of `--error-class`, or a "
+            "topic of `--topic`."
         ),
-        fix="Check the names. `dlq replay --dry-run` without these options lists those of all dead letters.",
+        fix="Check the names. `dlq replay --dry-run` without these options lists those of all records.",
     ),
     DeclaredMessage(
         id="ledger-created",
         area=Area.DEAD_LETTERS,
         meaning="The topic of `--ledger` did not exist, and was created. It lists no earlier replay.",
-        fix="If earlier replays used another ledger, check `--ledger`: their letters were sent again.",
+        fix="If earlier replays used another ledger, check `--ledger`: their records were sent again.",
     ),
     DeclaredMessage(
         id="dead-letter-topics-unknown",
         area=Area.DEAD_LETTERS,
-        meaning="The client may describe no topic of dead letters, so whether there are any is not known.",
-        fix="Grant the client `Read` on the topics of dead letters, or list them with `--dlq`.",
+        meaning="The client may describe no dead-letter topic, so it is not known whether any exist.",
+        fix="Grant the client `Read` on the dead-letter topics, or list them with `--dlq`.",
     ),
     DeclaredMessage(
         id="dead-letters-unreadable",
         area=Area.DEAD_LETTERS,
-        meaning="Dead letters cannot be read, so they are not counted.",
+        meaning="Dead-letter records cannot be read, so they are not counted.",
         fix="Grant the client `Read` on the topic. A batch that unpacks to too much stays as it is.",
     ),
     DeclaredMessage(
         id="dead-letter-ledger-unknown",
         area=Area.DEAD_LETTERS,
-        meaning="The ledger of replays cannot be read, so it is not known which letters were sent back.",
+        meaning="The ledger of replays cannot be read, so it is not known which records were sent back.",
         fix="Grant the client `Read` on `aqueduct.dlq.replayed`, or pass another `--ledger`.",
     ),
     DeclaredMessage(
         id="dead-letter-target-unread",
         area=Area.DEAD_LETTERS,
-        meaning="No connector reads the topic of `--to` and writes its dead letters to the topic of `--dlq`.",
+        meaning=(
+            "No connector reads the topic of `--to` and writes its dead-letter records to the topic of "
+            "`--dlq`."
+        ),
         fix="Correct `--to` or `--dlq`.",
     ),
     DeclaredMessage(

@@ -206,7 +206,7 @@ LANDING = (
         id="catalogue-not-given",
         area=Area.LANDING,
         meaning=(
-            "A compaction of an Iceberg table has no catalogue, so it cannot decide which replaced files "
+            "A compaction of an Iceberg table has no metastore, so it cannot decide which replaced files "
             "may be removed."
         ),
         fix="Pass `--metastore`.",
@@ -275,7 +275,7 @@ LANDING = (
         fix=(
             "Run the command again. If it fails again, look for the reason in the log of the Hive metastore. "
             "If a metadata file is missing, restore it from a copy. If no copy exists, rename the table in "
-            "the catalogue, which keeps it: the next landing creates the table from its log."
+            "the metastore, which keeps it: the next landing creates the table from its log."
         ),
     ),
     DeclaredMessage(

@@ -25,7 +25,7 @@ class Area(Enum):
     MIRROR = "Mirrors", "`mirror`, `replicate`"
     LINK = "One-way links", "`diode`, `dedup`"
     CONNECT = "Kafka Connect", "`doctor connect`"
-    DEAD_LETTERS = "Dead letters", "`dlq`"
+    DEAD_LETTERS = "Dead-letter records", "`dlq`"
     LANDING = "Landing", "`land`"
     RECONCILE = "Comparisons", "`reconcile`, `drill`"
     FILE_BACKUP = "File backups", "`files`"

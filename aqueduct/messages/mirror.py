@@ -31,9 +31,9 @@ MIRROR = (
         id="classic-positions-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A classic mirror stores its position without the topic's id. If a topic was re-created or cut "
-            "and has grown past the position, the mirror continues in its middle, and nothing shows it. The "
-            "warning does not change the exit code."
+            "A classic mirror stores its position without the topic's id. If a topic was re-created or "
+            "truncated and has grown past the position, the mirror continues in its middle, and nothing "
+            "shows it. The warning does not change the exit code."
         ),
         fix=(
             "Compare both ends with `aqueduct reconcile`. Stop the mirror before you re-create a topic at "
@@ -44,8 +44,8 @@ MIRROR = (
         id="synchronised-groups-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A topic was re-created or cut at the source of a mirror. The offsets that MirrorMaker committed "
-            "at the target for consumer groups were not checked."
+            "A topic was re-created or truncated at the source of a mirror. The offsets that MirrorMaker "
+            "committed at the target for consumer groups were not checked."
         ),
         fix="Compare the groups' offsets at both ends before a consumer moves to the target.",
     ),

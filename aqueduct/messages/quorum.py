@@ -55,8 +55,8 @@ QUORUM = (
         id="quorum-metadata-outdated",
         area=Area.QUORUM,
         meaning=(
-            "The metadata of the node end before those of the newest snapshot: its log was cut, or the node "
-            "does not follow the quorum. Nothing was kept."
+            "The metadata of the node end before those of the newest snapshot: its log was truncated, or the "
+            "node does not follow the quorum. Nothing was kept."
         ),
         fix="Back up from another node. If the quorum is a new one, pass another folder of the store.",
     ),

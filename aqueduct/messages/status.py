@@ -98,7 +98,7 @@ STATUS = (
     ),
     _message(
         "dead-letters-waiting",
-        "A connector has more dead letters than the limit that were not sent back.",
+        "A connector has more dead-letter records than the limit that were not sent back.",
         "Correct the cause, and run `playbooks/dlq_replay.yml`; or raise `status_dead_letters`.",
     ),
     _message(

@@ -345,7 +345,7 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
     again = f"Stop {unit} on every host, then start it: before it mirrors, it"
     sentences = {
         LOST: (
-            f"The mirror skips records, because these topics were re-created or cut at {source}: {{}}. "
+            f"The mirror skips records, because these topics were re-created or truncated at {source}: {{}}. "
             f"{again} moves its position so that they arrive."
         ),
         TARGET_ONLY: (
@@ -426,8 +426,8 @@ def recreated_findings(source: str, progress: Iterable[MirrorProgress]) -> list[
         return []
     ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
     return [
-        f"Deleted and recreated at {source}: {some(ends)}; restart mirror_maker@{source} before it is "
-        "as long as it was, else the mirror goes on in its middle."
+        f"Deleted and re-created at {source}: {some(ends)}. Restart mirror_maker@{source} before the new "
+        "log is as long as the former one. Otherwise the mirror continues in the middle of it."
     ]
 
 

@@ -276,8 +276,8 @@ class Catalog:
         path = names.snapshot(number)
         return Failed(
             "snapshot-forged",
-            f"{Broken(number, flaw)} So no backup wrote it: see who may write into {self._objects.url}, move "
-            f"{path} out of it, and run this again.",
+            f"{Broken(number, flaw)} No backup wrote it. Find out who may write into {self._objects.url}, "
+            f"move {path} out of it, and run the command again.",
         )
 
     def _fold(self, newest: Manifest) -> Fold:
@@ -306,10 +306,10 @@ class Catalog:
 
     def _not_to_be_followed(self, error: Broken) -> Failed:
         whole = self._newest_whole(self.numbers())
-        then = f"goes on after snapshot {whole}, the newest that is whole" if whole else "reads all there is"
+        then = f"continues after snapshot {whole}, the newest undamaged one" if whole else "reads everything"
         return Failed(
             error.id,
-            f"{error} Nothing was committed. Bring it back from a copy of {self._objects.url}, or back up "
+            f"{error} Nothing was committed. Restore it from a copy of {self._objects.url}, or back up "
             f"once with --past-damage, which {then}.",
         )
 
@@ -356,7 +356,7 @@ class Catalog:
         if parsed.number != number:
             raise Broken(number, f"can't be read: {where} says that it is snapshot {parsed.number}")
         if reason := validation.fault(parsed):
-            raise Broken(number, f"is no backup's: {where} is damaged, or somebody else's, for {reason}")
+            raise Broken(number, f"was not written by a backup: {where} is damaged or forged: {reason}")
         sha256 = hashlib.sha256(content).hexdigest()
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
 
@@ -369,8 +369,8 @@ def still_there(objects: Objects, number: int) -> None:
     if objects.head(names.snapshot(number)) is None:
         raise Failed(
             "snapshot-removed",
-            f"Snapshot {number} of {objects.url} is gone since this run began, and with it what it alone "
-            "named: it was pruned, or is lost. Take one of those that `aqueduct snapshots` lists.",
+            f"Snapshot {number} of {objects.url} is gone since this run began, with the objects that only "
+            "it lists: it was pruned, or is lost. Use one of the snapshots that `aqueduct snapshots` lists.",
         )
 
 

@@ -90,7 +90,7 @@ def decrypt(key: DataKey, path: str, content: Data, where: str) -> memoryview:
     size = body - frames * TAG_BYTES
     if size < 0 or frames != max(1, -(-size // FRAME_BYTES)):
         raise Failed(
-            "object-damaged", f"{where}/{path} is damaged: it is cut in the middle of an encrypted frame."
+            "object-damaged", f"{where}/{path} is damaged: it ends in the middle of an encrypted frame."
         )
     cipher = _cipher(key, path, bytes(stored[:HEADER_BYTES]))
     plain = bytearray(size)

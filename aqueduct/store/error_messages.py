@@ -163,7 +163,10 @@ def _of_store(answer: _Answer, location: Location, action: str) -> Trouble:
     return Trouble(what=f"can't be reached: {_network(text)}", passing=True)
 
 
+# What keeps a client from an answer.
 NO_ANSWER = "no answer in time"
+NO_CONNECTION = "the connection is refused"
+UNKNOWN_HOST = "its host's name is not known"
 
 
 class DataAway(Exception):
@@ -234,7 +237,7 @@ def _of_name_node(text: str, name: str, message: str, action: str, user: str) ->
         return Trouble(what="has a file where {path} needs a folder; move it away, or name another folder")
     if name == "StandbyException":
         return Trouble(
-            what="is a NameNode that stands by; name the active one, or the name service and HADOOP_CONF_DIR",
+            what="is a standby NameNode; name the active one, or the name service and HADOOP_CONF_DIR",
             passing=True,
             settings=True,
         )
@@ -274,9 +277,9 @@ def _plain(text: str) -> str:
 def _socket(text: str) -> str:
     """Say what the system, or the library, says of a connection."""
     if "failed to lookup address" in text:
-        return "its host's name is not known"
+        return UNKNOWN_HOST
     if "Connection refused" in text:
-        return "the connection is refused"
+        return NO_CONNECTION
     if "timed out" in text:
         return NO_ANSWER
     return _plain(_first_line(text).partition(" (os error")[0]) or "an error of the network"
@@ -284,11 +287,11 @@ def _socket(text: str) -> str:
 
 def _network(text: str) -> str:
     if "failed to lookup address" in text or "dns error" in text:
-        return "its host's name is not known"
+        return UNKNOWN_HOST
     if "ConnectionRefused" in text:
-        return "the connection is refused"
+        return NO_CONNECTION
     if re.search(r"kind: Timeout|TimedOut|operation timed out", text):
-        return "no answer in time"
+        return NO_ANSWER
     if re.search(r"ConnectionReset|IncompleteMessage|UnexpectedEof|BrokenPipe|ConnectionAborted", text):
         return "the connection broke"
     system = _found(r'message: "([\w ,.-]+)"', text)

@@ -67,7 +67,7 @@ def leased(objects: Objects, snapshot: int, restore: str, say: Callable[[str], N
         raise Failed(
             "snapshot-removed",
             f"Snapshot {snapshot} of {objects.url} is gone since this run began: it was pruned, or is lost. "
-            "Nothing was written; take one of those that `aqueduct snapshots` lists.",
+            "Nothing was written. Use one of the snapshots that `aqueduct snapshots` lists.",
         )
     over = threading.Event()
 

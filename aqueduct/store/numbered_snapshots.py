@@ -167,7 +167,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             ) from None
         except (ValueError, KeyError, TypeError):
             raise Failed(
-                "store-identity-damaged", f"{objects.url}/{cls.STORE} is damaged: bring it back from a copy."
+                "store-identity-damaged", f"{objects.url}/{cls.STORE} is damaged: restore it from a copy."
             ) from None
         if newer:
             raise Refused(
@@ -257,10 +257,10 @@ class NumberedSnapshots(ABC, Generic[S]):
             snapshot = self.decode(self._manifest(chosen))
         except (ValueError, KeyError, TypeError) as error:
             older = [candidate for candidate in numbers if candidate < chosen]
-            other = f", or take an older one: --snapshot {older[-1]}" if older else ""
+            other = f", or use an older one: --snapshot {older[-1]}" if older else ""
             raise Failed(
                 "snapshot-unusable",
-                f"{self._objects.url}/{path} is damaged ({error}): bring it back from a copy{other}.",
+                f"{self._objects.url}/{path} is damaged ({error}): restore it from a copy{other}.",
             ) from None
         if snapshot.number != chosen:
             raise Failed(
@@ -288,8 +288,8 @@ class NumberedSnapshots(ABC, Generic[S]):
             if number not in NUMBERS:
                 raise Failed(
                     "snapshot-forged",
-                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: see who may "
-                    "write there, and move it out of the store.",
+                    f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote: find out who "
+                    "may write there, and move it out of the store.",
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
             try:

@@ -95,9 +95,7 @@ class Trust:
         if signature is None:
             if number < self.unsigned_before:
                 return ""
-            return (
-                "is not signed, so it may be anybody's; what is older than signing, --unsigned-before tells"
-            )
+            return "is not signed; if it is older than your first signed snapshot, pass --unsigned-before"
         if signature.key not in self.keys:
             return f"is signed by the key {name(signature.key)}, which is none of the trusted ones"
         from cryptography.exceptions import InvalidSignature

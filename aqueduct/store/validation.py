@@ -36,9 +36,9 @@ def odd_snapshots(
     odd, before = {}, 0
     for number, entry in listed.items():
         if number < 1 or number > MOST_SNAPSHOTS:
-            odd[number] = "has a number that no backup comes to"
+            odd[number] = "has a number that no backup reaches"
         elif before and number - before > _most_further(listed, created, before, number):
-            odd[number] = f"comes right after snapshot {before}, and no backup leaves out so many"
+            odd[number] = f"follows snapshot {before}, and no backup skips so many numbers"
         elif entry.size > MOST_MANIFEST_BYTES:
             odd[number] = f"has {entry.size:,} bytes, and no manifest has so many"
         else:

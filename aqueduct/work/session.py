@@ -156,7 +156,7 @@ def jvm() -> Iterator[None]:
         if _jvm_answers():
             raise
         raise Failed(
-            "spark-job-failed", "Spark's JVM on this host has died; run the command again: it goes on."
+            "spark-job-failed", "Spark's JVM on this host has died; run the command again: it resumes."
         ) from None
 
 

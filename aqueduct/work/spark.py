@@ -191,7 +191,7 @@ class Application:
                             "spark-executors-missing",
                             f"{context.master} has had no executor for this application for "
                             f"{now - worked:.0f} s: see that its workers run, and run the command again: it "
-                            "goes on.",
+                            "resumes.",
                         )
                 return result.result()
             except KeyboardInterrupt:

@@ -303,7 +303,7 @@ def link_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
 
 
 def connect_topics(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
-    """`groups | connect_topics(hostvars, site)`: its own topics and those of dead letters, as entries
+    """`groups | connect_topics(hostvars, site)`: its own topics and the dead-letter topics, as entries
     of `kafka_topics`."""
     hosts = model.members(groups, site, "connect")
     if not hosts:
@@ -335,14 +335,14 @@ def connectors_of(groups: model.Groups, hostvars: model.HostVars, site: str, rep
 
 
 def dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str, connector: str) -> str:
-    """`groups | dead_letters(hostvars, site, connector)`: the topic of a connector's dead letters; empty
+    """`groups | dead_letters(hostvars, site, connector)`: the dead-letter topic of a connector; empty
     where it has none, or the site has no such connector."""
     site_connectors = connectors.read_connectors(groups, hostvars, site)
     return next((declared.dead_letters for declared in site_connectors if declared.name == connector), "")
 
 
 def all_dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[str]:
-    """`groups | all_dead_letters(hostvars, site)`: the topics of dead letters of all connectors of a site."""
+    """`groups | all_dead_letters(hostvars, site)`: the dead-letter topics of all connectors of a site."""
     site_connectors = connectors.read_connectors(groups, hostvars, site)
     return sorted(
         {declared.dead_letters for declared in site_connectors if declared.state != "absent"} - {""}
@@ -350,8 +350,8 @@ def all_dead_letters(groups: model.Groups, hostvars: model.HostVars, site: str) 
 
 
 def letters_topics(groups: model.Groups, hostvars: model.HostVars, site: str, letters: str) -> list[str]:
-    """`groups | letters_topics(hostvars, site, letters)`: what the sinks read whose dead letters go to this
-    topic, as patterns."""
+    """`groups | letters_topics(hostvars, site, letters)`: what the sinks read whose dead-letter records go to
+    this topic, as patterns."""
     site_connectors = connectors.read_connectors(groups, hostvars, site)
     return sorted(
         {

@@ -17,7 +17,7 @@ module: spark_ready
 short_description: Wait until a process of a Spark cluster serves
 description:
   - Runs on the process's host and changes nothing. When the time is up it fails with what is still wrong.
-  - A master serves when it leads, or stands by for the one that does; a worker when the leading master has
+  - A master serves when it leads, or is a standby of the leading one; a worker when the leading master has
     it as alive; a history server when it answers.
 options:
   service:

@@ -234,31 +234,31 @@ def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: 
         lambda: host.archive("kafka-1", str(tmp_path / "there")),
         lambda: host.file("kafka-1", str(tmp_path / "there"), "0644", "0" * 64),
     ):
-        with pytest.raises(Stopped, match=r"^kafka-1\.tar came with SHA-256 .* It was not installed"):
+        with pytest.raises(Stopped, match=rf"^kafka-1\.tar .*{brought['kafka-1']['sha256']}"):
             install()
         assert not (tmp_path / "there").exists()
 
 
 @pytest.mark.parametrize(
-    ("hostile", "why"),
+    "hostile",
     [
-        (entry("../outside", EVIL), "leads out of"),
-        (entry("/tmp/outside", EVIL), "leads out of"),  # noqa: S108
-        (entry("out", type=tarfile.SYMTYPE, linkname="../outside"), "leads out of"),
-        (entry("out", type=tarfile.SYMTYPE, linkname="/etc/passwd"), "leads out of"),
-        (entry("out", type=tarfile.LNKTYPE, linkname="../outside"), "leads out of"),
-        (entry("pipe", type=tarfile.FIFOTYPE), "is no file"),
-        (entry("disk", type=tarfile.BLKTYPE), "is no file"),
-        (entry("libs/a.jar", EVIL), "is there twice"),
+        entry("../outside", EVIL),
+        entry("/tmp/outside", EVIL),  # noqa: S108
+        entry("out", type=tarfile.SYMTYPE, linkname="../outside"),
+        entry("out", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
+        entry("out", type=tarfile.LNKTYPE, linkname="../outside"),
+        entry("pipe", type=tarfile.FIFOTYPE),
+        entry("disk", type=tarfile.BLKTYPE),
+        entry("libs/a.jar", EVIL),
     ],
 )
 def test_a_host_unpacks_nothing_that_leads_elsewhere(
-    host_software: Any, tmp_path: Path, hostile: tuple[tarfile.TarInfo, bytes], why: str
+    host_software: Any, tmp_path: Path, hostile: tuple[tarfile.TarInfo, bytes]
 ) -> None:
     came, there = tmp_path / "some.tar", tmp_path / "there"
     there.mkdir()
     packed_entries(came, [A, hostile, LAST])
-    with pytest.raises(Exception, match=why):
+    with pytest.raises(ValueError, match=rf"^some\.tar: {re.escape(hostile[0].name)} "):
         host_software._unpack(came, there)
     assert list(there.iterdir()) == []
     assert not (tmp_path / "outside").exists()
@@ -365,6 +365,6 @@ def test_a_zip_with_one_name_twice_is_not_unpacked(host_software: Any, tmp_path:
         packed_.writestr("app/run.jar", b"a")
         with warnings.catch_warnings(action="ignore"):
             packed_.writestr(other, EVIL)
-    with pytest.raises(ValueError, match=r"run\.jar is there twice\. It was not unpacked"):
+    with pytest.raises(ValueError, match=r"^app\.zip: app/run\.jar "):
         host_software._unpack(archive, folder)
     assert list(folder.iterdir()) == []

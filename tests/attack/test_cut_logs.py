@@ -10,6 +10,7 @@ from typing import Any
 
 import clients
 import pytest
+from identifiers import assert_printed, has_fact
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -80,7 +81,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_named(
     for _ in range(2):  # each run says it again
         backup.run("cut,whole", ExitCode.INCOMPLETE)
         said = capsys.readouterr()
-        assert "[partition-log-cut] cut-0: its log was cut at 6, before 10, " in said.out + said.err
+        assert_printed(said.out + said.err, "partition-log-cut", "cut-0", "at 6", "before 10")
         assert "whole-0" not in said.out + said.err
     assert "30 records" in stored(tmp_path, capsys)  # 10 of what was cut, and 20
 
@@ -135,7 +136,7 @@ def test_a_landing_skips_a_log_that_was_cut_and_has_grown_again(
     for rows in (10, 0):  # each run reports it again
         code, landed = land()
         assert (code, landed["rows"]) == (3, rows)
-        assert "cut-0: its log was cut at 6, before 10, up to which it landed" in capsys.readouterr().out
+        assert_printed(capsys.readouterr().out, "landed-topic-truncated", "cut-0", "at 6", "before 10")
 
 
 @contextmanager
@@ -201,8 +202,8 @@ def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
 
     clients.wait_for("the cut log", noticed)
     assert feed.cut == 1
-    said = "cut-0: its log was cut at 6, before 10, up to which it was sent"
-    assert sum(said in message for message in caplog.messages) == 1
+    facts = ("cut-0", "at 6", "before 10")
+    assert sum(all(has_fact(message, fact) for fact in facts) for message in caplog.messages) == 1
 
 
 def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Broker, tmp_path: Path) -> None:

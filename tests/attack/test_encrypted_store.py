@@ -9,7 +9,7 @@ from typing import Any
 import clients
 import pytest
 import stores
-from identifiers import printed
+from identifiers import assert_printed, printed
 from kit.key_pairs import Pair
 from kit.signing_keys import Key
 
@@ -252,7 +252,7 @@ def test_who_does_not_encrypt_adds_nothing_to_what_is_encrypted(
     backup(name, *host.opens, code=ExitCode.REFUSED)
     assert printed(capsys.readouterr().err)[-1:] == ["backup-option-missing"]
     backup(name, "--recipient", str(recipient.public), code=ExitCode.REFUSED)
-    assert printed(capsys.readouterr().err)[-1:] == ["option-required"]
+    assert_printed(capsys.readouterr().err, "option-required", "--recipient", "--private-key")
     backup(name, code=ExitCode.REFUSED)
     assert stores.files(made) == before
 

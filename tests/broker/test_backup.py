@@ -397,14 +397,12 @@ def test_a_run_does_not_build_on_what_is_lost_and_past_damage_it_reads_again(
         for lost in [base] if whole else range(1, base + 1):
             (site.directory / names.snapshot(lost)).unlink(missing_ok=True)
         then = (
-            f"goes on after snapshot {base - 1}, the newest that is whole" if whole else "reads all there is"
+            f"continues after snapshot {base - 1}, the newest undamaged one" if whole else "reads everything"
         )
         there = list(site.directory.rglob("snapshots/*"))
         assert run() == 1
         said = capsys.readouterr().err
-        assert (
-            f"builds on snapshot {base}, which is lost. Nothing was committed. Bring it back from a " in said
-        )
+        assert f"builds on snapshot {base}, which is lost. Nothing was committed." in said
         assert f"or back up once with --past-damage, which {then}." in said
         assert list(site.directory.rglob("snapshots/*")) == there
         assert run("--past-damage") == 0

@@ -233,7 +233,7 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
         return main([*ask, *more]), capsys.readouterr().out
 
     assert said("--begin-at-ends")[1] == f"Group {flow.group} begins at the ends of 2 partitions.\n"
-    assert said("--begin-at-ends")[1] == f"Group {flow.group} has positions: it goes on from them.\n"
+    assert said("--begin-at-ends")[1] == f"Group {flow.group} has positions and continues from them.\n"
     code, text = said()
     assert code == 3
     assert f"No process of the mirror from {flow.name} is in its group {flow.group}" in text

@@ -1,4 +1,4 @@
-"""Connectors of a real worker: the Ansible module, the doctor, and dead letters that are sent back."""
+"""Connectors of a real worker: the Ansible module, the doctor, and dead-letter records that are sent back."""
 
 import json
 import re
@@ -389,15 +389,15 @@ def test_dead_letters_go_back_when_the_cause_is_mended(
     await_lines(out, {"1", "3"})  # what came after the poison, too
 
     replay = ["dlq", "replay", "--bootstrap-servers", worker.broker.plaintext, "--dlq", dead]
-    await_replay([*replay, "--dry-run"], capsys, "1 dead letter would be sent back; 0 had been")
+    await_replay([*replay, "--dry-run"], capsys, "1 dead-letter record would be sent back; 0 had been")
     assert main([*replay, "--error-class", "NullPointerException"]) == 3
-    assert "0 dead letters sent back; 0 had been before; 1 not chosen." in capsys.readouterr().out
+    assert "0 dead-letter records sent back; 0 had been before; 1 not chosen." in capsys.readouterr().out
     mended = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert changes(module("sink", config=mended)) == {"updated": ["sink"]}
     assert main([*replay, "--error-class", "DataException"]) == 0
-    assert "1 dead letter sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
+    assert "1 dead-letter record sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
     assert main(replay) == 0
-    assert "0 dead letters sent back; 1 had been before; 0 not chosen." in capsys.readouterr().out
+    assert "0 dead-letter records sent back; 1 had been before; 0 not chosen." in capsys.readouterr().out
     await_lines(out, {"1", "3", "poison"})
     # Of poison's partition: what came before it is in the file now.
     clients.produce(worker.broker, topic, ["last"], 1)

@@ -16,7 +16,7 @@ import pytest
 from clients import create
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from identifiers import printed
+from identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -268,7 +268,7 @@ def test_declarations_of_other_topics_are_no_trouble_but_none_of_ours_is(
     file = tmp_path / "tables.yml"
     file.write_text(other)
     export("--declarations", str(file), code=ExitCode.REFUSED)
-    assert "No topic of this export is declared for lake.other" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "pattern-matches-nothing", "lake.other", "--topics")
     second = FLIGHTS.format(topic=name, tombstones="drop")
     file.write_text(f"{second}\n{other}")
     report = export("--declarations", str(file))

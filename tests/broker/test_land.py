@@ -15,7 +15,7 @@ from itertools import count
 import clients
 import pytest
 from estate_facts import judged
-from identifiers import printed
+from identifiers import assert_printed, printed
 from interruption import EITHER, Interruption, steps
 from kit import landings
 from kit.landings import (
@@ -554,6 +554,7 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
     assert lake.land() == 1
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]
+    assert_printed(said.err, "landing-log-damaged", f"{1:020d}.json")
     assert "lake.other: 15 rows" in said.out
     assert len(lake.rows("other")) == 15
 
@@ -598,7 +599,7 @@ def test_a_pattern_takes_topics_that_come_later(lake: Lake, capsys: pytest.Captu
 def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     lake.declare("no-such-topic")
     assert lake.land() == 2
-    assert "topic-unknown" in printed(capsys.readouterr().err)
+    assert_printed(capsys.readouterr().err, "topic-unknown", "no-such-topic")
     lake.declare(topic)
     lake.table.mkdir(parents=True)
     (lake.table / "of-others.orc").write_bytes(b"x")

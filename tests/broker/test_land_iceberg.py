@@ -11,7 +11,7 @@ import clients
 import pytest
 import yaml
 from iceberg_reader import expected, newest, rows, said, table
-from identifiers import printed
+from identifiers import assert_printed, printed
 from lakes import Lake, client, create, table_of
 from pyarrow import dataset
 from pymetastore.hive_metastore import ttypes
@@ -141,7 +141,7 @@ def test_files_are_joined_without_a_metastore_and_found_later(
         lake.produce(range(2), 6)
         assert lake.land() == 0
     assert main(lake.arguments("compact")) == 3
-    assert "only its snapshots tell which replaced files may go" in capsys.readouterr().out
+    assert_printed(capsys.readouterr().out, "catalogue-not-given", f"lake.{lake.table}", "--metastore")
     assert rows(table(lake)) == expected(lake)
     lake.produce(range(2), 6)
     assert lake.land() == 0
@@ -257,7 +257,7 @@ def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake
         lake.produce(range(1, 3), 10)
         assert lake.land() == 3
         [left] = lake.report()["left_out"]
-        assert (left["what"], lake.report()["rows"]) == (f"catalogue of lake.{lake.table}", 20)
+        assert (left["what"], lake.report()["rows"]) == (f"lake.{lake.table} in the metastore", 20)
         assert left["id"] == "metastore-unreachable"
     finally:
         lake.metastore.process.start()
@@ -355,7 +355,7 @@ def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
     lake = iceberg_lake
     lake.produce(range(1), 3)
     assert main(lake.arguments("--until-caught-up")) == 2
-    assert "option-required" in printed(capsys.readouterr().err)
+    assert_printed(capsys.readouterr().err, "option-required", "--metastore")
     assert lake.land() == 0
     lake.more = {}
     assert lake.land() == 2

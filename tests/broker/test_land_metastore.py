@@ -132,7 +132,7 @@ def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: Hive
         lake.produce(range(1, 5), 10)
         wait(lambda: bool(lake.report()["left_out"]), "a catalogue that is behind")
         left = lake.report()["left_out"]
-        assert left[0]["what"] == f"catalogue of lake.{lake.table}"
+        assert left[0]["what"] == f"lake.{lake.table} in the metastore"
         assert left[0]["id"] == "metastore-unreachable"
         assert json.loads(report.read_text())["exit_code"] == 3
         lake.produce(range(4, 7), 10)
@@ -194,9 +194,9 @@ def test_verify_names_what_readers_by_the_catalogue_miss(
     said = capsys.readouterr().out
     assert f"lake.{lake.table}: every offset that landed is in its files once" in said
     why = f"it lacks 1 partition of lake.{lake.table}"
-    assert f"Readers may see something else: Hive's catalogue: {why}." in said
+    assert f"Readers may see something else: Hive metastore: {why}." in said
     [told] = json.loads(report.read_text())["tables"]
-    assert (told["right"], told["readers"]) == (True, f"Hive's catalogue: {why}")
+    assert (told["right"], told["readers"]) == (True, f"Hive metastore: {why}")
     # A lander that tells the catalogue of its round meanwhile.
     monkeypatch.setattr(verify, "PATIENCE", 60)
     monkeypatch.setattr(verify, "time", Meanwhile(lambda: lake.land()))
@@ -206,7 +206,7 @@ def test_verify_names_what_readers_by_the_catalogue_miss(
     try:
         assert main(command) == 3
         said = capsys.readouterr().out
-        assert "Readers may see something else: Hive's catalogue: " in said
+        assert "Readers may see something else: Hive metastore: " in said
         assert "does not answer" in said
     finally:
         lake.metastore.process.start()

@@ -12,7 +12,7 @@ from typing import Any
 
 import clients
 import pytest
-from identifiers import printed
+from identifiers import assert_printed, printed
 from interruption import EITHER, Interruption, steps
 from kit import landings
 from kit.landings import Lake, Row, in_order, naive
@@ -411,6 +411,7 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
     assert try_again(lake, "--execute") == 1
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]
+    assert_printed(said.err, "landing-log-damaged", f"{1:020d}.json")
     assert said.out.count("bad records are rows now") == 1
     assert "nothing has landed" not in said.out
     assert len(lake.rows("other_bad")) == len(should_be(lake, topic, 20)[2])

@@ -8,6 +8,7 @@ import clients
 import pytest
 from clients import wait_for
 from confluent_kafka.admin import AclOperation
+from identifiers import assert_printed
 from links import PARTITIONS, SECONDS, Link
 
 from aqueduct.errors import ExitCode
@@ -71,7 +72,7 @@ def test_a_raw_topic_whose_limit_it_may_not_see_is_written_all_the_same(link: Li
 def test_two_receivers_do_not_share_their_memory(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     one = link.downstream()
     assert downstream(link) == ExitCode.REFUSED
-    assert f"Another receiving end of link 7 runs with stateDir {link.state}" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "lock-held", "link 7", link.state)
     link.kill(one)
     assert one.wait(SECONDS) == -signal.SIGKILL
     link.downstream()

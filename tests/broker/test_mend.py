@@ -403,7 +403,7 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
         former = tmp_path / "1.json"
         former.write_text(json.dumps(of_a_former_version))
         for command in ("plan", "assign", "elect"):
-            assert "What was seen on 1 has no time" in mend(
+            assert "[inspection-outdated] The inspection of 1 has no time" in mend(
                 command, ["--look", str(former), *look(second)], 2
             )
 

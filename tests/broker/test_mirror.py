@@ -8,6 +8,7 @@ from pathlib import Path
 import clients
 import pytest
 from hanging import UNVERIFIED, hang
+from identifiers import assert_printed
 from mirrors import ANY_PORT, mirror_maker
 
 from aqueduct.cli import main
@@ -134,4 +135,4 @@ def test_a_cluster_that_does_not_answer_is_named(
     monkeypatch.setattr("aqueduct.mirror.reading.CONNECT_SECONDS", 5)
     ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", "127.0.0.1:1"]
     assert main([*ask, "--target-bootstrap-servers", brokers[1].plaintext]) == 1
-    assert "No Kafka broker to be reached at 127.0.0.1:1" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "cluster-unreachable", "127.0.0.1:1")

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 import clients
 import pytest
 from clients import Record
+from identifiers import assert_printed
 from mirror_engine_flows import Flow
 
 from aqueduct.common.topic_names import TopicPartition
@@ -109,5 +110,5 @@ def test_again_with_topic_that_is_not_mirrored_is_refused(
 ) -> None:
     clients.produce(flow.source, flow.topic, ["one"])
     assert flow.catch_up("--again", f"{flow.topic}-missing") == 2
-    assert "[topic-unknown]" in capsys.readouterr().err
+    assert_printed(capsys.readouterr().err, "topic-unknown", f"{flow.topic}-missing", "--again")
     assert flow.topic not in clients.topics(flow.target)

@@ -8,6 +8,7 @@ import pytest
 from clients import consumer, create, unique, wait_for
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
+from identifiers import raises
 from kafka import KafkaAdminClient
 
 from aqueduct.common.topic_names import TopicPartition
@@ -69,7 +70,7 @@ def test_a_group_with_members_keeps_its_offsets(
     member = join(broker, group, topic, protocol)
     found = groups.list_groups(client)[group]
     assert (found.protocol, found.live) == (protocol, True)
-    with pytest.raises(groups.LiveGroup, match=f"Group {group} of the source .* has members"):
+    with raises(groups.LiveGroup, "group-has-members", group):
         groups.commit(client, group, {TopicPartition(topic, 0): (3, "")})
     member.close()
     patience = raw.Patience(client, "keeps members")

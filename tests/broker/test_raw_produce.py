@@ -9,6 +9,7 @@ import clients
 import pytest
 from clients import Record, unique
 from confluent_kafka import Producer
+from identifiers import raises
 from kafka.errors import MessageSizeTooLargeError
 from kafka.protocol.admin import UpdateFeaturesRequest
 
@@ -175,7 +176,7 @@ def test_a_later_producer_fences_an_earlier_one(
         earlier.begin()
         earlier.send(target, 0, readies(client, source)[0])
         later.begin()
-        with pytest.raises(Fenced, match=f"The transactional id {name} of the target {broker.plaintext} is"):
+        with raises(Fenced, "producer-fenced", name, broker.plaintext):
             step(earlier)
         with pytest.raises(Fenced):
             earlier.begin()

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from identifiers import assert_printed, raises
 
 from aqueduct.cli import main
 from aqueduct.common import lock, timestamps
@@ -387,7 +387,7 @@ def test_a_hard_link_that_was_edited_in_place_is_named_in_each_backup_that_has_i
     ]
     target = here.backups.parent / "restored"
     assert here.run("restore", "--name=etc", f"--to={target}") == 1
-    assert "[file-backup-damaged] " in here.said()
+    assert_printed(here.said(), "file-backup-damaged", date(2), "etc", "server.properties")
     assert not target.exists()
     assert here.run("restore", "--name=etc", "--path=keys", f"--to={target}") == 0
     assert here.run("restore", "--name=etc", f"--at={date(0)}", f"--to={target}") == 0
@@ -414,10 +414,10 @@ def test_other_damage_is_named(here: Site, what: str) -> None:
         expected = "etc: keys/broker.key: other mode"
     elif what == "list":
         (tree.parent / "files.jsonl").write_bytes((tree.parent / "files.jsonl").read_bytes()[:-2])
-        expected = "[file-backup-damaged] "
+        expected = "files.jsonl"
     else:
         (tree.parent / "backup.json").write_text("{}")
-        expected = "[file-backup-damaged] "
+        expected = "backup.json"
     assert here.run("verify") == 1
     said = here.said()
     assert expected in said
@@ -594,7 +594,7 @@ def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path
     assert truth(target / what) == truth(here.folder / what)
     edit_in_place(here.tree(0) / "keys/broker.key")
     assert here.run(*restore, "--overwrite") == 1
-    assert "[file-backup-damaged] " in here.said()
+    assert_printed(here.said(), "file-backup-damaged", date(0), "etc", "broker.key")
 
 
 def rights(*folders: Path) -> list[tuple[int, int, int, int]]:
@@ -734,7 +734,7 @@ def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
     target.chmod(0o700)
     code, said = restore("--overwrite")
     assert code == 2
-    assert "[restore-folder-unusable] " in said
+    assert_printed(said, "restore-folder-unusable", target)
 
 
 def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(here: Site) -> None:
@@ -777,10 +777,10 @@ def test_a_link_to_a_folder_is_that_folder_and_a_file_is_none(here: Site) -> Non
         for options in ([], ["--overwrite"], ["--path=tool", "--dry-run"]):
             here.said()
             assert here.run("restore", "--name=etc", f"--to={bad}", *options) == 2
-            assert "[restore-folder-unusable] " in here.said()
+            assert_printed(here.said(), "restore-folder-unusable", bad)
     assert file.read_text() == "mine"
     assert here.run("restore", "--name=etc", f"--to={file}/x") == 2
-    assert "[restore-folder-unusable] " in here.said()
+    assert_printed(here.said(), "restore-folder-unusable", file)
 
 
 def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> None:
@@ -798,7 +798,7 @@ def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> N
             assert "Read-only file system" in said
             assert "Mend that and run it again." in said
         assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
-        assert "[restore-folder-unusable] " in here.said()
+        assert_printed(here.said(), "restore-folder-unusable", target, "Read-only file system")
 
 
 def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
@@ -936,7 +936,7 @@ def test_backups_on_a_disk_that_is_read_only_are_read(here: Site, locks: str) ->
             " be written: its disk is read-only; mount it writable."
         ] * 2
         assert here.backup(1, "--name=new") == 2
-        assert "[backup-folder-unwritable] " in here.said()
+        assert_printed(here.said(), "backup-folder-unwritable", here.backups / "new")
 
 
 def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
@@ -1289,7 +1289,7 @@ def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
     assert truth(here.tree(3)) != before  # with fewer links to each file
     assert here.run("verify") == 0
     assert here.run("prune") == 2
-    assert "[option-required]" in here.said()
+    assert_printed(here.said(), "option-required", "--keep-daily")
 
 
 @pytest.mark.parametrize("what", ["list", "head", "tree", "file", "cut"])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import clients
 import pytest
+from identifiers import raises
 from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.captured import CapturedException
 
@@ -95,7 +96,7 @@ def test_a_worker_that_dies_is_a_sentence(run: Runner) -> None:
     def die(_: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    with pytest.raises(Failed, match=r"^Spark gave up: Job aborted .* Python worker exited unexpectedly"):
+    with raises(Failed, "spark-job-failed", "Job aborted", "Python worker exited unexpectedly"):
         run(die, [0])
 
 
@@ -116,7 +117,7 @@ def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
     run = subprocess.run(command, env={**os.environ, **gone}, capture_output=True, text=True)
     assert run.returncode == 1
     assert run.stderr == (
-        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it goes on.\n"
+        "aqueduct: [spark-job-failed] Spark's JVM on this host has died; run the command again: it resumes.\n"
     )
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from identifiers import printed, raises
+from identifiers import assert_printed, printed, raises
 from interruption import EITHER, Interruption, steps
 from pyarrow import orc
 
@@ -171,11 +171,11 @@ def test_a_start_needs_no_commit_before_a_checkpoint(
     assert again.log.newest == lake.log.newest
     newest, renamed = (folder / f"_land/checkpoints/{number:020d}.json" for number in (6, 7))
     newest.rename(renamed)
-    with raises(Failed, "landing-checkpoint-damaged"):
+    with raises(Failed, "landing-checkpoint-damaged", renamed.name, "commit 6"):
         lake.again().log.read()
     newest.write_bytes(renamed.read_bytes()[:-1])
     renamed.unlink()
-    with raises(Failed, "landing-checkpoint-damaged"):
+    with raises(Failed, "landing-checkpoint-damaged", newest.name):
         lake.again().log.read()
 
 
@@ -476,6 +476,7 @@ def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacte
     assert main([*command, "--report", str(report)]) == 1
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]
+    assert_printed(said.err, "landing-log-damaged", f"broken/_land/commits/{1:020d}.json")
     assert "lake.nothing: nothing has landed there." in said.out
     assert "lake.numbers: 4 files became 2 files" in said.out
     content = json.loads(report.read_text())

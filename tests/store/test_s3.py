@@ -142,7 +142,7 @@ def test_a_profile(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("AWS_PROFILE", "backup")
     assert ask() is None
     monkeypatch.setenv("AWS_PROFILE", "bakcup")
-    with pytest.raises(Refused, match="bakcup"):
+    with raises(Refused, "store-settings-invalid", "bakcup"):
         ask()
 
 

@@ -85,7 +85,9 @@ def test_a_stored_batch_that_states_too_large_a_size_is_refused(
     header = bytearray(next(_batches(1)).data[:61])
     header[8:12] = length.to_bytes(4)
     packed = zstandard.ZstdCompressor().compress(bytes(header) + bytes(9))
-    with raises(Failed, "decompression-limit-exceeded"):
+    with raises(
+        Failed, "decompression-limit-exceeded", segment.path, f"{length + 12:,} bytes", f"{1 << 20:,}"
+    ):
         list(segments.batches(segment, memoryview(packed)))
 
 

@@ -10,6 +10,7 @@ import made_store
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from identifiers import raises
 from made_store import batch
 
 from aqueduct import cli
@@ -94,7 +95,7 @@ def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
     shutil.rmtree(store)
     with (
         Workers("test") as workers,
-        pytest.raises(Failed, match=r"isn't a store any more: store\.json"),
+        raises(Failed, "backup-missing", store.as_uri(), names.STORE),
     ):
         verify.verify_segments(
             store.as_uri(), snapshot.segments[StoredPartition("flights", 1, 0)], workers, whole=False

@@ -125,8 +125,9 @@ def test_first_answer_decides(name: str, endpoint: OneAnswer, action: str) -> No
     if (name, action) in BELIEVED:
         ACTIONS[action](store)
     else:
-        with pytest.raises(AqueductError, match=r"^The store s3://store/backup ") as error:
+        with pytest.raises(AqueductError) as error:
             ACTIONS[action](store)
+        assert "s3://store/backup" in str(error.value)
         assert error.value.id.startswith("store-")
         assert not DELETING.search(str(error.value))
     assert is_asked_once(endpoint)

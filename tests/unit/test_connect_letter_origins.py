@@ -1,4 +1,4 @@
-"""Origins of many dead letters at once are those that each letter has alone."""
+"""Origins of many dead-letter records at once are those that each letter has alone."""
 
 from collections import Counter
 

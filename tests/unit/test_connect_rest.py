@@ -93,7 +93,7 @@ def test_what_passes_is_borne_with(serve: Serve) -> None:
 
 def test_what_does_not_pass_is_told_at_once(serve: Serve) -> None:
     server = Server(WRONG)
-    with raises(Failed, "connect-request-rejected"):
+    with raises(Failed, "connect-request-rejected", "GET", "/connectors", "NullPointerException"):
         asking(serve(server)).connectors()
     assert len(server.asked) == 1
 

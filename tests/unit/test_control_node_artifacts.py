@@ -126,12 +126,12 @@ def test_a_file_is_fetched_once_and_checked_again(archive: Path, tmp_path: Path)
     archive.unlink()
     assert not file_of(tmp_path, **wanted).fetched
     fetched.path.write_text("changed")
-    with raises(Failed, "artifact-digest-mismatch"):
+    with raises(Failed, "artifact-digest-mismatch", fetched.path, sha256(fetched.path), wanted["sha256"]):
         file_of(tmp_path, **wanted)
 
 
 def test_a_file_with_another_digest_is_not_kept(archive: Path, tmp_path: Path) -> None:
-    with raises(Failed, "artifact-digest-mismatch"):
+    with raises(Failed, "artifact-digest-mismatch", archive.name, sha256(archive), "0" * 64):
         file_of(tmp_path, url=archive.as_uri(), sha256="0" * 64)
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.name == archive.name]
 

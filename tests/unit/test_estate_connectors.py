@@ -1,4 +1,4 @@
-"""The needs of an inventory's connector: its configuration with dead letters, topics, and the rights."""
+"""The needs of an inventory's connector: its configuration with a dead-letter topic, topics, and rights."""
 
 import pytest
 from hypothesis import given

@@ -108,7 +108,7 @@ def test_only_users_match_the_pattern() -> None:
 
 
 def test_a_pattern_that_does_not_compile_is_refused() -> None:
-    with raises(Refused, "pattern-invalid"):
+    with raises(Refused, "pattern-invalid", "managed_principals"):
         acls.plan([], [], "(")
 
 

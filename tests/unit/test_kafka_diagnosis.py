@@ -315,7 +315,7 @@ def batch(time: int) -> bytes:
 def test_what_is_no_data_folder_is_refused(meta: str | None, id_: str, tmp_path: Path) -> None:
     if meta is not None:
         (tmp_path / "meta.properties").write_text(meta)
-    with raises(Refused, id_):
+    with raises(Refused, id_, tmp_path, "meta.properties"):
         data_folder.read(tmp_path)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
+from identifiers import raises
 
 from aqueduct.common import keys
 from aqueduct.errors import Refused
@@ -47,9 +48,8 @@ def test_the_mask_of_a_credential_s_acl_is_no_right(load: Load, credentials: Pat
     [("credentials/key", 0o444), ("credentials/key", 0o460), ("key", 0o440), ("credentials.key", 0o640)],
 )
 def test_a_key_that_others_may_read_is_refused(load: Load, name: str, mode: int, credentials: Path) -> None:
-    with pytest.raises(Refused) as error:
+    with raises(Refused, "key-file-permissions", credentials.parent / name):
         load(credentials.parent / name, mode)
-    assert error.value.id == "key-file-permissions"
 
 
 def test_without_credentials_no_group_may_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -192,12 +192,12 @@ def test_nobody_is_there() -> None:
 
 
 WRONG: dict[str, tuple[dict[str, Any] | None, str]] = {
-    "unknown": (None, "the registry has none of this id"),
+    "unknown": (None, r"\bregistry\b.* id\b"),
     "of another kind": ({"schema": "", "schemaType": "PROTOBUF"}, "PROTOBUF.* Avro"),
     "no schema": ({"other": 1}, r"\bregistry.* schema\b"),
     "no JSON": ({"schema": "{"}, r"\bJSON\b"),
     "no record": ({"schema": '"long"'}, r"\blong\b"),
-    "without end": ({"schema": '{"type":' * 100_000}, "it is nested too deeply"),
+    "without end": ({"schema": '{"type":' * 100_000}, avro_schema.DEEP),
 }
 
 
@@ -298,7 +298,7 @@ def test_an_apicurio_that_reads_its_journal_yet_is_away(
         patched.setattr(registry, "ASK_SECONDS", 60)
         assert registry.schema(apicurio, 7).name == "R"
     assert served.asked.count("/health/ready") == 3
-    with pytest.raises(WrongSchema, match="none of this id"):
+    with pytest.raises(WrongSchema, match=r"\bregistry\b.* id\b"):
         registry.schema(apicurio, 8)
     served.ready = [503] * 1000
     with raises(RegistryAway, "schema-registry-unreachable") as away:

@@ -383,5 +383,5 @@ def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
     follows = wanted(options.build(Upstream, None, {}, rest | {"topics": "__.*"}, pytest.fail))
     assert [name for name in there if follows(name)] == ["__orders"]
     assert wanted(upstream(topic="__orders"))("__orders")
-    with raises(Refused, "link-options-invalid"):
+    with raises(Refused, "link-options-invalid", "__consumer_offsets"):
         upstream(topic="__consumer_offsets")

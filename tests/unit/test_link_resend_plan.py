@@ -3,6 +3,8 @@
 from typing import Any
 from uuid import UUID
 
+from identifiers import has_fact
+
 from aqueduct.kafka.client import Topic
 from aqueduct.link.resend import Asked, fitting
 
@@ -24,4 +26,5 @@ def test_what_is_of_another_topic_now_is_left_out_of_a_resend() -> None:
     found, misfits = fitting(fits + wrong, there)
     assert found == fits
     assert [each.split(" ")[0] for each in misfits] == ["t-0", "t-1", "none-0"]
-    assert f"with the id {old}, and the one there is now has {new}" in misfits[0]
+    assert has_fact(misfits[0], old)
+    assert has_fact(misfits[0], new)

@@ -104,7 +104,7 @@ def test_a_datagram_over_the_mtu_is_refused_never_fragmented() -> None:
     size = payload_of(min(udp.mtu(address, None), 65535), address.ip_version)
     assert udp.mtu(address, "lo") >= size
     sender.send([bytes(size)], size)
-    with raises(Refused, "datagram-size-unsuitable"):
+    with raises(Refused, "datagram-size-unsuitable", f"{size + 1} bytes"):
         sender.send([bytes(size + 1)], size + 1)
     assert sender.refused == 0
     sender.close()

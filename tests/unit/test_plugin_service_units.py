@@ -108,7 +108,12 @@ class Module:
         ([shown("active", seconds=60)], [], "", []),
         # systemd starts it for ever: a task that is done would say that it runs.
         ([{**shown("activating"), "NRestarts": "3"}], ["aqueduct: no"], "3 times.*journalctl -u backup", []),
-        ([{**shown("activating"), "NRestarts": "1"}], ["aqueduct: [store-gone] no"], "once", []),
+        (
+            [{**shown("activating"), "NRestarts": "1"}],
+            ["aqueduct: [store-gone] no"],
+            "^backup .*journalctl -u backup",
+            [],
+        ),
         ([{**shown("activating"), "NRestarts": "1"}], ["aqueduct: [topic-unknown] no"], "", ["backup"]),
         (
             [{**shown("activating"), "NRestarts": "2"}],

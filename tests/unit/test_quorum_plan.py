@@ -196,5 +196,5 @@ def test_a_record_that_can_t_be_read_is_damage(record: bytes, reason: str) -> No
 
 
 def test_folders_of_another_cluster_are_refused() -> None:
-    with raises(Refused, "cluster-mismatch"):
+    with raises(Refused, "cluster-mismatch", "/data", "one", "other"):
         plan.plan(metadata(), {"one": [Folder(path="/data", cluster_id="other", node_id=1, logs=())]})

@@ -41,9 +41,9 @@ def test_instances_are_chosen_by_state_or_number() -> None:
 
 def test_topics_of_the_brokers_are_no_targets() -> None:
     own = "__consumer_offsets"
-    with raises(Refused, "topic-reserved"):
+    with raises(Refused, "topic-reserved", own):
         Request((("a", own),)).choose(TOPICS)
-    with raises(Refused, "topic-reserved"):
+    with raises(Refused, "topic-reserved", own):
         Request().choose({own: topic(own, ACTIVE)})
     assert list(Request((("a", "__debezium-heartbeat"),)).choose(TOPICS)) == ["__debezium-heartbeat"]
 

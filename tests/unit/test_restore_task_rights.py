@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from identifiers import printed
+from identifiers import assert_printed, printed
 from kit.restore_snapshot import SNAPSHOT
 
 from aqueduct import cli
@@ -219,4 +219,4 @@ def test_a_principal_is_written_without_its_type(name: str, capsys: pytest.Captu
 
 def test_a_principal_without_a_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     restore("--task-principal", "restore-pro1")
-    assert printed(capsys.readouterr().err) == ["option-required"]
+    assert_printed(capsys.readouterr().err, "option-required", "--task-principal", "--task-config")

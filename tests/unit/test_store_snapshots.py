@@ -399,7 +399,7 @@ def test_of_two_runs_at_once_one_wins() -> None:
 
 def test_a_store_is_made_once() -> None:
     store = Memory()
-    with raises(Refused, "backup-missing"):
+    with raises(Refused, "backup-missing", "store.json"):
         Catalog.open(store)
     identity = Catalog.open_or_make(store).id
     assert Catalog.open_or_make(store).id == Catalog.open(store).id == identity
@@ -409,7 +409,7 @@ def test_a_store_is_made_once() -> None:
 def test_a_server_that_overwrites_is_refused() -> None:
     store = Memory(overwrites=True)
     for _ in range(2):
-        with raises(Refused, "store-write-unsupported"):
+        with raises(Refused, "store-write-unsupported", "If-None-Match"):
             Catalog.open_or_make(store)
 
 
@@ -435,10 +435,10 @@ def test_a_snapshot_whose_manifest_is_lost_is_told_from_one_that_never_was() -> 
     for _ in range(2):
         run(source, catalog, [("a", 0, "read", 3)])
     del store.objects[names.snapshot(1)]
-    with raises(Failed, "snapshot-unusable"):
+    with raises(Failed, "snapshot-unusable", "Snapshot 1"):
         catalog.snapshot(1)
     for number in (0, 3):
-        with raises(Refused, "snapshot-missing"):
+        with raises(Refused, "snapshot-missing", f"snapshot {number}"):
             catalog.snapshot(number)
 
 
@@ -447,7 +447,7 @@ def test_no_such_snapshot() -> None:
     with raises(Refused, "snapshot-missing"):
         catalog.snapshot()
     run(source, catalog, [("a", 0, "read", 3)])
-    with raises(Refused, "snapshot-missing"):
+    with raises(Refused, "snapshot-missing", "snapshot 7"):
         catalog.snapshot(7)
 
 

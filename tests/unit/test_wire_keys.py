@@ -63,7 +63,7 @@ def test_no_key_file(text: str) -> None:
 )
 def test_a_damaged_key_file(rest: str) -> None:
     """Refuse bad points; the last is one that Diffie and Hellman can't do with."""
-    with raises(Refused, "key-file-invalid"):
+    with raises(Refused, "key-file-invalid", ReceiverPublicKey.WHAT):
         ReceiverPublicKey.parse(f"{ReceiverPublicKey.TAG} {rest}", "f")
 
 

@@ -156,5 +156,5 @@ def test_what_no_broker_wrote_and_no_cluster_s() -> None:
         assert path in str(failed.value)
     with raises(Refused, "snapshot-without-cluster"):
         fitting(snapshot(cluster=None), hosts(log(), log()), [])
-    with raises(Refused, "cluster-mismatch"):
+    with raises(Refused, "cluster-mismatch", "other"):
         fitting(snapshot(cluster="other"), hosts(log(), log()), [])

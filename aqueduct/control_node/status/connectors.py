@@ -100,7 +100,7 @@ def _judge_topics(declared: DeclaredObject, host: str, running: Mapping[str, Any
 def _judge_letters(
     declared: DeclaredObject, facts: EstateFacts, figures: dict[str, Figure]
 ) -> list[StatusFinding]:
-    """Judge the dead letters of a connector that were not sent back."""
+    """Judge the dead-letter records of a connector that were not sent back."""
     topic, name = declared.details["dead_letters"], declared.details["connector"]
     figures["dead_letters"] = None
     for host, answer in answers(facts, declared.hosts, LETTERS, LETTERS_CODES):
@@ -110,7 +110,7 @@ def _judge_letters(
             if isinstance(entry, Mapping) and entry.get("what") == topic
         ]
         if unknown:
-            return [unanswered(declared, host, f"its dead letters: {unknown[0]}", journal(UNIT))]
+            return [unanswered(declared, host, f"its dead-letter records: {unknown[0]}", journal(UNIT))]
         if topic not in listed(answer.document, "topics"):
             continue
         counts = [
@@ -122,7 +122,7 @@ def _judge_letters(
         ]
         waiting = [count for _, count in counts if count is not None]
         if len(waiting) < len(counts):
-            return [unanswered(declared, host, "a number of dead letters is none", journal(UNIT))]
+            return [unanswered(declared, host, "the number of dead-letter records is invalid", journal(UNIT))]
         figures["dead_letters"] = sum(waiting)
         if sum(waiting) <= facts.limits.dead_letters:
             return []
@@ -131,12 +131,12 @@ def _judge_letters(
         return [
             StatusFinding(
                 id="dead-letters-waiting",
-                sentence=f"{declared} has dead letters that were not sent back: {named}.",
+                sentence=f"{declared} has dead-letter records that were not sent back: {named}.",
                 fix=f"ansible-playbook playbooks/dlq_replay.yml -e connector={name} -e dry_run=true",
             )
         ]
     host, cause = reason(facts, declared.hosts, LETTERS)
-    return [unanswered(declared, host, f"its dead letters: {cause or 'not counted'}", journal(UNIT))]
+    return [unanswered(declared, host, f"its dead-letter records: {cause or 'not counted'}", journal(UNIT))]
 
 
 def _waiting(cause: Mapping[str, Any]) -> int | None:

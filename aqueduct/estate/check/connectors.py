@@ -82,8 +82,8 @@ def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[st
         letters = connector.dead_letters
         if letters and (letters == pattern or (names is not None and letters in names)):
             sentence = (
-                f"connector {connector.name} would read {letters}, its own dead letters, again and again; "
-                "leave that topic out."
+                f"connector {connector.name} would read {letters}, its own dead-letter records, again and "
+                "again; leave that topic out."
             )
             yield ("config", key), sentence
 

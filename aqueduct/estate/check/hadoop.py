@@ -63,7 +63,7 @@ def _check_metastores(inventory: Inventory, sound: Sound, site: str) -> Iterator
     own = [host for host in hosts if not sound.value(host, "hive_metastore_database_url")]
     if len(hosts) > 1 and own:
         sentence = (
-            f"{some(hosts)} would each have a catalogue of its own; leave one, or name one database of "
+            f"{some(hosts)} would each have tables of its own; leave one, or name one database of "
             "all in hive_metastore_database_url."
         )
         yield Finding(where=inventory.declared(own[-1]), what="hive_metastore", sentence=sentence)

@@ -65,7 +65,7 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
             continue
         if schema_registry.wants(table) and not registry:
             sentence = (
-                f"nobody tells the schemas of {table.get('table')}; put a host into the group "
+                f"no registry has the schemas of {table.get('table')}; put a host into the group "
                 "schema_registry, or name one here or in land_registry."
             )
             yield inventory.finding(host, TABLES, sentence, (index, "format"))
@@ -97,8 +97,8 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
     for index, table in enumerate(sound.value(host, TABLES) or ()):
         if table.get("kind") == TableKind.ICEBERG:
             sentence = (
-                f"nobody finds {table.get('table')}, of the kind iceberg, without a catalogue; put a "
-                "host into the group hive_metastore, or name one in land_metastore."
+                f"{table.get('table')} is of the kind iceberg, which needs a metastore; put a host into the "
+                "group hive_metastore, or name one in land_metastore."
             )
             yield inventory.finding(host, TABLES, sentence, (index, "kind"))
 

@@ -28,7 +28,7 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
         sentence = f"site {site} has no master for {some(workers)}; put a host into the group spark_master."
         yield Finding(where=inventory.declared(workers[0]), what="spark_worker", sentence=sentence)
     if masters and not workers:
-        sentence = f"the master of site {site} has nobody to work; put a host into the group spark_worker."
+        sentence = f"the master of site {site} has no workers; put a host into the group spark_worker."
         yield Finding(where=inventory.declared(masters[0]), what="spark_master", sentence=sentence)
     for host in inventory.members(site, "spark_history"):
         if sound.value(host, "spark_event_log_directory") == "":

@@ -229,7 +229,7 @@ class Sorter:
         sentence = (
             f"{sent.topic}-{sent.partition}: its sender announces a log that ends before offset {bound}, and "
             f"the ledger in {self._share.gap_topic} knows of all up to there: so what comes below it is not "
-            "taken for new. Its log was cut, or somebody else has, or had, the sender's key: see who, "
+            "taken for new. Its log was truncated, or somebody else has, or had, the sender's key: see who, "
             "and let the topic cross by another name."
         )
         if sentence not in bucket.done.told:

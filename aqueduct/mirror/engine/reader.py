@@ -77,4 +77,4 @@ class SourceReader:
 
 
 def _refuse_cut(partition: TopicPartition, position: int, offset: int) -> None:
-    raise LogCut(f"{partition} was cut at {offset}, before {position}")
+    raise LogCut(f"{partition} was truncated at {offset}, before {position}")

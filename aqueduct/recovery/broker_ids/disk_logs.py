@@ -19,8 +19,8 @@ COMMITTED = "replication-offset-checkpoint"
 SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
 TORN = (
-    f"the folder's {COMMITTED} is not whole, so nobody can tell which log lacks what was committed. Move it "
-    "away where you know that none does."
+    f"the folder's {COMMITTED} is not whole, so it is unknown which log lacks committed records. Move it "
+    "away if you know that none does."
 )
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 

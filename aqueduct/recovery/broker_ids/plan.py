@@ -100,15 +100,15 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
             except ValueError:
                 raise Refused(
                     "inspection-outdated",
-                    f"What was seen on {host} has no time, as that of former versions: look again. Nothing "
-                    "was done.",
+                    f"The inspection of {host} has no time, as those of former versions. Run `aqueduct mend "
+                    "look` there again. Nothing was done.",
                 ) from None
             if age > LOOK_SECONDS:
                 raise Refused(
                     "inspection-outdated",
-                    f"What was seen on {host} is of {folder.time}, and counts for {LOOK_SECONDS // 60} "
-                    "minutes: its broker may have taken more since. Look again, by a clock that is right. "
-                    "Nothing was done.",
+                    f"The inspection of {host} is of {folder.time}, and is valid for {LOOK_SECONDS // 60} "
+                    "minutes, because its broker may have written more since. Run `aqueduct mend look` there "
+                    "again, with a correct clock. Nothing was done.",
                 )
 
 
@@ -580,8 +580,9 @@ def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
         damaged[_damage(node, log)].append(log.partition)
     for flaw, left in damaged.items():
         yield (
-            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be cut off. Start "
-            "its broker, which cuts off what isn't whole, and look again; or restore them from a backup."
+            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be truncated. "
+            "Start its broker, which truncates what is not whole, and look again; or restore them from a "
+            "backup."
         )
 
 

@@ -226,7 +226,7 @@ def _listed(path: Path) -> list[Path]:
 
 def _unusable(path: Path, reason: str) -> str:
     return (
-        f"{path} can't be read: {reason}; bring it back from a copy, or move the backup {path.parent} out of "
+        f"{path} can't be read: {reason}; restore it from a copy, or move the backup {path.parent} out of "
         "the folder."
     )
 

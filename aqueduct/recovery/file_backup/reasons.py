@@ -22,7 +22,7 @@ MAY_NOT_BE_READ = "the folder may not be read there; let the user who reads it d
 _KNOWN = {
     "UNPROTECTED PRIVATE KEY FILE": "others may read the private key; chmod 600 it",
     "Host key verification failed": "the host's key is not in the file of known hosts, or is another one. "
-    "Where the host was made anew, pin its new key; else somebody may be in between",
+    "If the host was re-created, pin its new key; otherwise another host may answer in its place",
     "Permission denied (publickey": "the host doesn't take the key; put its public part into authorized_keys",
     "Could not resolve hostname": "the host's name is not known",
     CLOSED: MAY_NOT_BE_READ,

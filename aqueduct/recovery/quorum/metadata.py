@@ -46,7 +46,7 @@ class Metadata:
             last_time = max(last_time, batch.max_time)
             size += len(batch)
         if size != len(self.checkpoint) or (size and (controls[:1], controls[-1:]) != _ENDS):
-            raise ValueError("its snapshot is cut off")
+            raise ValueError("its snapshot is truncated")
         size = 0
         for batch in walk(self.log):
             if batch.base_offset != end or batch.leader_epoch < epoch:
@@ -56,7 +56,7 @@ class Metadata:
             end, epoch, last_time = batch.last_offset + 1, batch.leader_epoch, batch.max_time
             size += len(batch)
         if size != len(self.log):
-            raise ValueError("its log is cut off")
+            raise ValueError("its log is truncated")
         if not self.checkpoint and not self.log:
             raise ValueError("it has no records")
         return image, end, epoch, last_time, rise

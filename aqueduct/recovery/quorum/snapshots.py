@@ -125,8 +125,8 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
                         "quorum-metadata-outdated",
                         f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
                         f"before those of snapshot {number} (offset {before.end:,} of epoch "
-                        f"{before.end_epoch}): its log was cut, or it does not follow. Nothing was kept. "
-                        "Take another node, or a folder of its own where the quorum is a new one.",
+                        f"{before.end_epoch}): its log was truncated, or it does not follow. Nothing was "
+                        "kept. Take another node, or a folder of its own where the quorum is a new one.",
                     )
                 break
         return super().add(snapshot)

@@ -32,7 +32,7 @@ RECOVERY = "leader_recovery_state"  # of a leader that may lack what was committ
 FATE = (
     "Brokers keep them and serve nothing of them. Move their folders away before a topic of this name is "
     "made: it gets another id, and brokers that have them would not take it up. Do it before partitions are "
-    "added, too: those begin with them, and who leads first has the others cut off what it lacks."
+    "added, too: those begin with them, and who leads first makes the others truncate what it lacks."
 )
 
 

@@ -245,13 +245,13 @@ def _joined(
 def _cut(position: int, end: int, epoch_end: int) -> str:
     """Return why a log is not the one that was backed up to this position; empty: it is."""
     if end < position:
-        return f"its log ends at {end}, before {position}, up to which it was backed up: it was cut"
+        return f"its log ends at {end}, before {position}, up to which it was backed up: it was truncated"
     if epoch_end < position:
         where = f"at {epoch_end}" if epoch_end >= 0 else "at an offset that its leader does not know"
         return (
-            f"its log was cut {where}, before {position}, up to which it was backed up, and has grown again: "
-            "the backup has records there that the topic lost (an unclean election, or a disk that lost its "
-            "end). To go on with the topic as it is now, back it up into another store"
+            f"its log was truncated {where}, before {position}, up to which it was backed up, and has grown "
+            "again: the backup has records there that the topic lost (an unclean election, or a disk that "
+            "lost its end). To go on with the topic as it is now, back it up into another store"
         )
     return ""
 

@@ -46,7 +46,7 @@ def _lines(outcome: DrillOutcome) -> Iterator[str]:
         if outcome.live.gone:
             gone = outcome.live.gone
             yield f"{count(len(gone), 'topic')} not in the live cluster any more: {some(gone)}."
-        yield from _first([f"Cut: {partition}." for partition in outcome.live.cut])
+        yield from _first([f"Truncated: {partition}." for partition in outcome.live.cut])
         behind = sum(outcome.live.behind.values())
         yield f"A loss now would take {count(behind, 'offset')} that the live cluster has after the snapshot."
     yield from _first([f"Skipped: {skipped}." for skipped in outcome.left_out])

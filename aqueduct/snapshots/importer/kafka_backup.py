@@ -293,7 +293,7 @@ def _edges(content: bytes) -> tuple[Sequence[int], Sequence[int]]:
         position += LENGTH.size + size
         ends.append(position)
     if position != len(content):
-        raise ValueError("its last record is cut")
+        raise ValueError("its last record is truncated")
     return begins, ends
 
 

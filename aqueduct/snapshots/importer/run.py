@@ -82,13 +82,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
     Failed, with nothing committed, if a file is damaged or lost.
     """
     began, started = time.monotonic(), timestamps.now()
-    for one, other in ((order.source, order.store), (order.store, order.source)):
-        if f"{url.parse(one)}/".startswith(f"{url.parse(other)}/"):
-            raise Refused(
-                "folder-inside-store",
-                f"One of --from {order.source} and --store {order.store} is inside the other. Pass another "
-                "--store.",
-            )
+    _refuse_nested(order)
     foreign = _look(open_store(order.source), order)
     catalog = Catalog.open_or_make(open_store(order.store))
     if catalog.numbers():
@@ -101,33 +95,14 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         f"Importing {count(len(foreign.partitions), 'partition')} of {count(len(foreign.topics), 'topic')}, "
         f"{sum(partition.size for partition in foreign.partitions) / 1e6:,.1f} MB."
     )
-    tasks = [
-        ImportShare(
-            source=order.source,
-            layout=order.layout,
-            store=order.store,
-            run=run,
-            partitions=tuple(some),
-            limits=order.limits,
-        )
-        for some in in_lists(
-            foreign.partitions, SHARE_BYTES, lambda partition: partition.size, most=SHARE_PARTITIONS
-        )
-    ]
+    tasks = _shares(order, foreign, run)
     size = sum(partition.size for partition in foreign.partitions)
     work = Work(Verb.EXPORT, size, len(tasks))  # an import opens every record, too
     task_lists = workers.parallel(work)(import_share, tasks, SIZE)
     imported = tuple(partition for of_task in task_lists for partition in of_task)
     manifest = _manifest(order, foreign, imported, catalog, run, started)
     _check(manifest, order)
-    try:
-        catalog.commit(manifest)
-    except Exists:
-        raise Failed(
-            "snapshot-number-taken",
-            f"Another run committed to {order.store} first, so this one committed nothing. Import into a new "
-            "store.",
-        ) from None
+    _commit(catalog, manifest, order)
     stored = sum(segment.stored_bytes + segment.index_bytes for segment in manifest.segments)
     left_out = foreign.lacks + tuple(_unexplained(imported))
     return ImportOutcome(
@@ -138,6 +113,43 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
         left_out=left_out,
         seconds=time.monotonic() - began,
     )
+
+
+def _refuse_nested(order: ImportOrder) -> None:
+    for one, other in ((order.source, order.store), (order.store, order.source)):
+        if f"{url.parse(one)}/".startswith(f"{url.parse(other)}/"):
+            raise Refused(
+                "folder-inside-store",
+                f"One of --from {order.source} and --store {order.store} is inside the other. Pass another "
+                "--store.",
+            )
+
+
+def _shares(order: ImportOrder, foreign: ForeignStore, run: str) -> list[ImportShare]:
+    return [
+        ImportShare(
+            source=order.source,
+            layout=order.layout,
+            store=order.store,
+            run=run,
+            partitions=tuple(partitions),
+            limits=order.limits,
+        )
+        for partitions in in_lists(
+            foreign.partitions, SHARE_BYTES, lambda partition: partition.size, most=SHARE_PARTITIONS
+        )
+    ]
+
+
+def _commit(catalog: Catalog, manifest: Manifest, order: ImportOrder) -> None:
+    try:
+        catalog.commit(manifest)
+    except Exists:
+        raise Failed(
+            "snapshot-number-taken",
+            f"Another run committed to {order.store} first, so this one committed nothing. Import into a new "
+            "store.",
+        ) from None
 
 
 def _look(objects: Objects, order: ImportOrder) -> ForeignStore:

@@ -105,8 +105,8 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
         if key < 0 or value < 0 or stop > len(content):
             raise Failed(
                 "import-file-damaged",
-                f"{url}/{file.path} is cut, or was not written with Bytes_KeyAndValueWithSizes: the record "
-                f"at byte {position} does not end in it.",
+                f"{url}/{file.path} is truncated, or was not written with Bytes_KeyAndValueWithSizes: the "
+                f"record at byte {position} does not end in it.",
             )
         begins.append(position + SIZES.size)
         keys.append(key)

@@ -131,8 +131,8 @@ def _doubtful(stock: "_Found") -> list[Skipped]:
         Skipped(
             f"snapshots {row[0].number} to {row[-1].number}" if row[1:] else f"snapshot {row[0].number}",
             f"{'they stay' if row[1:] else 'it stays'}: {row[-1].doubtful}. Either the store was copied, or "
-            "a clock was wrong, or somebody planted it. If the store was copied, give the number of the last "
-            "snapshot that was copied with --copied-through",
+            "a clock was wrong, or an attacker wrote it. If the store was copied, pass the number of the "
+            "last copied snapshot with --copied-through",
             "snapshot-times-disagree",
         )
         for row in rows
@@ -233,9 +233,9 @@ def _not_backwards(clock: Clock, url: str) -> str:
     more = f", and {len(clock.backwards) - 1:,} more run backwards" if clock.backwards[1:] else ""
     return (
         f"Snapshot {number} of {url} says that it was made at {timestamps.text(made)}, and one before it at "
-        f"{timestamps.text(before)}{more}. Nothing was removed. Find out who made it. If nobody of yours "
-        f"did, move it and what builds on it out of {names.SNAPSHOTS}/. If the clock of a host was wrong, "
-        f"keep it with --wrong-clock {number}."
+        f"{timestamps.text(before)}{more}. Nothing was removed. Find out who wrote it. If no backup of yours "
+        f"did, move it and the snapshots that build on it out of {names.SNAPSHOTS}/. If a host's clock was "
+        f"wrong, keep it with --wrong-clock {number}."
     )
 
 
@@ -246,8 +246,9 @@ def _named(manifest: Manifest) -> Digests:
 
 def _no_prune(error: Broken, url: str) -> str:
     return (
-        f"{error} Nothing was removed, for what it names would look as if none did. Bring it back from "
-        f"a copy of {url}; or, if it is given up, remove it and what builds on it from {names.SNAPSHOTS}/."
+        f"{error} Nothing was removed, because the objects that only it lists would seem unused. Restore it "
+        f"from a copy of {url}. To abandon it, move it and the snapshots that build on it out of "
+        f"{names.SNAPSHOTS}/: they are then lost."
     )
 
 

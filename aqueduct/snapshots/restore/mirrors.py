@@ -13,7 +13,7 @@ topic has, and if others write during the restore the mirror continues at their 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -449,49 +449,12 @@ def continued(
     restore_id: str,
 ) -> _MirrorMoved:
     """Return where the mirror continues. `others`: the first record before `new` that nobody restored."""
-    notes, unbound, ranges = list[str](), "", list[RestoreRange]()
-    doubled: tuple[OffsetSpan, ...] = ()
-    start = old.began_at if new is None else max(old.began_at, new)
-    if new is None:
-        notes.append(
-            "its position in the topic that was backed up is not known, so it reads all that was restored, "
-            f"offsets {lane.segments[0].start if lane.segments else lane.stop} to {lane.stop - 1} of the "
-            "backup; those that had arrived before arrive twice"
-        )
-        doubled = ((start, copy.end),) if start < copy.end else ()  # at most; until somebody accepts it
-        ranges += [
-            RestoreRange(kind=DOUBLED, start=first, stop=last, log=IN_TOPIC, at_most=True)
-            for first, last in doubled
-        ]
-    elif others is not None:
-        start, doubled = others, ((others, new),)
-        ranges.append(RestoreRange(kind=DOUBLED, start=others, stop=new, log=IN_TOPIC))
-        notes.append(
-            f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
-            "twice"
-        )
-    if old.is_guess:
-        unbound = (
-            f"its position {old.in_backup} was not bound to a topic id, and was taken for one in the topic "
-            "that was backed up"
-        )
-        if old.in_backup is not None:
-            ranges.append(RestoreRange(kind=UNBOUND, start=old.in_backup, stop=old.in_backup, log=IN_BACKUP))
-    if old.in_backup is not None and old.in_backup > lane.stop:
-        notes.append(f"it has read up to {old.in_backup}, and the snapshot ends at {lane.stop}")
-        ranges.append(RestoreRange(kind=AHEAD, start=lane.stop, stop=old.in_backup, log=IN_BACKUP))
-    if old.between:
-        notes.append(
-            f"only the target of the mirror has the {old.between} offsets that it read of a topic of that "
-            "name which was deleted since the backup"
-        )
-        ranges.append(RestoreRange(kind=AHEAD, start=0, stop=old.between, log=IN_EARLIER, at_most=True))
-    if old.partly is not None:
-        notes.append(
-            f"it had read a part of an earlier restore of these records, up to offset {old.partly} there; "
-            "at most that part arrives twice"
-        )
-        ranges.append(RestoreRange(kind=DOUBLED, start=0, stop=old.partly, log=IN_EARLIER, at_most=True))
+    inexact = _Inexact()
+    start = _restart(old, new, others)
+    doubled = inexact.add_doubled(lane, new, others, (start, copy.end))
+    unbound = inexact.add_unbound(old)
+    inexact.add_ahead(old, lane)
+    inexact.add_partly_read(old)
     binding = Binding(
         topic_id=old.log.topic_id,
         next=start,
@@ -499,16 +462,99 @@ def continued(
         syncs=syncs,
         doubled=doubled,
         copy=copy,
-        restored=RestoreRanges(restore_id, tuple(ranges)) if ranges else None,
+        restored=RestoreRanges(restore_id, tuple(inexact.ranges)) if inexact.ranges else None,
     )
+    return _MirrorMoved(next=start, binding=_after(old, binding), notes=inexact.notes, unbound=unbound)
+
+
+def _restart(old: _MirrorFound, new: int | None, others: int | None) -> int:
+    """Return the first offset that the mirror reads; `new` and `others` as in `continued`."""
+    if new is None:
+        return old.began_at
+    return max(old.began_at, new) if others is None else others
+
+
+@dataclass(kw_only=True)
+class _Inexact:
+    """Which offsets of a partition do not arrive exactly once, and why."""
+
+    ranges: list[RestoreRange] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add_doubled(
+        self, lane: RestoreLane, new: int | None, others: int | None, restored: OffsetSpan
+    ) -> tuple[OffsetSpan, ...]:
+        """Add the records that arrive twice, and return their offsets.
+
+        `restored`: the offsets that the mirror reads if its position is not known.
+        """
+        if new is None:
+            first, last = restored
+            self.notes.append(
+                "its position in the topic that was backed up is not known, so it reads all that was "
+                f"restored, offsets {lane.segments[0].start if lane.segments else lane.stop} to "
+                f"{lane.stop - 1} of the backup; those that had arrived before arrive twice"
+            )
+            if first >= last:
+                return ()
+            # At most; until somebody accepts it.
+            self.ranges.append(RestoreRange(kind=DOUBLED, start=first, stop=last, log=IN_TOPIC, at_most=True))
+            return (restored,)
+        if others is None:
+            return ()
+        self.ranges.append(RestoreRange(kind=DOUBLED, start=others, stop=new, log=IN_TOPIC))
+        self.notes.append(
+            f"others wrote during the restore, so restored records from offset {others} to {new - 1} arrive "
+            "twice"
+        )
+        return ((others, new),)
+
+    def add_unbound(self, old: _MirrorFound) -> str:
+        """Add a position that no binding proves, and return a note of it; empty: a binding proves it."""
+        if not old.is_guess:
+            return ""
+        if old.in_backup is not None:
+            self.ranges.append(
+                RestoreRange(kind=UNBOUND, start=old.in_backup, stop=old.in_backup, log=IN_BACKUP)
+            )
+        return (
+            f"its position {old.in_backup} was not bound to a topic id, and was taken for one in the topic "
+            "that was backed up"
+        )
+
+    def add_ahead(self, old: _MirrorFound, lane: RestoreLane) -> None:
+        """Add the records that only the mirror's target has."""
+        if old.in_backup is not None and old.in_backup > lane.stop:
+            self.notes.append(f"it has read up to {old.in_backup}, and the snapshot ends at {lane.stop}")
+            self.ranges.append(RestoreRange(kind=AHEAD, start=lane.stop, stop=old.in_backup, log=IN_BACKUP))
+        if old.between:
+            self.notes.append(
+                f"only the target of the mirror has the {old.between} offsets that it read of a topic of "
+                "that name which was deleted since the backup"
+            )
+            self.ranges.append(
+                RestoreRange(kind=AHEAD, start=0, stop=old.between, log=IN_EARLIER, at_most=True)
+            )
+
+    def add_partly_read(self, old: _MirrorFound) -> None:
+        """Add the part of an earlier restored copy that the mirror had read."""
+        if old.partly is None:
+            return
+        self.notes.append(
+            f"it had read a part of an earlier restore of these records, up to offset {old.partly} there; "
+            "at most that part arrives twice"
+        )
+        self.ranges.append(RestoreRange(kind=DOUBLED, start=0, stop=old.partly, log=IN_EARLIER, at_most=True))
+
+
+def _after(old: _MirrorFound, binding: Binding) -> Binding:
+    """Return a new binding with what the old one remembers of earlier topics and doubled records."""
     before = old.bound
     if before is None:
-        binding = replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, old.at),))
-    elif before.topic_id != old.log.topic_id:
-        binding = before.followed_by(binding, old.reached)
-    else:
-        binding = replace(binding, earlier=before.earlier, doubled=(*before.doubled, *doubled))
-    return _MirrorMoved(next=start, binding=binding, notes=notes, unbound=unbound)
+        return replace(binding, earlier=(EarlierPosition(UNKNOWN_TOPIC, old.at),))
+    if before.topic_id != old.log.topic_id:
+        return before.followed_by(binding, old.reached)
+    return replace(binding, earlier=before.earlier, doubled=(*before.doubled, *binding.doubled))
 
 
 def _first_of_others(client: Client, span: Range, producers: Collection[int]) -> int | None:

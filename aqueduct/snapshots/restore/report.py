@@ -94,7 +94,7 @@ def _of_records(outcome: RestoreOutcome) -> Iterator[str]:
         yield f"The target has forgotten how much was restored of {some(sorted(forgotten))}."
     if recount := outcome.recount:
         how = f"; of {recount.read:,} by their batches' headers" if recount.read else ""
-        yield f"{count(recount.partitions, 'partition')} looked at again: each holds what was restored{how}."
+        yield f"{count(recount.partitions, 'partition')} checked again: each has all restored records{how}."
     yield from _first(
         [
             f"{name} continues after restore {some(restores)}."

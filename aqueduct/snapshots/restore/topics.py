@@ -333,19 +333,15 @@ def hold_open(
             back, holds = settings.to_set_back(
                 own[name], holding[name], backup_settings if with_settings else {}, factor, *before
             )
-            groups_ = state.groups if state else ()
-            state = TopicState(  # not done, even if it was
-                topic_id=str(existing[name].id),
-                snapshot=plan.snapshot,
+            state = _opened(
+                plan,
+                existing[name],
+                state,
+                origins,
                 request=request,
                 back=back,
                 holds=holds,
                 of_backup=with_settings,
-                groups=groups_,
-                expired=state.expired if state else plan.expired(name),
-                origin=state.origin if state else origins[name],
-                continues=plan.continues.get(name, ()),
-                unknown=progress.partition_bits(plan.unknown_of(name)),
             )
         new_states[name] = state
         if not state.done:
@@ -364,6 +360,33 @@ def hold_open(
         ),
     )
     return new_states
+
+
+def _opened(
+    plan: RestorePlan,
+    topic: Topic,
+    former: TopicState | None,
+    origins: Mapping[str, RestoreOrigin],
+    *,
+    request: str,
+    back: Mapping[str, str | None],
+    holds: Mapping[str, str],
+    of_backup: bool,
+) -> TopicState:
+    """Return the state of a topic that is restored from now on: not done, even if the former state was."""
+    return TopicState(
+        topic_id=str(topic.id),
+        snapshot=plan.snapshot,
+        request=request,
+        back=back,
+        holds=holds,
+        of_backup=of_backup,
+        groups=former.groups if former else (),
+        expired=former.expired if former else plan.expired(topic.name),
+        origin=former.origin if former else origins[topic.name],
+        continues=plan.continues.get(topic.name, ()),
+        unknown=progress.partition_bits(plan.unknown_of(topic.name)),
+    )
 
 
 # After the records

@@ -1,4 +1,4 @@
-"""Promise `connect`: poison goes to its dead letters, and what comes after it arrives."""
+"""Promise `connect`: poison goes to its dead-letter topic, and what comes after it arrives."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def test_what_comes_after_a_poison_record_arrives(poisoned: Site) -> None:
 def test_the_poison_is_a_dead_letter_with_its_story(
     poisoned: Site, connector: str, topic: str, offset: int
 ) -> None:
-    [letter] = wait_until("a dead letter", lambda: poisoned.letters(connector))
+    [letter] = wait_until("a dead-letter record", lambda: poisoned.letters(connector))
     assert letter.value == POISON
     story = {name.removeprefix("__connect.errors."): value for name, value in letter.headers}
     assert (story["topic"], story["partition"], story["offset"]) == (topic.encode(), b"0", b"%d" % offset)
@@ -68,11 +68,11 @@ def test_the_poison_is_a_dead_letter_with_its_story(
 
 
 def test_memory_and_cpu_stay_flat_when_everything_is_poison(poisoned: Site) -> None:
-    """With KAFKA-4090 each dead letter waits in memory for ever."""
+    """With KAFKA-4090 each dead-letter record waits in memory for ever."""
     before = {host: poisoned.show(host, "MainPID", "NRestarts") for host in WORKERS}
     known = len(poisoned.letters(TO_FILES))
     poisoned.write("notes", [POISON + b" " * 10_000] * 2_000)
-    wait_until("all of it as dead letters", lambda: len(poisoned.letters(TO_FILES)) >= known + 2_000)
+    wait_until("all of it as dead-letter records", lambda: len(poisoned.letters(TO_FILES)) >= known + 2_000)
     for host in WORKERS:
         shown = poisoned.show(host, "MainPID", "NRestarts", "MemoryCurrent", "MemoryMax")
         assert shown.items() >= before[host].items()

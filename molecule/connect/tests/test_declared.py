@@ -1,4 +1,4 @@
-"""What the inventory says of connectors is made so, and dead letters go back when their cause is mended.
+"""Connectors are as the inventory declares them, and dead-letter records go back when the cause is fixed.
 
 Each test goes on where the one before it ended; afterwards all is as the inventory has it.
 """
@@ -53,7 +53,7 @@ def test_what_is_declared_otherwise_is_made_so_and_nothing_else(site: Site) -> N
 def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: Site) -> None:
     known = len(poisoned.letters(TO_FILES))
     poisoned.write("notes", [NOTE])
-    wait_until("it as a dead letter", lambda: len(poisoned.letters(TO_FILES)) > known)
+    wait_until("it as a dead-letter record", lambda: len(poisoned.letters(TO_FILES)) > known)
     assert NOTE.decode() not in poisoned.notes()
 
     text = "org.apache.kafka.connect.storage.StringConverter"

@@ -104,7 +104,7 @@ def test_without_the_preflight_it_hangs_at_the_first_poison_and_says_running(
     after = f"after {uuid4()}"
     held_back.append(after)
     site.write("notes", [b'"before"', POISON, f'"{after}"'.encode()])
-    wait_until("a dead letter asked for", lambda: asked_for_letters(site) > 0)
+    wait_until("a dead-letter record asked for", lambda: asked_for_letters(site) > 0)
     # Time goes by, and the worker works: whole records that are written later go into the database.
     later = max(site.rows()) + 1
     site.write("flights", map(flight, range(later, later + 5_000)))
