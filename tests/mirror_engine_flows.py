@@ -24,7 +24,8 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.kill()
-        process.wait()
+        output, _ = process.communicate()
+        print(output)  # for the report of a test that failed
 
 
 class Flow:

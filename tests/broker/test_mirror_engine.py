@@ -1,6 +1,7 @@
 """`aqueduct replicate` between real brokers, compared with an independent client record by record."""
 
 import json
+import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -208,6 +209,31 @@ def test_unmirrored_offsets_of_deleted_topic_are_listed_until_accepted(flow: Flo
     assert mirror_report(flow, tmp_path) == (0, [])
     clients.recreate(flow.source, flow.topic, 2)
     assert flow.catch_up("--accept-ranges") == 3  # no report has listed these
+
+
+def test_deleted_topic_is_reported_until_accepted(source: Broker, target: Broker, tmp_path: Path) -> None:
+    """The flow's pattern still matches another topic."""
+    prefix = unique("gone")
+    kept, deleted = (clients.create(source, f"{prefix}.{name}", 2) for name in ("kept", "deleted"))
+    flow = Flow(source, target, kept, tmp_path, pattern=rf"{re.escape(prefix)}\..*")
+    for topic in (kept, deleted):
+        clients.produce(source, topic, odd_records(10))
+    assert flow.catch_up() == 0
+    assert flow.findings() == []
+    clients.delete(source, deleted)
+    [finding] = flow.findings()
+    assert "[mirror-source-topic-deleted]" in finding
+    assert f"{deleted}-0 (mirrored to offset 10" in finding
+    assert kept not in finding
+    assert flow.catch_up("--accept-ranges") == 0
+    assert flow.findings() == []
+    clients.create(source, deleted, 2)
+    clients.produce(source, deleted, odd_records(3))
+    assert flow.catch_up() == 3
+    assert flow.catch_up("--accept-ranges") == 0
+    clients.delete(source, deleted)
+    [finding] = flow.findings()
+    assert "[mirror-source-topic-deleted]" in finding
 
 
 def test_restore_of_a_mirrored_topic_is_refused(
