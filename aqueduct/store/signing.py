@@ -96,7 +96,8 @@ class Trust:
             if number < self.unsigned_before:
                 return ""
             return (
-                "is not signed, so it may be anybody's; what is older than signing, --unsigned-before tells"
+                "is not signed. If it is older than your first signed snapshot, pass the number of that "
+                "snapshot with --unsigned-before"
             )
         if signature.key not in self.keys:
             return f"is signed by the key {name(signature.key)}, which is none of the trusted ones"
