@@ -95,10 +95,7 @@ class Trust:
         if signature is None:
             if number < self.unsigned_before:
                 return ""
-            return (
-                "is not signed. If it is older than your first signed snapshot, pass the number of that "
-                "snapshot with --unsigned-before"
-            )
+            return "is not signed; if it is older than your first signed snapshot, pass --unsigned-before"
         if signature.key not in self.keys:
             return f"is signed by the key {name(signature.key)}, which is none of the trusted ones"
         from cryptography.exceptions import InvalidSignature
