@@ -142,7 +142,8 @@ def _keygen(args: argparse.Namespace) -> ExitCode:
         from aqueduct.link import keygen
 
         private, public = keygen.make(args.kind, args.out, args.name, x25519=args.x25519)
-    print(f"{private} stays where it is needed; {public} goes to the other side.")
+    use = "encrypt for this key" if args.kind == "receiver" else "check signatures of this key"
+    print(f"Keep {private} secret. Copy {public} to the hosts that {use}.")
     return ExitCode.DONE
 
 

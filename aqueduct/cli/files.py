@@ -461,14 +461,15 @@ def _prune(args: argparse.Namespace) -> int:
         for date in sorted({**outcome.stay, **dict.fromkeys(outcome.go)}):
             print(
                 row.format(
-                    outcome.name, date, f"stays: {outcome.stay[date]}" if date in outcome.stay else "goes"
+                    outcome.name, date, f"keep: {outcome.stay[date]}" if date in outcome.stay else "remove"
                 )
             )
     gone, half = (sum(len(getattr(outcome, fate)) for outcome in pruned) for fate in ("go", "half"))
     left = count(sum(len(outcome.stay) for outcome in pruned), "backup")
     print(
         f"{'Removed' if args.execute else 'Would remove'} {count(gone, 'backup')} and {half:,} that were "
-        f"never complete; {left} left." + ("" if args.execute else " Nothing was removed: --execute does it.")
+        f"never complete; {left} kept."
+        + ("" if args.execute else " Nothing was removed. To remove them, pass --execute.")
     )
     content = [
         {"name": outcome.name, "stay": outcome.stay, "go": list(outcome.go), "half": list(outcome.half)}

@@ -1,7 +1,7 @@
 """Report the state of one flow: whether its tasks run, and the lag of each partition.
 
 The command reads MirrorMaker's internal topics at the target, and the ends of the logs at the source. It
-checks each position against the id and the log of its topic, and stores the topic id beside the position, in
+checks each position against the id and the log of its topic, and stores the topic ID beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
 group at the source: pass it with --group. For a mirror engine flow (--engine batches), the command reads its
 topic of positions at the target, in which each task reports its state every ten seconds.
@@ -10,7 +10,7 @@ Records that the source deleted before they were mirrored are reported until the
 the command regularly, or compare with `aqueduct reconcile`.
 
 Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic; 1 a cluster does not
-answer. --json prints the report of --report; topic ids are then not stored, and nothing is changed. With
+answer. --json prints the report of --report; topic IDs are then not stored, and nothing is changed. With
 --wait, the command checks again until no problem is left or the time has passed.
 """
 

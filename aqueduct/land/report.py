@@ -18,7 +18,7 @@ from aqueduct.land.outcome import (
 )
 
 ERRORS = 10  # that are told to people
-NOTHING_CHANGED = "Nothing was changed; --execute does it."
+NOTHING_CHANGED = "Nothing was changed. To change the table, pass --execute."
 
 
 def exit_code(landed: Sequence[LandedTable], *, fail_on_poison: bool) -> ExitCode:

@@ -43,8 +43,8 @@ LINK = (
         id="ledger-ids-exceeded",
         area=Area.LINK,
         meaning=(
-            "A frame or an announcement has a new topic id, and the ledger has no room for it. A source"
-            " partition has at most 1,000 topic ids. A partition of the gap topic has at most 100,000 "
+            "A frame or an announcement has a new topic ID, and the ledger has no room for it. A source"
+            " partition has at most 1,000 topic IDs. A partition of the gap topic has at most 100,000 "
             "ids of former topics and of partitions without a clean partition. The frame or "
             "announcement is neither written nor listed as missing."
         ),

@@ -323,7 +323,7 @@ RESTORE = (
         area=Area.RESTORE,
         meaning=(
             "`aqueduct mirror` has not run since the mirror read the first records of a topic, so no "
-            "topic id is stored with its position. The restore assumed that the position belongs to the"
+            "topic ID is stored with its position. The restore assumed that the position belongs to the"
             " topic of the backup."
         ),
         fix=(

@@ -251,8 +251,9 @@ def task_findings(
                 findings.append(f"{name} has not started; if that lasts, restart {unit}.")
             elif status.worker not in group.workers:
                 findings.append(
-                    f"{name} is dead with its worker {status.worker} (alive: {some(sorted(group.workers))}); "
-                    f"if no other takes it over, start {unit} on that host."
+                    f"{name} does not run, because its worker {status.worker} is gone (running: "
+                    f"{some(sorted(group.workers))}). If no other worker takes it over, start {unit} on "
+                    "that host."
                 )
             elif status.state != "RUNNING":
                 note = f" ({status.trace})" if status.trace else ""

@@ -644,7 +644,7 @@ def test_a_reset_replaces_what_lands_again(
     assert f"{len(rows) - len(stay)} rows and " in said
     assert f"{topic}-0 lands on from offset 150, where now offset 400 is next\n" in said
     assert f"{topic}-2" not in said
-    assert said.endswith("Nothing was changed; --execute does it.\n")
+    assert said.endswith("Nothing was changed. To change the table, pass --execute.\n")
     assert len(lake.commits()) == 2
     assert in_order(lake.rows()) == in_order(rows)
 

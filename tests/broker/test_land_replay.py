@@ -161,7 +161,7 @@ def test_bad_records_that_fit_now_become_rows(
     report = lake.folder / "report.json"
     assert try_again(lake, f"--report={report}") == 0
     said = capsys.readouterr().out
-    assert said.endswith("Nothing was changed; --execute does it.\n")
+    assert said.endswith("Nothing was changed. To change the table, pass --execute.\n")
     assert [lake.rows(), lake.rows("flights_late"), lake.rows("flights_bad")] == before
     assert len(lake.commits()) == 3
     [told] = json.loads(report.read_text())["tables"]

@@ -1279,7 +1279,7 @@ def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
     assert here.run("prune", "--keep-daily=2") == 0
     said = here.said()
     assert (
-        "Would remove 3 backups and 1 that were never complete; 2 backups left. Nothing was removed" in said
+        "Would remove 3 backups and 1 that were never complete; 2 backups kept. Nothing was removed" in said
     )
     assert len(here.dates()) == 5
     assert half.exists()

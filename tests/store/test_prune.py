@@ -538,14 +538,14 @@ def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
     assert main(argv) == 0
     told = json.loads(report.read_text())
     out = capsys.readouterr().out.splitlines()
-    assert out[1].split() == ["1", "to", "8", "2026-09-03T00:00:00.000Z", "goes"]
-    assert out[2].split() == ["9", "2026-09-03T06:00:00.000Z", "stays:", "newest,", "last"]
+    assert out[1].split() == ["1", "to", "8", "2026-09-03T00:00:00.000Z", "remove"]
+    assert out[2].split() == ["9", "2026-09-03T06:00:00.000Z", "keep:", "newest,", "last"]
     assert out[4].split()[0] == "planes"
     assert out[-1].startswith(
-        "Would remove 8 snapshots (0.0 MB), 2 objects (0.0 MB) that they alone name, and 0 orphans"
+        "Would remove 8 snapshots (0.0 MB), 2 objects (0.0 MB) that only these snapshots use, and 0 orphans"
     )
     assert (
-        out[-1].endswith("1 snapshot stays; 0.0 s. Nothing was removed: --execute does it.")
+        out[-1].endswith("1 snapshot kept; 0.0 s. Nothing was removed. To remove them, pass --execute.")
         or " s. N" in out[-1]
     )
     assert main([*argv, "--execute"]) == 0

@@ -127,7 +127,9 @@ def test_running_on_a_worker_that_is_gone_is_dead() -> None:
         MirrorStatus(connector=SOURCE, task=1, state="RUNNING", worker="h3:3", trace=""),
     ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
-    assert sentence.startswith(f"Task 1 of {SOURCE} is dead with its worker h3:3 (alive: h1:1, h2:2)")
+    assert sentence.startswith(
+        f"Task 1 of {SOURCE} does not run, because its worker h3:3 is gone (running: h1:1, h2:2)"
+    )
 
 
 @pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])

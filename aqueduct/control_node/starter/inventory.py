@@ -65,10 +65,10 @@ def _hosts_file(place: _Place) -> Iterator[str]:
     if place.is_lab:
         yield "# An estate of containers on this machine. Start them: ansible-playbook aqueduct.estate.lab_up"
     else:
-        yield "# The hosts of the estate. Replace their names by your own."
+        yield "# The hosts of the estate. Replace their names with yours."
     yield "all:"
     yield "  children:"
-    yield "    # Where a host stands: each is in one group site_<name>. Settings: group_vars/site_<name>.yml."
+    yield "    # The site of each host: one group site_<name>. Its settings: group_vars/site_<name>.yml."
     for site in sites.every:
         yield f"    site_{site.name}:"
         yield "      hosts:"
@@ -80,8 +80,8 @@ def _hosts_file(place: _Place) -> Iterator[str]:
         yield "      children:"
         yield from (f"        site_{site.name}:" for site in sites.every)
     yield ""
-    yield "    # What a host does: it is in the group of each of its services."
-    yield "    # A node id is unique in its site, and stays with its machine."
+    yield "    # The services of each host: it is in the group of each of its services."
+    yield "    # Node ids are unique in their site. Never change the node id of a machine."
     yield "    kafka:"
     yield "      hosts:"
     port = FIRST_PORT
@@ -93,19 +93,19 @@ def _hosts_file(place: _Place) -> Iterator[str]:
     if sites.lakes:
         yield from _group(
             "mirror_maker",
-            "MirrorMaker runs where the records arrive. One of two hosts may fail.",
+            "MirrorMaker runs at the target site. One of two hosts can fail.",
             [host for site in sites.lakes for host in place.mirrors(site)],
         )
         yield from _group(
             "reconcile",
-            "Compares source and target of each flow: one host for each lake.",
+            "Compares both ends of each flow: one host per lake.",
             [place.mirrors(site)[0] for site in sites.lakes],
         )
     if place.store:
-        yield from _group("object_store", "Keeps the backups, far from their sites.", [place.store[1]])
+        yield from _group("object_store", "An S3 server for backups, far from their sites.", [place.store[1]])
         yield from _group(
             "backup",
-            "Backs up its site, and restores it: one host for each site.",
+            "Backs up and restores the Kafka cluster of its site: one host per site.",
             [place.backup(site) for site in sites.production],
         )
 
@@ -120,14 +120,14 @@ def _group(name: str, comment: str, hosts: list[str]) -> Iterator[str]:
 def _site_file(place: _Place, site: NewSite) -> Iterator[str]:
     if not site.is_lake:
         replicas = len(place.kafka(site))
-        yield f"# {site.name}: its topics, and who may use them. Mirrors need no line here."
+        yield f"# {site.name}: its topics, and the ACLs of its clients. Mirrors need no ACLs here."
         yield "kafka_topics:"
         yield "  - name: flights"
         yield "    partitions: 3"
         if replicas > 1:
             yield "    config:"
             yield '      min.insync.replicas: "2"'
-        yield "# What is not allowed here is denied. A principal is the CN of a client's certificate."
+        yield "# Access without an ACL is denied. A principal is the CN of a client's certificate."
         yield "kafka_acls:"
         yield "  - principal: flights"
         yield "    resource: topic"
@@ -141,7 +141,7 @@ def _site_file(place: _Place, site: NewSite) -> Iterator[str]:
         yield "    topics: ['.*']"
         yield "    naming: prefix"
     if place.store and place.store[0] == site:
-        yield "# Each site may write below its own prefix, and delete nothing."
+        yield "# Each site can write below its own prefix, and cannot delete objects."
         yield "object_store_buckets:"
         yield "  - name: backup"
         yield "    prefixes:"

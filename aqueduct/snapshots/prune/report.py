@@ -9,7 +9,7 @@ from aqueduct.common.wording import count, shortened
 from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.snapshots.prune.outcome import PruneOutcome
 
-GOES = "goes"
+REMOVE = "remove"
 SMALLER = "newest-snapshot-smaller"
 
 
@@ -25,7 +25,7 @@ def text(outcome: PruneOutcome) -> str:
 
 def _lines(outcome: PruneOutcome) -> Iterator[str]:
     plan, swept = outcome.plan, outcome.swept
-    yield f"{'snapshots':<23}  made"
+    yield f"{'snapshots':<23}  created"
     for fate, numbers in groupby(sorted(outcome.times), lambda number: _fate(outcome, number)):
         some = list(numbers)
         which = f"{some[0]} to {some[-1]}" if some[1:] else str(some[0])
@@ -39,15 +39,16 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
     if swept.young.count:
         yield (
             f"{count(swept.young.count, 'object')} ({swept.young.bytes / 1e6:,.1f} MB) of runs that may not "
-            "have committed yet: they stay for now."
+            "have committed yet: they are kept for now."
         )
     if swept.strange.count:
-        yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they stay."
+        yield f"{count(swept.strange.count, 'object')} below topics/ that no backup writes: they are kept."
     for skipped in outcome.left_out:
         yield f"Skipped: {skipped}."
     for shrunk in outcome.refused:
         sizes = (
-            f"{shrunk.goes / 1e6:,.1f} MB would go, and the newest snapshot has {shrunk.newest / 1e6:,.1f} MB"
+            f"{shrunk.goes / 1e6:,.1f} MB would be removed, and the newest snapshot has "
+            f"{shrunk.newest / 1e6:,.1f} MB"
         )
         yield f"Refused: {labelled(SMALLER, f'topic {shrunk.topic}: {sizes}')}."
     number = sum(amount.count for amount in swept.gone.values())
@@ -55,24 +56,23 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
     yield (
         f"{'Removed' if outcome.executed else 'Would remove'} {count(len(plan.go), 'snapshot')} "
         f"({outcome.manifest_bytes / 1e6:,.1f} MB), "
-        f"{count(number, 'object')} ({size:,.1f} MB) that they alone name, and "
+        f"{count(number, 'object')} ({size:,.1f} MB) that only these snapshots use, and "
         f"{count(swept.orphans.count, 'orphan')} ({swept.orphans.bytes / 1e6:,.1f} MB) that no snapshot "
-        f"names; {count(len(plan.stay), 'snapshot')} {'stays' if len(plan.stay) == 1 else 'stay'}; "
-        f"{outcome.seconds:.1f} s.{_then(outcome)}"
+        f"uses; {count(len(plan.stay), 'snapshot')} kept; {outcome.seconds:.1f} s.{_then(outcome)}"
     )
 
 
 def _then(outcome: PruneOutcome) -> str:
     if outcome.refused:
         return (
-            " Nothing was removed. Check that the newest snapshot is yours and whole. If topics were deleted "
-            "or emptied on purpose, --allow-less with --execute removes their data."
+            " Nothing was removed. Check that the newest snapshot is yours and complete. If topics were "
+            "deleted or emptied on purpose, --allow-less with --execute removes their data."
         )
-    return "" if outcome.executed else " Nothing was removed: --execute does it."
+    return "" if outcome.executed else " Nothing was removed. To remove them, pass --execute."
 
 
 def _fate(outcome: PruneOutcome, number: int) -> str:
-    return f"stays: {outcome.plan.stay[number]}" if number in outcome.plan.stay else GOES
+    return f"keep: {outcome.plan.stay[number]}" if number in outcome.plan.stay else REMOVE
 
 
 def report(outcome: PruneOutcome) -> dict[str, Any]:

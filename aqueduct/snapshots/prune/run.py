@@ -67,7 +67,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
     stock = _look(catalog, objects, order)
     prune_plan = stock.plan
     left_out = [
-        Skipped(f"snapshot {number}", f"it stays for now: {prune_plan.stay[number]}", "snapshot-leased")
+        Skipped(f"snapshot {number}", f"it is kept for now: {prune_plan.stay[number]}", "snapshot-leased")
         for number in prune_plan.leased
     ]
     left_out += _doubtful(stock)
