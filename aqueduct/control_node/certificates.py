@@ -113,6 +113,19 @@ def fault(pem: str, public_key: str, request: Wanted, authority: Authority, now:
     return ""
 
 
+def needs_new_key(pem: str, request: Wanted, authority: Authority) -> bool:
+    """Tell if a certificate's key must not be signed again.
+
+    Another authority's key may be known. With a certificate of more usages than the request has, such as a
+    server's, the key would stay usable for these until that certificate ends.
+    """
+    try:
+        certificate, *_ = x509.load_pem_x509_certificates(pem.encode())
+    except ValueError:
+        return False
+    return not _signed(certificate, authority.certificate) or not _usages(certificate) <= request.usages
+
+
 def of_another_authority(pem: str, authority: Authority) -> bool:
     """Tell if a certificate is another authority's. Its key is not signed again: it may be known."""
     try:

@@ -21,7 +21,7 @@ class ServiceOfHost:
     """A service that presents a certificate on a host."""
 
     principal: str
-    serves: bool | None  # whether it accepts connections; None: unknown until the play runs
+    serves: bool  # whether it accepts connections
     names: tuple[str, ...]  # under which others reach it
     foreign_names: frozenset[str]  # of hosts that do not present this principal
 
@@ -40,7 +40,7 @@ def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHo
             f"{file} is not valid for both servers and clients, and {service.principal} is both; "
             "provide a certificate with the extended key usages serverAuth and clientAuth."
         )
-    elif service.serves is False and (usages is None or _CLIENT not in usages or usages & {_SERVER, _ANY}):
+    elif not service.serves and (usages is None or _CLIENT not in usages or usages & {_SERVER, _ANY}):
         sentence = (
             f"{file} is not valid for clients only, and {service.principal} accepts no connections; "
             "provide a certificate with the extended key usage clientAuth, without serverAuth."

@@ -95,11 +95,20 @@ class ActionModule(ActionBase):
         authority, now = certificates.load_authority(folder), certificates.utc_now()
         result = self._bring(given["keys"], authority.trusted, [{} for _ in given["keys"]])
         found_keys = result["keys"]
-        # A key of another authority may be in other hands, too: it is not signed again.
+        requests = [
+            certificates.Wanted(
+                principal=key["principal"],
+                names=tuple(key["names"]),
+                usages=certificates.SERVICE if key["serves"] else certificates.CLIENT,
+                validity_days=given["validity_days"],
+                renewal_days=given["renewal_days"],
+            )
+            for key in given["keys"]
+        ]
         old = [
             number
-            for number, host_key in enumerate(found_keys)
-            if certificates.of_another_authority(host_key["certificate"], authority)
+            for number, (host_key, request) in enumerate(zip(found_keys, requests, strict=True))
+            if certificates.needs_new_key(host_key["certificate"], request, authority)
         ]
         if old:
             again = [given["keys"][number] for number in old]
@@ -107,20 +116,15 @@ class ActionModule(ActionBase):
             for number, host_key in zip(old, brought["keys"], strict=True):
                 found_keys[number] = host_key
         signed = []
-        for number, (key, host_key) in enumerate(zip(given["keys"], found_keys, strict=True)):
-            spec = certificates.Wanted(
-                principal=key["principal"],
-                names=tuple(key["names"]),
-                usages=certificates.SERVICE if key["serves"] else certificates.CLIENT,
-                validity_days=given["validity_days"],
-                renewal_days=given["renewal_days"],
-            )
+        for number, (request, host_key) in enumerate(zip(requests, found_keys, strict=True)):
             public = host_key["public_key"]
             try:
-                reason = public and certificates.fault(host_key["certificate"], public, spec, authority, now)
-                made = {"certificate": certificates.issue(public, spec, authority, now)} if reason else {}
+                reason = public and certificates.fault(
+                    host_key["certificate"], public, request, authority, now
+                )
+                made = {"certificate": certificates.issue(public, request, authority, now)} if reason else {}
             except Refused as error:
-                raise AnsibleActionFail(f"{self._host}, {key['principal']}: {error.labelled}") from error
+                raise AnsibleActionFail(f"{self._host}, {request.principal}: {error.labelled}") from error
             signed.append(made | ({"new_key": True} if number in old and made else {}))
         new = [(key, made) for key, made in zip(given["keys"], signed, strict=True) if made]
         if new:

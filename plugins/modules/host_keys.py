@@ -19,7 +19,7 @@ description:
     inventory says.
   - Each folder gets C(<principal>.pem) (key and certificate chain in one), C(ca.pem) and
     C(client.properties); where O(keys[].java_password) is given, C(rest.p12), C(trust.p12) and
-    C(stores.properties), too.
+    C(stores.properties), too. Without it, such files of an earlier run are removed.
   - Files are the user's. The folder is root's, and the user's group may read it, so that no service puts a
     link in the place of a file. One that is there is refused.
 options:
@@ -48,6 +48,7 @@ keys:
   returned: success
 """
 
+REST, TRUST, STORES = "rest.p12", "trust.p12", "stores.properties"  # for Java
 KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE KEY-----.*?-----END ([A-Z]+ )*PRIVATE KEY-----", re.DOTALL)
 ONE_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
@@ -96,6 +97,8 @@ class Keys:
             self._file("client.properties", self.entry["properties"].encode(), 0o600)
             if self.entry["java_password"]:
                 self._java_stores(key, certificate)
+            else:
+                self._remove(REST, TRUST, STORES)
         return {
             "public_key": _public(key) if key else "",
             "certificate": certificate,
@@ -147,27 +150,26 @@ class Keys:
         password = self.entry["java_password"].encode()
         own = x509.load_pem_x509_certificate(certificate.encode())
         private: Any = serialization.load_pem_private_key(key.encode(), password=None)
-        rest, trust = "rest.p12", "trust.p12"
-        held = _load_p12(self._read(rest), password)
+        held = _load_p12(self._read(REST), password)
         if held and held.key and held.cert and held.cert.certificate == own:
             same = held.key.public_key().public_numbers() == private.public_key().public_numbers()
         else:
             same = False
-        self._file("stores.properties", b"password=" + password + b"\n", 0o600)
+        self._file(STORES, b"password=" + password + b"\n", 0o600)
         if same:
-            self._access(rest, 0o600)
+            self._access(REST, 0o600)
         else:
             encryption = serialization.BestAvailableEncryption(password)
             made = pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption)
-            self._file(rest, made, 0o600)
+            self._file(REST, made, 0o600)
         # One by one: Debian 12's cryptography can't load several.
         pems = ONE_CERTIFICATE.findall(self.entry["ca"])
         authorities = {x509.load_pem_x509_certificate(pem.encode()) for pem in pems}
-        held = _load_p12(self._read(trust), password)
+        held = _load_p12(self._read(TRUST), password)
         if held and {trusted.certificate for trusted in held.additional_certs} == authorities:
-            self._access(trust, 0o600)
+            self._access(TRUST, 0o600)
         else:
-            self._file(trust, base64.b64decode(self.entry["java_trust"]), 0o600)
+            self._file(TRUST, base64.b64decode(self.entry["java_trust"]), 0o600)
 
     def _read(self, name: str) -> bytes | None:
         return self.folder.read(name) if self.folder else None
@@ -183,6 +185,13 @@ class Keys:
     def _write(self, name: str, content: bytes, mode: int) -> None:
         assert self.folder is not None  # noqa: S101
         self.folder.write(name, content, safe_files.Access(self.user, self.group, mode))
+
+    def _remove(self, *names: str) -> None:
+        for name in names:
+            if self.folder and self.folder.exists(name):
+                self.changed.append(str(self.path / name))
+                if not self.module.check_mode:
+                    self.folder.remove(name)
 
     def _access(self, name: str, mode: int) -> None:
         access = safe_files.Access(self.user, self.group, mode)

@@ -187,6 +187,24 @@ def test_a_key_of_a_former_authority_is_not_signed_again(captured: Captured, tmp
 
 
 @pytest.mark.parametrize("serves", [True, False])
+def test_a_key_that_was_a_server_s_is_replaced_when_it_is_a_client_s_alone(
+    captured: Captured, serves: bool
+) -> None:
+    """Everyone who connected to it has its certificate, and a Spark cluster's workers have the key."""
+    wanted = Wanted(
+        principal=PRINCIPAL, names=(HOST,), usages=certificates.SERVICE, validity_days=365, renewal_days=30
+    )
+    certificate = certificates.issue(public(captured.key), wanted, captured.authority, certificates.utc_now())
+    done = captured.play(
+        serves=serves, keys=[{"public_key": public(captured.key), "certificate": certificate}]
+    )
+    assert done.returncode == 0, done.stdout
+    calls = [json.loads(line) for line in (captured.folder / "brought").read_text().splitlines()]
+    asked = [(call.get("new_key"), bool(call.get("certificate"))) for [call] in calls]
+    assert asked == ([(None, False)] if serves else [(None, False), (True, False), (True, True)])
+
+
+@pytest.mark.parametrize("serves", [True, False])
 def test_the_certificate_of_a_client_serves_nobody(captured: Captured, serves: bool) -> None:
     """Whoever captures it listens in the place of a service of the same host, which others would believe."""
     done = captured.play(serves=serves, keys=[{"public_key": public(captured.key), "certificate": ""}])

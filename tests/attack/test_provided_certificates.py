@@ -13,6 +13,7 @@ from pathlib import Path
 
 import ansible_process
 import pytest
+from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from servers.pki import Authority
@@ -165,6 +166,21 @@ def test_a_key_that_could_impersonate_a_service_is_refused(estate: Estate, attac
     assert played.returncode == 2
     assert f"{identifier} {file}" in text_of(played), played.stdout
     assert not (estate.brought / file.name).exists()
+
+
+@pytest.mark.parametrize(("usages", "is_refused"), [([CLIENT, SERVER], True), ([], True), ([CLIENT], False)])
+def test_a_key_that_workers_of_spark_get_is_a_client_s(
+    estate: Estate, usages: list[x509.ObjectIdentifier], is_refused: bool
+) -> None:
+    """The site has a cluster, whose workers get the key of each application."""
+    inventory = estate.inventory.read_text()
+    cluster = f"spark_master: {{hosts: {{{HOST}: }}}}\n    spark_worker: {{hosts: {{{HOST}: }}}}"
+    estate.inventory.write_text(f"{inventory}    {cluster}\n")
+    estate.authority.issue("spark-pro1", names=[HOST], usages=[CLIENT, SERVER])
+    file = estate.authority.issue("reconcile-pro1", names=[HOST], usages=usages)
+    checked = estate.check()
+    assert checked.returncode == (2 if is_refused else 0), checked.stdout
+    assert (f"{USAGES} {file}" in text_of(checked)) == is_refused, checked.stdout
 
 
 UNFIT: dict[str, tuple[Make, str]] = {

@@ -153,11 +153,21 @@ def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> Non
 CLAIMS = {"The attacker cannot", "Result", "Protected", "Threat"}
 RISKS = "Remaining risks"  # what follows it, up to the next heading, claims nothing
 NO_CLAIM = "- **Not protected**"
+# Words of paragraphs and steps that say that an attack fails.
+PROTECTED = re.compile(
+    r"\b(cannot|den(y|ies|ied)|refuse[sd]?|revokes?|blocked|encrypted|mutual TLS|only|do(es)? not start)\b",
+    re.I,
+)
 FILE_OF_TESTS = re.compile(r"`((?:tests|molecule|demo)/[\w/]+\.py|test_\w+\.py)(?:::test_\w+)?`")
 
 
+def without_targets(line: str) -> str:
+    """Return a line without the addresses of its links."""
+    return re.sub(r"\]\([^)]*\)", "]", line)
+
+
 def claims(text: str) -> Iterator[tuple[str, str]]:
-    """Yield each row and each item of a list that claims something, and its tests.
+    """Yield each row, item of a list, paragraph and step that claims something, and its tests.
 
     `the same` are those of the row before.
     """
@@ -168,7 +178,10 @@ def claims(text: str) -> Iterator[tuple[str, str]]:
             of_risks = False
         elif line.strip("*: ") == RISKS:
             of_risks = True
-        elif re.match(r"\s*[-*] ", line) and not of_risks and not line.startswith(NO_CLAIM):
+        elif re.match(r"\s*[-*] ", line):
+            if not of_risks and not line.startswith(NO_CLAIM):
+                yield line, line
+        elif not line.startswith("|") and not of_risks and PROTECTED.search(without_targets(line)):
             yield line, line
         cells = [each.strip() for each in line.strip("|").split(" | ")] if line.startswith("|") else []
         if not heads or not cells:
@@ -220,6 +233,21 @@ def test_a_claim_in_a_list_without_a_test_is_found() -> None:
     for line in wrong:
         assert untested(f"{tested}{line}\n{risks}") == [line]
         assert untested(f"{tested}{risks}\n## More\n{line}\n") == [line]
+
+
+def test_a_claim_in_a_paragraph_without_a_test_is_found() -> None:
+    tested = "## Keys\n\nOther clients cannot connect. Test: `tests/attack/test_fuzz.py`.\n"
+    no_claim = "An attacker with root can read the key.\n\n1. Stop the service.\n"
+    risks = "\nRemaining risks:\n\nOnly a lock prevents that.\n"
+    wrong = (
+        "REST refuses other clients.",
+        "All traffic uses mutual TLS.",
+        "1. This revokes its rights at once.",
+    )
+    assert untested(f"{tested}\n{no_claim}{risks}") == []
+    for line in wrong:
+        assert untested(f"{tested}\n{line}\n{risks}") == [line]
+        assert untested(f"{tested}{risks}\n## More\n\n{line}\n") == [line]
 
 
 def test_a_test_that_is_not_there_is_found() -> None:

@@ -1,6 +1,7 @@
 """Firewall rules of the roles, rendered for an inventory, and packets of permitted and of other hosts."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -160,6 +161,19 @@ def test_without_rules_everyone_reaches_the_ports() -> None:
     """The control: what the test above refuses is let in."""
     came = probe(rules="", addresses=["10.2.0.1"], ports=[8020], permitted=["10.9.0.9"], refused=[], drops=0)
     assert came["reached"] == {"10.9.0.9": [8020]}
+
+
+@pytest.mark.parametrize("role", sorted(restricting_roles()))
+def test_a_service_does_not_start_without_its_rules(role: str) -> None:
+    """The folder exists while the unit of the rules is active: systemd makes it for that unit alone."""
+    passed = restricting_roles()[role]["_restricted_ports_service"]
+    rules = f"{passed['name']}_ports"
+    unit = (ROOT / f"roles/{role}/templates/{role}.service.j2").read_text()
+    assert re.search(rf"^\{{% set unit_rules = '{rules}'", unit, re.MULTILINE)
+    base = (ROOT / "roles/host/templates/units/service.j2").read_text()
+    assert "\nAssertPathExists=/run/{{ unit_rules }}\n" in base
+    ports = (ROOT / "roles/restricted_ports/templates/ports.service.j2").read_text()
+    assert "{% set unit_runtime = _restricted_ports_service.name ~ '_ports' %}" in ports
 
 
 @pytest.mark.parametrize("silenced", [True, False])

@@ -64,12 +64,117 @@ def test_folders_of_configuration_are_root_s(inventory: Path) -> None:
 
 
 def test_who_is_only_a_client_gets_a_client_s_certificate() -> None:
-    """The lab has a cluster of Spark at one site alone, where applications have pages."""
+    """The lab has a cluster of Spark at one site alone."""
     told = needs(ROOT / "inventories/lab")
     serves = {key["principal"]: key["serves"] for each in told.values() for key in each["needs"]["keys"]}
     clients = {name for name in serves if not serves[name]}
-    assert {name for name in serves if name.startswith("diode-")} <= clients
+    sent = ("backup-", "dedup-", "land-", "reconcile-")
+    assert {name for name in serves if name.startswith(("diode-", *sent))} <= clients
     assert not {name for name in clients if name.startswith(("kafka-", "connect-", "mirror-", "spark-"))}
+
+
+# Sites of which one has a cluster of Spark, one uses that, and one has its own cores alone.
+APPLICATIONS = """
+all:
+  vars: {backup_store_url: "file:///b", land_location: "file:///t", diode_downstream_nic: eth1}
+  children:
+    site_source: {hosts: {source-1: }}
+    site_cluster:
+      hosts: {cluster-1: , spark-1: }
+      vars:
+        diode_downstream_links:
+          - {source: source, number: 1, topics: [a], address: 10.0.0.1, mac: "02:00:00:00:00:01"}
+    site_guest:
+      hosts: {guest-1: }
+      vars:
+        spark_master: spark://spark-1:7077
+        diode_downstream_links:
+          - {source: source, number: 2, topics: [a], address: 10.0.0.2, mac: "02:00:00:00:00:02"}
+    site_local:
+      hosts: {local-1: }
+      vars:
+        diode_downstream_links:
+          - {source: source, number: 3, topics: [a], address: 10.0.0.3, mac: "02:00:00:00:00:03"}
+    kafka:
+      hosts:
+        source-1: {kafka_node_id: 1}
+        cluster-1: {kafka_node_id: 1}
+        guest-1: {kafka_node_id: 1}
+        local-1: {kafka_node_id: 1}
+    applications: {hosts: {cluster-1: , guest-1: , local-1: }}
+    backup: {children: {applications: }}
+    dedup: {children: {applications: }}
+    diode_downstream: {children: {applications: }}
+    diode_upstream: {hosts: {source-1: }}
+    land: {children: {applications: }}
+    reconcile: {children: {applications: }}
+    spark_master: {hosts: {spark-1: }}
+    spark_worker: {hosts: {spark-1: }}
+"""
+
+
+@pytest.fixture(scope="module")
+def applications(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    inventory = tmp_path_factory.mktemp("applications") / "hosts.yml"
+    inventory.write_text(APPLICATIONS)
+    return inventory
+
+
+@pytest.mark.parametrize("site", ["cluster", "guest", "local"])
+def test_what_spark_sends_to_workers_is_valid_for_no_server(applications: Path, site: str) -> None:
+    """Every worker gets these keys: a captured one would listen in the place of a broker of that host."""
+    keys = needs(applications)[f"{site}-1"]["needs"]["keys"]
+    sent = {key["principal"]: key for key in keys if not key["principal"].startswith(("kafka-", "diode-"))}
+    assert {*sent} == {f"backup-{site}", f"dedup-{site}.source", f"land-{site}", f"reconcile-{site}"}
+    assert {name for name, key in sent.items() if key["serves"]} == set()
+    assert {name for name, key in sent.items() if key.get("java_password")} == set(), "a server's stores"
+
+
+DRIVER = """
+- hosts: cluster-1, guest-1, local-1
+  gather_facts: false
+  vars_files: [{root}/roles/spark/defaults/main.yml, {root}/roles/spark/vars/main.yml]
+  tasks:
+    - ansible.builtin.copy:
+        content: "{{{{ {{'local': _spark_is_local, 'settings': _spark_settings}} | to_json }}}}"
+        dest: "{folder}/{{{{ inventory_hostname }}}}.json"
+        mode: "0600"
+      delegate_to: localhost
+      vars:
+        spark_settings: {{spark.cores.max: "2"}}
+        spark_master: "{{{{ 'local[*]' if inventory_hostname == 'local-1' else 'spark://spark-1:7077' }}}}"
+        role_path: {root}/roles/spark
+        certificates_directory: {folder}
+        ansible_python_interpreter: {python}
+"""
+
+
+def test_a_driver_has_no_pages_and_needs_no_key_of_a_server(applications: Path, tmp_path: Path) -> None:
+    book = tmp_path / "driver.yml"
+    book.write_text(DRIVER.format(root=ROOT, folder=tmp_path, python=sys.executable))
+    played = ansible_process.play(f"--inventory={applications}", book)
+    assert played.returncode == 0, played.stdout[-3000:]
+    rendered = {
+        host: json.loads((tmp_path / f"{host}.json").read_text()) for host in ("cluster-1", "guest-1")
+    }
+    for host, driver in rendered.items():
+        settings = driver["settings"]
+        assert not driver["local"], host
+        assert settings["spark.ui.enabled"] is False, host
+        assert not [name for name in settings if name.startswith("spark.ssl.")], host
+        assert settings["spark.cores.max"] == "2"
+        assert settings["spark.authenticate"]
+    assert json.loads((tmp_path / "local-1.json").read_text())["local"]
+
+
+@pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_folder_of_keys_has_stores_of_java_or_none(inventory: Path) -> None:
+    """Stores are removed from the folder of a key that has none."""
+    for host, told in needs(inventory).items():
+        folders: dict[str, set[bool]] = {}
+        for key in told["needs"]["keys"]:
+            folders.setdefault(key["folder"], set()).add(bool(key.get("java_password")))
+        assert [folder for folder, has in folders.items() if len(has) > 1] == [], host
 
 
 MIRRORS = """

@@ -60,7 +60,7 @@ def test_the_administrators_key_is_for_the_driver_alone() -> None:
     folders = {key["principal"]: key["folder"] for key in keys}
     assert folders == {"admin": "{{ _backup_admin }}", "{{ _backup_task_principal }}": "{{ _backup_tasks }}"}
     assert [key["serves"] for key in keys] == [False, False]  # neither could listen in another's place
-    assert {key["owner"] for key in [*keys, *role["_backup_page_keys"]]} == {"{{ _backup_restore_user }}"}
+    assert {key["owner"] for key in keys} == {"{{ _backup_restore_user }}"}
     assert role["_backup_task_principal"] == "restore-{{ _backup_site }}"
     assert role["_backup_tasks"] == "{{ _backup_admin }}/tasks"
     options = role["_backup_restore_own_options"]

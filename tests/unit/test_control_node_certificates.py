@@ -90,6 +90,24 @@ def test_what_is_good_stays_and_what_is_not_is_told(tmp_path: Path, authority: A
     assert why(certificates.issue(other, WANTED, authority, NOW)) == "it is another key's"
 
 
+def test_a_key_that_was_a_servers_is_not_signed_for_a_client(
+    tmp_path: Path, authority: Authority, key: str
+) -> None:
+    """Its former certificate is public, and valid until it ends: a server shows it to everyone."""
+    former, _ = certificates.have_authority(tmp_path, NOW)
+    client = replace(WANTED, usages=CLIENT)
+
+    def is_replaced(pem: str, request: Wanted) -> bool:
+        return certificates.needs_new_key(pem, request, authority)
+
+    assert is_replaced(certificates.issue(key, WANTED, authority, NOW), client)
+    assert not is_replaced(certificates.issue(key, client, authority, NOW), client)
+    assert not is_replaced(certificates.issue(key, client, authority, NOW), WANTED)
+    assert not is_replaced(certificates.issue(key, WANTED, authority, NOW), WANTED)
+    assert is_replaced(certificates.issue(key, client, former, NOW), client)
+    assert not is_replaced("", client)
+
+
 def test_a_key_of_another_kind_is_refused(authority: Authority) -> None:
     with raises(Refused, "public-key-invalid"):
         certificates.issue(public(rsa.generate_private_key(65537, 2048)), WANTED, authority, NOW)

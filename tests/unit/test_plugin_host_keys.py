@@ -120,6 +120,19 @@ def test_stores_hold_what_the_files_hold_and_follow_their_password(
     assert trusted.certificate == authority.certificate
 
 
+def test_stores_go_with_their_password(tmp_path: Path, authority: Authority) -> None:
+    """They hold a former key, and its certificate as a server."""
+    folder = tmp_path / "tls"
+    made = run(folder, authority, **ONE)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority), **ONE)
+    stores = {str(folder / name) for name in ("rest.p12", "trust.p12", "stores.properties")}
+    assert {*run(folder, authority, check=True)["files"]} == stores
+    assert all(Path(store).exists() for store in stores)
+    assert {*run(folder, authority)["files"]} == stores
+    assert not any(Path(store).exists() for store in stores)
+    assert not run(folder, authority)["changed"]
+
+
 def test_what_was_provided_is_taken_in_either_order(tmp_path: Path, authority: Authority) -> None:
     made = run(tmp_path / "a", authority)["key"]["public_key"]
     certificate = sign(made, authority)

@@ -46,6 +46,8 @@ def test_a_lake_mirrors_each_production_site() -> None:
     lake = yaml.safe_load(files["group_vars/site_lake1.yml"])
     assert [flow["source"] for flow in lake["mirror_maker_flows"]] == ["pro1", "pro2"]
     [bucket] = lake["object_store_buckets"]
+    example = yaml.safe_load((ROOT / "inventories/example/group_vars/site_dwpro1.yml").read_text())
+    assert bucket["locked_days"] == example["object_store_buckets"][0]["locked_days"] > 0
     assert bucket["prefixes"] == [
         {"name": "pro1", "write": ["backup-pro1"]},
         {"name": "pro2", "write": ["backup-pro2"]},

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from aqueduct.control_node.starter.sites import NewSite, Sites
 
 MACHINES = 3  # with Kafka at each site: one may fail
+LOCKED_DAYS = 14  # of backups: until then, no user removes or replaces an object
 FIRST_PORT = 19_191  # of the brokers of a lab, on localhost
 
 
@@ -142,8 +143,10 @@ def _site_file(place: _Place, site: NewSite) -> Iterator[str]:
         yield "    naming: prefix"
     if place.store and place.store[0] == site:
         yield "# Each site can write below its own prefix, and cannot delete objects."
+        yield f"# For {LOCKED_DAYS} days after it was written, no user removes or replaces an object."
         yield "object_store_buckets:"
         yield "  - name: backup"
+        yield f"    locked_days: {LOCKED_DAYS}"
         yield "    prefixes:"
         for source in place.sites.production:
             yield f"      - {{name: {source.name}, write: [backup-{source.name}]}}"

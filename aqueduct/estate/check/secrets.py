@@ -2,11 +2,9 @@
 
 from collections.abc import Callable, Iterator
 
-from aqueduct.estate import spark
 from aqueduct.estate.check.flows import declared_at
 from aqueduct.estate.check.host_names import LISTENERS, VARIABLES
 from aqueduct.estate.check.inventory import Finding, Inventory, some
-from aqueduct.estate.check.spark import APPLICATIONS
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import SITE_PREFIX, Groups, HostVars, principal, site_names
 from aqueduct.estate.provided_certificates import ServiceOfHost
@@ -37,7 +35,8 @@ WITH_CERTIFICATE = (
     ),
 )
 
-CLIENTS = ("diode_downstream", "diode_upstream")  # services that accept no connections
+# Services that accept no connections.
+CLIENTS = ("backup", "dedup", "diode_downstream", "diode_upstream", "land", "reconcile")
 
 
 def check_certificates(
@@ -111,7 +110,7 @@ def _presented(inventory: Inventory, sound: Sound) -> Callable[[str, str, str], 
         own = {name for own_host in own_hosts for name in names_by_host[own_host]}
         return ServiceOfHost(
             principal=owner,
-            serves=_serves(inventory, sound, host, service, site),
+            serves=_serves(sound, service, site),
             names=tuple(_names(sound, host, service)),
             foreign_names=frozenset(
                 name
@@ -144,18 +143,11 @@ def _names(sound: Sound, host: str, service: str) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _serves(inventory: Inventory, sound: Sound, host: str, service: str, site: str) -> bool | None:
-    """Tell whether a service accepts connections, as its role does; None if that is not known yet."""
-    if service in CLIENTS:
-        return False
+def _serves(sound: Sound, service: str, site: str) -> bool:
+    """Tell whether a service accepts connections, as its role does."""
     if service == "mirror_maker":
         return any(mirror.flow.engine == "mm2" for mirror in declared_at(sound, site))
-    if service not in APPLICATIONS:
-        return True
-    if "spark_master" not in inventory.hosts[host]:
-        return bool(inventory.members(site, "spark_master"))
-    master = sound.value(host, "spark_master")
-    return None if master is None else not spark.is_local(str(master))
+    return service not in CLIENTS
 
 
 def _presenting(inventory: Inventory) -> Iterator[tuple[str, str, str]]:

@@ -99,3 +99,9 @@ def _faults_of_settings(inventory: Inventory, sound: Sound, host: str) -> Iterat
         elif key == "spark.speculation" and str(value).lower() == "true":
             sentence = "copies of a task that writes would fence each other; take it out."
             yield inventory.finding(host, "spark_settings", sentence, (key,))
+        elif key == "spark.ui.enabled" and str(value).lower() == "true":
+            sentence = (
+                "the page of an application has no certificate, so everyone could read it; "
+                "take it out, and use a history server (spark_history)."
+            )
+            yield inventory.finding(host, "spark_settings", sentence, (key,))

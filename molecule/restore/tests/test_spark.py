@@ -4,6 +4,8 @@ import json
 import re
 
 import pytest
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
 from estate import MASTER, SITE, WORKERS, Estate
 from lab import Lab, wait_until
 from loss import Outcome
@@ -131,6 +133,25 @@ def test_the_user_of_executors_reads_no_event_logs(estate: Estate, outcome: Outc
         listed = lab.run(MASTER, *as_spark, folder, check=False)
         assert listed.returncode != 0, listed.stdout
         assert "Permission denied" in listed.stderr
+
+
+def test_keys_that_workers_get_are_valid_for_no_server(estate: Estate, outcome: Outcome) -> None:
+    """A captured worker would listen with them in the place of a broker of the driver's host."""
+    assert outcome.after
+    issued = {path.name: path for path in (estate.lab.pki / "ca/issued").glob("*.pem")}
+    sent = {
+        name: path
+        for name, path in issued.items()
+        if re.search(r"\.(backup|reconcile|restore)-\w+\.pem$", name)
+    }
+    assert {f"{SITE}.backup-pro1.pem", f"{SITE}.restore-pro1.pem", f"{MASTER}.reconcile-lake.pem"} <= {*sent}
+    for name, path in sent.items():
+        certificate = x509.load_pem_x509_certificate(path.read_bytes())
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        assert [*usages] == [ExtendedKeyUsageOID.CLIENT_AUTH], name
+    for folder in ("/etc/aqueduct/backup/tls", "/run/aqueduct-restore"):
+        listed = estate.lab.run(SITE, "find", folder, "-name", "*.p12", check=False).stdout
+        assert listed == "", "a server's stores"
 
 
 @pytest.mark.parametrize("page", PAGES)
