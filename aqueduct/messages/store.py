@@ -43,6 +43,19 @@ STORE = (
         ),
     ),
     DeclaredMessage(
+        id="remaining-snapshot-damaged",
+        area=Area.STORE,
+        meaning=(
+            "Prune opened a sample of the segments that remaining snapshots use. An object is missing, "
+            "damaged, or not what the manifest says. Without `--past-damage`, prune removed nothing."
+        ),
+        fix=(
+            "Find out who can write to the store, and copy the object from a copy of the store. If it is "
+            "lost for good, pass `--past-damage`: prune then removes older snapshots, which cannot be "
+            "restored afterwards."
+        ),
+    ),
+    DeclaredMessage(
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
