@@ -794,7 +794,7 @@ def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> N
             here.said()
             assert here.run("restore", "--name=etc", f"--to={target}", *options) == 1
             said = here.said()
-            assert f"{target} has nothing of backup {date(0)} of etc: rsync ended with code " in said
+            assert f"[file-restore-failed] {target} has nothing of backup {date(0)} of etc: " in said
             assert "Read-only file system" in said
             assert "Mend that and run it again." in said
         assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
