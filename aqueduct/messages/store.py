@@ -59,7 +59,8 @@ STORE = (
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
-            "An object in `keys/` has the name of a key, but was written without that key. Readers ignore it."
+            "An object in `keys/` has the name of a key, but was written without that key, or no given "
+            "private key opens it and no snapshot uses it. Readers ignore it."
         ),
         fix="Find out who can write to the store, and move the object out of the store.",
     ),
