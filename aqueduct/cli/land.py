@@ -209,7 +209,7 @@ def run(args: argparse.Namespace) -> int:
             code, text = report.changed_code(moved), report.reset_text(moved, executed=args.execute)
             content = report.reset_report(moved)
             failed = [outcome.failed for outcome in moved]
-        return _told(args, started, code, text, content | workers.ran(), failed)
+        return _told(args, started, workers.exit_code(code), text, workers.reported(content), failed)
 
 
 def _told(
@@ -268,12 +268,12 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             left_out |= {outcome.table: outcome.left_out for outcome in landed}
             done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
             failed = [outcome.failed for outcome in landed if outcome.failed]
-            code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
+            code = workers.exit_code(report.exit_code(landed, fail_on_poison=args.fail_on_poison))
             print(report.text(landed, time.monotonic() - began), flush=True)
             for failure in failed:
                 print(f"aqueduct: {failure.labelled}", file=sys.stderr, flush=True)
             if args.report:
-                report_file.write(args.report, "land", code, started, report.report(landed) | workers.ran())
+                report_file.write(args.report, "land", code, started, workers.reported(report.report(landed)))
             if args.every is None or any(isinstance(failure, Lost) for failure in failed):
                 return code
             lander = None if failed else lander
