@@ -15,7 +15,7 @@ import pytest
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
-from aqueduct.recovery.file_backup import rsync
+from aqueduct.recovery.file_backup import rsync, verify
 from servers import ssh
 from servers.ssh import SshServer
 
@@ -110,11 +110,13 @@ def given(folder: Path) -> Path:
     return folder
 
 
-def backed_up(open_folder: Path, files: int = 1) -> list[str]:
-    """Back up a service's folder, with files that it named itself; return the options of a restore."""
+def backed_up(open_folder: Path, files: int = 1, owner: int = USER) -> list[str]:
+    """Back up a folder, with files that a service named; return the options of a restore."""
     conf = given(given(open_folder / "source") / "conf")
     for number in range(files):
         plant(conf, f"file-{number}" if number else "file", f"the service's {number}", {})
+    for path in (conf.parent, conf, *conf.iterdir()):
+        os.chown(path, owner, owner)
     backups = ["--backups", str(open_folder / "backups"), "--name", "service"]
     assert main(["files", "backup", *backups, "--source", str(open_folder / "source")]) == ExitCode.DONE
     return backups
@@ -246,3 +248,53 @@ def test_root_follows_no_link_that_is_made_just_before_root_writes(
     assert main(["files", "restore", *backups, "--to", str(target), *options]) == ExitCode.FAILED
     assert conf.is_symlink()
     assert {path.name for path in target.iterdir()} == {"conf", "away"}
+
+
+@pytest.mark.parametrize("names", ["new", "new/target"])
+@pytest.mark.parametrize("owner", [0, USER])
+def test_root_follows_no_link_where_everybody_can_make_one(
+    open_folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, names: str, owner: int
+) -> None:
+    """As in /tmp: the target was missing when root looked."""
+    backups = backed_up(open_folder, owner=owner)
+    shared = open_folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    check = verify.of_some
+
+    def check_late(*arguments: Any) -> Any:
+        as_service(Path.symlink_to, shared / "new", victim).join()
+        return check(*arguments)
+
+    monkeypatch.setattr(verify, "of_some", check_late)
+    argv = ["files", "restore", *backups, "--to", str(shared / names), "--path", "conf"]
+    assert main(argv) == ExitCode.FAILED
+    assert [path.name for path in shared.iterdir()] == ["new"]
+
+
+def test_root_removes_no_folder_that_takes_the_place_of_its_own(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service may rename folders of root in its own folder, and not remove what is in them."""
+    backups = backed_up(open_folder)
+    target = given(open_folder / "target")
+    other = target / "other"
+    other.mkdir()
+    (other / "file").write_text("root's")
+    run = rsync.run
+
+    def exchange_once() -> None:
+        [own] = target.glob(".aqueduct-restore-*")
+        own.rename(target / "moved")
+        other.rename(own)
+
+    def run_late(*arguments: Any, **more: Any) -> Any:
+        if other.exists():
+            as_service(exchange_once).join()
+            assert not other.exists()
+        return run(*arguments, **more)
+
+    monkeypatch.setattr(rsync, "run", run_late)
+    assert main(["files", "restore", *backups, "--to", str(target)]) == ExitCode.DONE
+    assert (target / "conf/file").read_text() == "the service's 0"
+    assert [path.read_text() for path in target.glob(".aqueduct-restore-*/file")] == ["root's"]

@@ -442,7 +442,8 @@ def _copy_fresh(
 
 def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: Target, private: int, parent: int) -> None:
     if target.missing:
-        staging.rename(staging.TREE, private, target.missing[-1], parent)
+        # Nothing was there: what has come since is not replaced.
+        os.rename(staging.TREE, target.missing[-1], src_dir_fd=private, dst_dir_fd=parent)
         return
     paths = {entry.path for entry in fresh}
     for entry in fresh:

@@ -34,12 +34,16 @@ def staging(parent: int) -> Iterator[int]:
                     "the programs of that user, and run it again.",
                 )
             os.mkdir(TREE, 0o700, dir_fd=descriptor)
-            yield descriptor
+            try:
+                yield descriptor
+            finally:
+                with suppress(OSError, RecursionError):
+                    shutil.rmtree(TREE, dir_fd=descriptor)
         finally:
             os.close(descriptor)
     finally:
-        with suppress(OSError, RecursionError):
-            shutil.rmtree(name, dir_fd=parent)
+        with suppress(OSError):  # another folder may have its name by now: only an empty one is removed
+            os.rmdir(name, dir_fd=parent)
 
 
 @contextmanager
@@ -60,23 +64,18 @@ def made(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
 def move(path: str, source: Path, target: int) -> None:
     """Move what is at a path of a folder to that path of an open one, in the place of what is there.
 
-    OSError if a link is on the way.
+    An empty folder is replaced by a file, and a file or a link by a folder. OSError if a link is on the way.
     """
     parent, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
     with (
         entries.folder(source, parent) as from_folder,
         entries.folder(target, parent) as to_folder,
     ):
-        rename(name, from_folder, name, to_folder)
-
-
-def rename(name: str, from_folder: int, new_name: str, to_folder: int) -> None:
-    """Rename; an empty folder is replaced by a file, and a file or a link by a folder."""
-    try:
-        os.rename(name, new_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
-        return
-    except IsADirectoryError:
-        os.rmdir(new_name, dir_fd=to_folder)
-    except NotADirectoryError:
-        os.unlink(new_name, dir_fd=to_folder)
-    os.rename(name, new_name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+        try:
+            os.rename(name, name, src_dir_fd=from_folder, dst_dir_fd=to_folder)
+            return
+        except IsADirectoryError:
+            os.rmdir(name, dir_fd=to_folder)
+        except NotADirectoryError:
+            os.unlink(name, dir_fd=to_folder)
+        os.rename(name, name, src_dir_fd=from_folder, dst_dir_fd=to_folder)

@@ -79,7 +79,7 @@ def opened(path: Path) -> Iterator[Target]:
             path=walked.joinpath(*reversed(steps)),
             descriptor=descriptor,
             missing=tuple(reversed(steps)),
-            private=private and _is_own(os.fstat(descriptor), sticky=bool(steps)),
+            private=private and _is_own(os.fstat(descriptor), sticky=False),
         )
     finally:
         os.close(descriptor)
