@@ -392,14 +392,14 @@ def _write_staged(
         if entry.path not in at_target.found or verify.fault(entry, at_target.found[entry.path], ignored)
     ]
     failed = f"backup {order.date} of {order.backups.name}"
-    written, unread = False, tuple[str, ...]()
+    begun, written, unread = False, False, tuple[str, ...]()
     try:
         if fresh:
             with (
                 staging.made(target.descriptor, target.missing[:-1]) as parent,
                 staging.staging(parent) as private,
             ):
-                copy = Path(f"/proc/self/fd/{private}/{staging.TREE}")
+                begun, copy = True, Path(f"/proc/self/fd/{private}/{staging.TREE}")
                 _copy_fresh(order, snapshot, fresh, target, private)
                 unread = _check(target.path, copy, fresh, ignored)
                 written = True
@@ -407,6 +407,11 @@ def _write_staged(
         for entry in existing:
             _set_folder(snapshot, f"{order.backups.tree(order.date)}/{entry.path}", target, entry.path)
     except OSError as error:
+        if target.missing and not begun:
+            raise Refused(
+                "restore-folder-unusable",
+                f"{target.path} can't be made: {error.strerror}; nothing was restored.",
+            ) from None
         cause = f"{shown(os.fsdecode(error.filename or ''))}: {error.strerror}"
         part = f"some of {failed}, and not all" if written else f"nothing of {failed}"
         raise Failed(
