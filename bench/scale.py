@@ -144,7 +144,8 @@ def verified(place: Place, objects: Counted) -> Callable[[], object]:
 
 
 def pruned(place: Place, objects: Counted, policy: KeepPolicy) -> Callable[[], object]:
-    return lambda: prune.prune(prune.PruneOrder(store=place.url, keep=policy, copied_through=1 << 30))
+    order = prune.PruneOrder(store=place.url, keep=policy, copied_through=1 << 30, sample_bytes=0)
+    return lambda: prune.prune(order)
 
 
 STEPS: dict[str, Callable[[Place, Counted], Callable[[], object]]] = {

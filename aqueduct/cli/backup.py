@@ -257,7 +257,7 @@ def _report(
     """Print what a run did, write it to the report, and return its exit code."""
     from aqueduct.snapshots.backup import report
 
-    code = report.exit_code(outcome.manifest, outcome.left_out)
+    code = workers.exit_code(report.exit_code(outcome.manifest, outcome.left_out))
     page = report.text(outcome.manifest, outcome.stored_bytes, outcome.left_out, outcome.seconds)
     for line in report.lifecycle(outcome.rules, outcome.put):
         print(line)
@@ -265,6 +265,6 @@ def _report(
         print(line)
     print(page, flush=True)
     if args.report:
-        content = report.report(outcome.manifest, outcome.left_out, outcome.unchanged) | workers.ran()
+        content = workers.reported(report.report(outcome.manifest, outcome.left_out, outcome.unchanged))
         report_file.write(args.report, "backup", code, started, content)
     return code

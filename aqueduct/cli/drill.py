@@ -114,12 +114,13 @@ def run(args: argparse.Namespace) -> int:
         )
         with Workers("aqueduct drill", common.spark(args)) as workers:
             outcome = drill(order, workers, phases)
+    code = workers.exit_code(outcome.exit_code)
     print(report.text(outcome))
     if args.report:
-        content = report.report(outcome) | workers.ran()
-        report_file.write(args.report, "drill", outcome.exit_code, started, content)
-    _measure(args.metrics_file, outcome.exit_code, phases.seconds, outcome)
-    return outcome.exit_code
+        content = workers.reported(report.report(outcome))
+        report_file.write(args.report, "drill", code, started, content)
+    _measure(args.metrics_file, code, phases.seconds, outcome)
+    return code
 
 
 @contextmanager

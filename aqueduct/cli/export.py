@@ -82,8 +82,8 @@ def run(args: argparse.Namespace) -> int:
     )
     with Workers("aqueduct export", common.spark(args)) as workers:
         outcome = export.main(order, workers)
-    code = report.exit_code(outcome, fail_on_poison=args.fail_on_poison)
+    code = workers.exit_code(report.exit_code(outcome, fail_on_poison=args.fail_on_poison))
     print(report.text(outcome))
     if args.report:
-        report_file.write(args.report, "export", code, started, report.report(outcome) | workers.ran())
+        report_file.write(args.report, "export", code, started, workers.reported(report.report(outcome)))
     return code

@@ -57,8 +57,8 @@ def run(args: argparse.Namespace) -> int:
     )
     with Workers("aqueduct import", common.spark(args)) as workers:
         outcome = bring_in(order, workers)
-        code = report.exit_code(outcome)
+        code = workers.exit_code(report.exit_code(outcome))
         print(report.text(outcome))
         if args.report:
-            report_file.write(args.report, "import", code, started, report.report(outcome) | workers.ran())
+            report_file.write(args.report, "import", code, started, workers.reported(report.report(outcome)))
     return code

@@ -181,7 +181,15 @@ def run(args: argparse.Namespace) -> int:
         if args.what is None:
             return _land(args, order, workers)
         outcome = _ACTIONS[args.what](args, order, workers)
-        return _told(args, started, replace(outcome, content={**outcome.content, **workers.ran()}))
+        return _told(
+            args,
+            started,
+            replace(
+                outcome,
+                code=workers.exit_code(outcome.code),
+                content=workers.reported(outcome.content),
+            ),
+        )
 
 
 def _refuse_options_of_other_actions(args: argparse.Namespace) -> None:
@@ -323,12 +331,12 @@ def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> i
             left_out |= {outcome.table: outcome.left_out for outcome in landed}
             done_so_far.add(landed, _lags(lander, now) if args.metrics_port else {}, time.time())
             failed = [outcome.failed for outcome in landed if outcome.failed]
-            code = report.exit_code(landed, fail_on_poison=args.fail_on_poison)
+            code = workers.exit_code(report.exit_code(landed, fail_on_poison=args.fail_on_poison))
             print(report.text(landed, time.monotonic() - began), flush=True)
             for failure in failed:
                 print(f"aqueduct: {failure.labelled}", file=sys.stderr, flush=True)
             if args.report:
-                report_file.write(args.report, "land", code, started, report.report(landed) | workers.ran())
+                report_file.write(args.report, "land", code, started, workers.reported(report.report(landed)))
             if args.every is None or any(isinstance(failure, Lost) for failure in failed):
                 return code
             lander = None if failed else lander

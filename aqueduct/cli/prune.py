@@ -15,9 +15,15 @@ Nothing is deleted if the time inside a manifest is earlier than that of the man
 (--wrong-clock), or if the newest snapshot has less than half of the data of a topic that would be deleted
 (--allow-less).
 
+If snapshots would be deleted, the command first opens a random sample of the segments that remaining
+snapshots use: up to 10 of each topic in the newest snapshot and 10 in the others, at most 1,000 segments and
+2 GiB, first of topics that lose data. It compares each with its manifest, its index and its checksums.
+Nothing is deleted if one of them differs (--past-damage). Of encrypted segments that no --private-key opens,
+the command compares digests only.
+
 Exit code: 0 done; 3 done, but the output lists snapshots that stay because a restore uses them, or because
-their age is doubtful; 1 the store cannot be read or changed, or a snapshot is unusable; 2 refused, nothing
-was deleted.
+their age is doubtful, or damaged segments (--past-damage); 1 the store cannot be read or changed, or a
+snapshot is unusable; 2 refused, nothing was deleted.
 """
 
 import argparse
@@ -58,6 +64,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="delete data of a topic even if the newest snapshot has less than half of it; see above",
     )
+    parser.add_argument(
+        "--past-damage",
+        action="store_true",
+        help="delete even if segments of remaining snapshots are damaged; the report lists them",
+    )
     common.add_trust(parser)
     common.add_private_key(parser)
     report_file.add_arguments(parser)
@@ -82,6 +93,7 @@ def run(args: argparse.Namespace) -> int:
             copied_through=args.copied_through,
             wrong_clock=frozenset(args.wrong_clock),
             allow_less=args.allow_less,
+            past_damage=args.past_damage,
         )
     )
     code = report.exit_code(outcome)

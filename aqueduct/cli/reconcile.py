@@ -97,10 +97,10 @@ def run(args: argparse.Namespace) -> int:
         verdicts = reconcile(flow, topics, workers)
 
     unmatched = topics.unmatched({part.topic for verdict in verdicts for part in verdict.lane.sources})
-    code = report.exit_code(flow, verdicts, unmatched)
+    code = workers.exit_code(report.exit_code(flow, verdicts, unmatched))
     print(report.text(flow, verdicts, unmatched))
     if args.report:
-        content = report.report(flow, verdicts, unmatched) | workers.ran()
+        content = workers.reported(report.report(flow, verdicts, unmatched))
         report_file.write(args.report, "reconcile", code, started, content)
     return code
 

@@ -172,10 +172,10 @@ def run(args: argparse.Namespace) -> int:
         outcome = restore.main(order, workers)
     if sent:
         outcome = replace(outcome, warnings=(sent, *outcome.warnings))
-    code = report.exit_code(outcome)
+    code = workers.exit_code(report.exit_code(outcome))
     print(report.text(outcome))
     if args.report:
-        report_file.write(args.report, "restore", code, started, report.report(outcome) | workers.ran())
+        report_file.write(args.report, "restore", code, started, workers.reported(report.report(outcome)))
     return code
 
 

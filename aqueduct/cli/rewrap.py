@@ -8,10 +8,12 @@ prevent that, delete the objects keys/<key>.<number>.json with a lower number th
 
 At the end, the command reads each new key object, and opens it with the private keys that you passed. To
 prove that new recipients can read the backup, pass their private keys, too. The command reports key objects
-that were written without the key ("planted"), and does not use them.
+that were written without the key ("planted"), and does not use them. It does the same with keys that no
+private key opens, if no snapshot uses them. With --trusted-key, only snapshots of these signers count.
 
 Exit code: 0 done; 3 done, but the store contains planted key objects; 1 the store cannot be read or written,
-or a new key object is not as it was written; 2 refused, nothing was written: no private key opens all keys.
+or a new key object is not as it was written; 2 refused, nothing was written: no private key opens all keys
+that snapshots use.
 """
 
 import argparse
@@ -41,18 +43,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             option, metavar="FILE", type=Path, action="append", default=[], required=required, help=help_
         )
+    common.add_trust(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     with spark_packages():
         from aqueduct.store.backends import open_store
+        from aqueduct.store.catalog import Catalog
         from aqueduct.store.keyring import Keyring
 
     if not args.private_key:
         raise Refused("option-required", "Pass the private key of a current recipient with --private-key.")
     recipients, hosts = common.public_keys(args.recipient), common.public_keys(args.manifest_recipient)
-    keys = Keyring(open_store(args.store), common.private_keys(args))
-    rewrapped = keys.rewrap(recipients, hosts)
+    objects, trust = open_store(args.store), common.trust(args)
+    keys = Keyring(objects, common.private_keys(args))
+    rewrapped = keys.rewrap(recipients, hosts, lambda: Catalog.open(objects, trust, keys).keys_in_use())
     names = some(key.fingerprint.hex() for key in recipients)
     print(f"{rewrapped.wrapped:,} of {count(rewrapped.keys, 'key')} of {args.store} wrapped for {names}.")
     for path in rewrapped.planted:
@@ -61,4 +66,10 @@ def run(args: argparse.Namespace) -> int:
             "store, and remove this object"
         )
         print(f"Skipped: {Skipped(path, reason, 'key-object-planted')}.")
-    return ExitCode.INCOMPLETE if rewrapped.planted else ExitCode.DONE
+    for path in rewrapped.unused:
+        reason = (
+            "no private key opens it, and no snapshot uses it, so it was not rewrapped. Find out who wrote "
+            "it. If a backup with other recipients is running, run this again when it has ended"
+        )
+        print(f"Skipped: {Skipped(path, reason, 'key-object-planted')}.")
+    return ExitCode.INCOMPLETE if rewrapped.planted or rewrapped.unused else ExitCode.DONE

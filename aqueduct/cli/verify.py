@@ -61,8 +61,9 @@ def run(args: argparse.Namespace) -> int:
         print(f"{unknown[0]}.")
         if not args.digests_only:
             code = code or ExitCode.INCOMPLETE
+    code = workers.exit_code(code)
     if args.report:
-        content = faults.report(outcome.snapshot, outcome.faults) | workers.ran()
-        content["left_out"] = left_out_entries(unknown)
+        content = faults.report(outcome.snapshot, outcome.faults) | {"left_out": left_out_entries(unknown)}
+        content = workers.reported(content)
         report_file.write(args.report, "verify", code, started, content)
     return code

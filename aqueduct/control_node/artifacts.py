@@ -133,7 +133,9 @@ def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
             fetch(jars)
             _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, locked_digests, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
-    return Artifact(target, fetched=True, sha256=sha256_of(target))
+        digests, sha256 = _digests_in_tar(target, lock)  # of the cache, which others may have changed since
+        _check_jars(digests, locked_digests, target, lock)
+    return Artifact(target, fetched=True, sha256=sha256)
 
 
 def versitygw(
@@ -234,8 +236,9 @@ def wheelhouse(*, lock: str, python: str, cache: str) -> Artifact:
                 sdist.unlink()
             required = "".join(f"{_requirement(wheel)}\n" for wheel in sorted(wheels.glob("*.whl")))
             (wheels / "requirements.txt").write_text(required)
-            _pack(target, {p.name: p for p in wheels.iterdir()})
-        return Artifact(target, fetched=True, sha256=_write_digest(target))
+            sha256 = _pack(target, {p.name: p for p in wheels.iterdir()})
+        _write_digest(target, sha256)
+        return Artifact(target, fetched=True, sha256=sha256)
 
 
 def _requirement(wheel: Path) -> str:
@@ -263,8 +266,11 @@ def own_wheel(*, repository: str, cache: str) -> Artifact:
                 ["wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", scratch, str(tree)],
                 "Aqueduct's own wheel",
             )
-            next(Path(scratch).glob("*.whl")).replace(target)
-        return Artifact(target, fetched=True, sha256=_write_digest(target))
+            wheel = next(Path(scratch).glob("*.whl"))
+            sha256 = sha256_of(wheel)
+            wheel.replace(target)
+        _write_digest(target, sha256)
+        return Artifact(target, fetched=True, sha256=sha256)
 
 
 def _beside(target: Path) -> Path:
@@ -280,12 +286,10 @@ def _digest_beside(target: Path) -> str:
     return digest
 
 
-def _write_digest(target: Path) -> str:
-    digest = sha256_of(target)
+def _write_digest(target: Path, digest: str) -> None:
     partial = Path(f"{_beside(target)}.partial")
     partial.write_text(f"{digest}  {target.name}\n")
     partial.replace(_beside(target))
-    return digest
 
 
 @contextmanager
@@ -408,8 +412,10 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
         fetched = not archive.exists()
         if fetched:
             _write(archive, _download(url, sha256, "artifact_versitygw_archive"))
-        _check_digest(archive, sha256, "artifact_versitygw_archive_sha256")
-        with tarfile.open(archive) as members:
+        # Read once: the archive, and the binary in the cache, may be exchanged at any moment.
+        packed = archive.read_bytes()
+        _check_content(archive, packed, sha256, "artifact_versitygw_archive_sha256")
+        with tarfile.open(fileobj=io.BytesIO(packed)) as members:
             files = (member for member in members if Path(member.name).name == "versitygw")
             stream = next(filter(None, map(members.extractfile, files)), None)
             if stream is None:
@@ -417,8 +423,9 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
                     "artifact-content-wrong",
                     f"{url} does not contain a file versitygw. Check artifact_versitygw_archive_url.",
                 )
-            _write(target, stream.read())
-        return Artifact(target, fetched=fetched, sha256=sha256_of(target))
+            binary = stream.read()
+        _write(target, binary)
+        return Artifact(target, fetched=fetched, sha256=hashlib.sha256(binary).hexdigest())
 
 
 def _download(url: str, sha256: str, variable: str) -> bytes:
@@ -443,8 +450,16 @@ def _read(url: str, variable: str) -> bytes:
     return content
 
 
+def _check_content(path: Path, content: bytes, locked: str, lock: str) -> None:
+    _compare(path, hashlib.sha256(content).hexdigest(), locked, lock)
+
+
 def _check_digest(path: Path, locked: str, lock: str) -> None:
-    if (actual := sha256_of(path)) != locked:
+    _compare(path, sha256_of(path), locked, lock)
+
+
+def _compare(path: Path, actual: str, locked: str, lock: str) -> None:
+    if actual != locked:
         raise Failed(
             "artifact-digest-mismatch",
             f"{path} has SHA-256 {actual}, but {lock} says {locked}. Nothing was installed. If the file "
@@ -500,13 +515,15 @@ def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
 
 
 class _Digest(io.RawIOBase):
-    """A file that keeps a digest of what is written to it, or is read from another one by it."""
+    """A file that keeps a digest of what is written to it, and to a sink, or is read from a source by it."""
 
-    def __init__(self, source: IO[bytes] | None = None) -> None:
-        self._sha256, self._source = hashlib.sha256(), source
+    def __init__(self, source: IO[bytes] | None = None, sink: IO[bytes] | None = None) -> None:
+        self._sha256, self._source, self._sink = hashlib.sha256(), source, sink
 
     def write(self, block: Any) -> int:
         self._sha256.update(block)
+        if self._sink:
+            self._sink.write(block)
         return len(block)
 
     def read(self, size: int = -1) -> bytes:
@@ -526,14 +543,20 @@ def _changed(path: Path, lock: str, why: str) -> Failed:
     )
 
 
-def _pack(target: Path, files: dict[str, Path]) -> None:
-    """Write a tar that depends on names and contents only, and appears under its name when it is whole."""
+def _pack(target: Path, files: dict[str, Path]) -> str:
+    """Write a tar that depends on names and contents only, and appears under its name when it is whole.
+
+    Return the digest of what was written, whatever the cache has since.
+    """
     partial = target.with_suffix(".partial")
-    with tarfile.open(partial, "w") as archive:
-        for name in sorted(files):
-            archive.add(files[name], name, filter=_plain)
-        archive.addfile(_plain(tarfile.TarInfo(LAST_ENTRY)))
+    with partial.open("wb") as file:
+        whole = _Digest(sink=file)
+        with tarfile.open(fileobj=whole, mode="w|") as archive:
+            for name in sorted(files):
+                archive.add(files[name], name, filter=_plain)
+            archive.addfile(_plain(tarfile.TarInfo(LAST_ENTRY)))
     partial.replace(target)
+    return whole.hexdigest()
 
 
 def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:

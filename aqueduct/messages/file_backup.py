@@ -115,6 +115,15 @@ FILE_BACKUP = (
         fix="Pass another folder, or correct its rights.",
     ),
     DeclaredMessage(
+        id="restore-folder-link",
+        area=Area.FILE_BACKUP,
+        meaning=(
+            "Root was asked to restore to a path with a symbolic link that another user can have made. The "
+            "link could lead root to any folder. Nothing was restored."
+        ),
+        fix="Pass the path of the folder itself.",
+    ),
+    DeclaredMessage(
         id="restore-folder-not-empty",
         area=Area.FILE_BACKUP,
         meaning="The target has files or folders that differ from those of the backup. Nothing was restored.",

@@ -76,7 +76,8 @@ SPARK = (
         area=Area.SPARK,
         meaning=(
             "Spark's JVM on this host can read a key that only the command needs. A compromised executor can "
-            "run code in the JVM, and so read the key."
+            "run code in the JVM, and so read the key. The command does its work, lists the key in its "
+            "report, and exits with 3."
         ),
         fix=(
             "Use Linux 5.13 or newer. Start `aqueduct` with `--master` and not with `spark-submit`. Keep "

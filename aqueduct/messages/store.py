@@ -43,10 +43,24 @@ STORE = (
         ),
     ),
     DeclaredMessage(
+        id="remaining-snapshot-damaged",
+        area=Area.STORE,
+        meaning=(
+            "Prune opened a sample of the segments that remaining snapshots use. An object is missing, "
+            "damaged, or not what the manifest says. Without `--past-damage`, prune removed nothing."
+        ),
+        fix=(
+            "Find out who can write to the store, and copy the object from a copy of the store. If it is "
+            "lost for good, pass `--past-damage`: prune then removes older snapshots, which cannot be "
+            "restored afterwards."
+        ),
+    ),
+    DeclaredMessage(
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
-            "An object in `keys/` has the name of a key, but was written without that key. Readers ignore it."
+            "An object in `keys/` has the name of a key, but was written without that key, or no given "
+            "private key opens it and no snapshot uses it. Readers ignore it."
         ),
         fix="Find out who can write to the store, and move the object out of the store.",
     ),

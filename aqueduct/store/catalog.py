@@ -194,6 +194,23 @@ class Catalog:
         self._objects.create(path, key.signed(packed) if key else packed)
         return written
 
+    def keys_in_use(self) -> set[str]:
+        """Return the ids of the keys that snapshots use: those of manifests, and of the records they name.
+
+        Reads every manifest. Records of one that can't be read, or isn't believed, do not count.
+        """
+        in_use = set[str]()
+        for number, content in self._read_all(self.listed()):
+            if content is None or self._trust.fault(number, content):
+                continue
+            packed, _ = signing.split(content)
+            if key := encryption.key_id(packed):
+                in_use.add(key)
+            with suppress(Failed, Refused):
+                segments = self._stored(number, content).manifest.segments
+                in_use.update(segment.run for segment in segments if segment.encrypted and segment.records)
+        return in_use
+
     def summaries(self) -> Iterator[Summary | Broken]:
         """Yield a summary of every snapshot, oldest first; reads every manifest."""
         fold = Fold()

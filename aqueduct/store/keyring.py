@@ -11,7 +11,7 @@ list is believed. Tasks are lent records' keys, in memory: no private key of a r
 import base64
 import binascii
 import hmac
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -61,6 +61,7 @@ class Rewrapped(NamedTuple):
     wrapped: int  # keys that were not wrapped for just these recipients before
     keys: int  # in the store
     planted: tuple[str, ...]  # paths of key objects that were written without the key, so nobody can use them
+    unused: tuple[str, ...] = ()  # paths of objects of keys that do not open, and that no snapshot uses
 
 
 class Keyring:
@@ -124,23 +125,44 @@ class Keyring:
                 job_files.lend(_LENT + key.id, key.secret)
 
     def rewrap(
-        self, recipients: Sequence["ReceiverPublicKey"], hosts: Sequence["ReceiverPublicKey"]
+        self,
+        recipients: Sequence["ReceiverPublicKey"],
+        hosts: Sequence["ReceiverPublicKey"],
+        keys_in_use: Callable[[], Collection[str]],
     ) -> Rewrapped:
         """Wrap every key for these recipients, and manifests' for `hosts`.
 
-        All are opened before the first is written. What is wrapped for just these stays as it is, if whoever
-        wrapped it had the key: anybody who may write into the store can add an object that lists recipients.
-        Failed if an object is not found again as it was written.
+        All are opened before the first is written. Locked or Failed if one does not open that a snapshot
+        uses; others are left, since anybody who may write into the store can invent an id. What is wrapped
+        for just these stays as it is, if whoever wrapped it had the key: anybody can add an object that lists
+        recipients. Failed if an object is not found again as it was written.
         """
         every = sorted(self._listed())
         with ThreadPoolExecutor(READERS) as pool:
             of = "The key {} of " + self._objects.url
-            opened = list(pool.map(lambda key: self.open(key, None, of.format(key)), every))
+            outcomes = list(pool.map(lambda key: self._open_or_error(key, of.format(key)), every))
+            errors = {
+                key: outcome
+                for key, outcome in zip(every, outcomes, strict=True)
+                if not isinstance(outcome, DataKey)
+            }
+            in_use = keys_in_use() if errors else ()
+            for key, error in errors.items():
+                if key in in_use:
+                    raise error
+            opened = [outcome for outcome in outcomes if isinstance(outcome, DataKey)]
             receivers = [[*recipients, *(hosts if key.kind is DataKind.MANIFEST else ())] for key in opened]
             written = list(pool.map(self._wrapped_for, opened, receivers))
             fresh_keyring = Keyring(self._objects, [*self._private.values()])
             planted = list(chain.from_iterable(pool.map(fresh_keyring._check, opened, receivers)))
-        return Rewrapped(sum(written), len(every), tuple(sorted(planted)))
+        unused = [names.key(key, number) for key in errors for number in self._found(key)]
+        return Rewrapped(sum(written), len(opened), tuple(sorted(planted)), tuple(sorted(unused)))
+
+    def _open_or_error(self, key: str, subject: str) -> DataKey | Locked | Failed:
+        try:
+            return self.open(key, None, subject)
+        except (Locked, Failed) as error:
+            return error
 
     def _wrapped_for(self, key: DataKey, receivers: Sequence["ReceiverPublicKey"]) -> bool:
         """Store a key for these recipients; return False if it is already."""

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from pyspark import SparkConf, SparkContext, java_gateway
 from pyspark.errors import PySparkException
 
 from aqueduct.common import job_files
-from aqueduct.errors import Failed, Refused, labelled
+from aqueduct.errors import Failed, LeftOut, Refused, Skipped
 from aqueduct.work import daemon, options, progress, sandbox, spark_errors, updates
 from aqueduct.work.options import SparkOptions
 
@@ -79,8 +79,8 @@ def _started(name: str, asked: SparkOptions) -> SparkContext:
                 raise  # its JVM was there, and is not any more
             raise Failed("spark-start-failed", f"Spark does not start: {error}.") from None
     conf = _settings(name, asked)
-    if not options.local_cores(str(conf.get("spark.master"))):
-        _warn_of(job_files.kept() - _hidden)
+    for finding in _within_reach(str(conf.get("spark.master"))):  # before an executor can take over the JVM
+        print(f"aqueduct: {finding}", file=sys.stderr, flush=True)
     with _logged() as spark_log:
         context = _made(conf, asked, spark_log)
         try:
@@ -133,18 +133,24 @@ def _start_jvm(asked: SparkOptions) -> None:
             timer.cancel()
 
 
-def _warn_of(keys: Collection[str]) -> None:
-    """Say which keys of this process the JVM can read, and so an executor that has taken it over."""
-    if not keys:
-        return
+def within_reach(context: SparkContext) -> LeftOut:
+    """Return which keys of this process the JVM can read, and so an executor that has taken it over."""
+    return _within_reach(str(context.master))
+
+
+def _within_reach(master: str) -> LeftOut:
+    keys = job_files.kept() - _hidden
+    if not keys or options.local_cores(master):
+        return ()
     if options.submitted():
         reason = "spark-submit started the JVM. Run aqueduct itself, with --master."
     elif not sandbox.supported():
         reason = "the kernel has no Landlock, or does not let this process use it. Use Linux 5.13 or newer."
     else:
         reason = "Spark needs its folder, or the JVM ran before. Move it to a folder that only keys are in."
-    warning = f"Spark's JVM, and so a compromised executor, can read {', '.join(sorted(keys))}: {reason}"
-    print(f"aqueduct: {labelled('spark-key-within-reach', warning)}", file=sys.stderr, flush=True)
+    files = ", ".join(sorted(keys))
+    subject = f"Spark's JVM, and so a compromised executor, can read {files}"
+    return (Skipped(subject, reason.rstrip("."), "spark-key-within-reach"),)
 
 
 @contextmanager

@@ -252,6 +252,9 @@ def application(name: str, asked: SparkOptions, figures: SparkFigures) -> Iterat
         started = Application(context, figures, asked.executor_seconds)
         started.try_workers()
         figures.sessions += 1
+        figures.within_reach += tuple(
+            finding for finding in session.within_reach(context) if finding not in figures.within_reach
+        )
         yield started
 
 

@@ -3,6 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass, field
 
+from aqueduct.errors import LeftOut
+
 
 @dataclass(kw_only=True)
 class SparkFigures:
@@ -11,6 +13,7 @@ class SparkFigures:
     sessions: int = 0  # that were started
     executors: int = 0  # at the last job
     tasks: Counter[str] = field(default_factory=Counter)  # that ended, by host
+    within_reach: LeftOut = ()  # keys of this process that Spark's JVM could read
     _reported: Counter[str] = field(default_factory=Counter)
 
     def new_tasks(self) -> dict[str, int]:

@@ -1,11 +1,13 @@
 """Workers run a plain function over small descriptions: in this process, or by Spark if that ends sooner."""
 
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aqueduct.common import job_files
+from aqueduct.errors import ExitCode, left_out_entries
 from aqueduct.work.crossover import Work, crossover
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.packages import packages
@@ -99,6 +101,16 @@ class Workers:
     def ran(self) -> dict[str, dict[str, int]]:
         """Return, for a report, the number of Spark's tasks by host, since the last one."""
         return {"tasks": self.figures.new_tasks()}
+
+    def reported(self, content: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a report with what Spark ran, and with the keys that its JVM could read."""
+        findings = left_out_entries(self.figures.within_reach)
+        more = {"left_out": [*content.get("left_out", ()), *findings]} if findings else {}
+        return {**content, **more, **self.ran()}
+
+    def exit_code(self, code: ExitCode) -> ExitCode:
+        """Return the exit code of a run: INCOMPLETE instead of DONE if Spark's JVM could read a key."""
+        return ExitCode.INCOMPLETE if code == ExitCode.DONE and self.figures.within_reach else code
 
     def _by_spark(self, work: Work | None) -> bool:
         if self._options.wanted:

@@ -211,6 +211,106 @@ def test_the_digest_is_of_what_was_checked(tmp_path: Path, monkeypatch: pytest.M
     assert jars_of(tmp_path, lock).sha256 == was
 
 
+def versitygw_of(archive: Path, cache: Path) -> artifacts.Artifact:
+    return artifacts.versitygw(
+        version="9.9",
+        source="archive",
+        archive_url=archive.as_uri(),
+        archive_sha256=hashlib.sha256(archive.read_bytes()).hexdigest(),
+        lock="",
+        toolchain="",
+        cache=str(cache),
+    )
+
+
+@pytest.fixture
+def vendor(tmp_path: Path) -> Path:
+    """Return a vendor's archive of versitygw."""
+    archive = tmp_path / "vendor.tgz"
+    packed(archive, {"versitygw": b"the vendor's"})
+    return archive
+
+
+def test_the_digest_of_a_binary_is_of_what_was_unpacked(
+    vendor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody exchanges the binary as soon as it is in the cache."""
+    write = artifacts._write
+
+    def exchange(path: Path, content: bytes) -> None:
+        write(path, content)
+        if path.suffix != ".tgz":
+            path.write_bytes(EVIL)
+
+    monkeypatch.setattr(artifacts, "_write", exchange)
+    made = versitygw_of(vendor, tmp_path / "cache")
+    assert made.path.read_bytes() == EVIL
+    assert made.sha256 == hashlib.sha256(b"the vendor's").hexdigest()  # so no host takes it
+
+
+def test_a_binary_is_unpacked_from_what_was_checked(
+    vendor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody exchanges the archive in the cache after its digest was compared."""
+    cache = tmp_path / "cache"
+    made = versitygw_of(vendor, cache)
+    [archive] = cache.glob("*.tgz")
+    packed(tmp_path / "evil.tgz", {"versitygw": EVIL})
+    evil, unpack = (tmp_path / "evil.tgz").read_bytes(), tarfile.open
+
+    def exchange(*given: Any, **more: Any) -> Any:
+        archive.write_bytes(evil)
+        return unpack(*given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(tarfile, "open", exchange)
+        again = versitygw_of(vendor, cache)
+    assert archive.read_bytes() == evil
+    assert (again.sha256, again.path.read_bytes()) == (made.sha256, b"the vendor's")
+
+
+def test_jars_that_are_exchanged_after_they_were_packed_stop_the_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
+    monkeypatch.setattr(artifacts, "_fetch_archive", lambda *given: _write_jar(given[-1]))
+    pack = artifacts._pack
+
+    def exchange(*given: Any) -> Any:
+        result = pack(*given)
+        packed(archive, {"libs/a.jar": EVIL})
+        return result
+
+    monkeypatch.setattr(artifacts, "_pack", exchange)
+    with raises(Failed, "artifact-digest-mismatch"):
+        jars_of(tmp_path, lock)
+
+
+def _write_jar(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "a.jar").write_bytes(b"a")
+
+
+def test_a_wheelhouse_that_is_exchanged_after_it_was_packed_gets_no_digest(
+    lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack = artifacts._pack
+
+    def exchange(target: Path, *given: Any) -> Any:
+        result = pack(target, *given)
+        target.write_bytes(EVIL)
+        return result
+
+    cache = str(tmp_path / "cache")
+    with monkeypatch.context() as patch:
+        patch.setattr(artifacts, "_pack", exchange)
+        made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+    assert made.sha256 != hashlib.sha256(EVIL).hexdigest()
+    with raises(Failed, "artifact-digest-mismatch"):
+        artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
+
+
 class Stopped(Exception):
     pass
 

@@ -7,13 +7,17 @@ from pathlib import Path
 import pytest
 import stores
 from kit.key_pairs import Pair
+from kit.manifests import SEGMENTS, manifest
+from kit.signing_keys import Key
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
+from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKey, DataKind
 from aqueduct.store.keyring import Keyring
+from aqueduct.store.snapshots import follow
 
 Said = pytest.CaptureFixture[str]
 LAST = 999_999_999
@@ -140,3 +144,73 @@ def test_a_key_that_is_not_as_it_was_written_fails_the_rewrap(
     assert "[key-not-rewrapped] " in capsys.readouterr().err
     assert before.items() <= stores.files(store).items()
     check(store, keys, old)
+
+
+def invented(store: Path, *recipients: Pair, kind: DataKind = DataKind.RECORDS) -> Path:
+    """Plant a key object under an id that is no key's."""
+    return plant(store, DataKey.generate(kind), 1, *recipients)
+
+
+def snapshot(
+    store: Path, key: DataKey, signing_key: Key | None = None, *, records: DataKey | None = None
+) -> None:
+    """Commit a snapshot whose manifest is encrypted with a key, and records with another one."""
+    objects = open_store(store.as_uri())
+    catalog = Catalog.open_or_make(objects, keys=Keyring(objects))
+    number = max(catalog.numbers(), default=0) + 1
+    segments = tuple(
+        segment._replace(run=records.id, encrypted=True, unpacked_bytes=100, stored_bytes=100)
+        for segment in SEGMENTS[:1]
+        if records
+    )
+    made = manifest(chain=follow(None, number), store=catalog.id, segments=segments)
+    catalog.commit(made, signing_key.signing if signing_key else None, encrypting=key)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{}"])
+def test_an_invented_id_stops_no_rewrap(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, content: bytes | None, capsys: Said
+) -> None:
+    snapshot(store, next(key for key in keys if key.kind is DataKind.MANIFEST))
+    planted = [invented(store, pair, kind=kind) for pair in (old, new) for kind in DataKind]
+    if content is not None:
+        for path in planted:
+            path.write_bytes(content)
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.INCOMPLETE
+    said = capsys.readouterr().out
+    assert all(f"[key-object-planted] keys/{path.name}: " in said for path in planted)
+    assert said.count("[key-object-planted]") == len(planted)
+    check(store, keys, new)
+
+
+@pytest.mark.parametrize("kind", DataKind)
+def test_a_key_of_a_snapshot_that_does_not_open_is_still_refused(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, kind: DataKind, tmp_path: Path, capsys: Said
+) -> None:
+    """Else its snapshot would stay with the former recipients."""
+    other = Pair(tmp_path, "other")
+    key = Keyring(open_store(store.as_uri())).create(kind, [other.key.public])
+    if kind is DataKind.MANIFEST:
+        snapshot(store, key)
+    else:
+        snapshot(store, next(key for key in keys if key.kind is DataKind.MANIFEST), records=key)
+    before = stores.files(store)
+    assert rewrap(store, *old.opens, "--recipient", str(new.public)) == ExitCode.REFUSED
+    assert "[decryption-key-missing] " in capsys.readouterr().err
+    assert stores.files(store) == before
+    assert rewrap(store, *old.opens, *other.opens, "--recipient", str(new.public)) == ExitCode.DONE
+    check(store, [*keys, key], new)
+
+
+def test_a_planted_snapshot_of_an_invented_id_stops_no_rewrap_of_signed_ones(
+    store: Path, keys: list[DataKey], old: Pair, new: Pair, tmp_path: Path
+) -> None:
+    ours, theirs = Key(tmp_path, "ours"), Key(tmp_path, "theirs")
+    snapshot(store, next(key for key in keys if key.kind is DataKind.MANIFEST), ours)
+    wrong = DataKey.generate(DataKind.MANIFEST)
+    plant(store, wrong, 1, new)
+    snapshot(store, wrong, theirs)
+    argv = [*old.opens, "--recipient", str(new.public)]
+    assert rewrap(store, *argv) == ExitCode.REFUSED  # who planted it is not known
+    assert rewrap(store, *argv, "--trusted-key", str(ours.public)) == ExitCode.INCOMPLETE
+    check(store, keys, new)

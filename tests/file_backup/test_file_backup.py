@@ -794,7 +794,7 @@ def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> N
             here.said()
             assert here.run("restore", "--name=etc", f"--to={target}", *options) == 1
             said = here.said()
-            assert f"{target} has nothing of backup {date(0)} of etc: rsync ended with code " in said
+            assert f"[file-restore-failed] {target} has nothing of backup {date(0)} of etc: " in said
             assert "Read-only file system" in said
             assert "Mend that and run it again." in said
         assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
@@ -1410,3 +1410,17 @@ def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
     (site.folder / "meta.properties").touch()
     assert site.backup(0) == 2
     assert site.run("verify") == 3
+
+
+def test_rsync_changes_nothing_in_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some builds of rsync 3.2.7 lose the target of a local copy, and take the current directory."""
+    source, current = tmp_path / "source", tmp_path / "current"
+    source.mkdir()
+    current.mkdir()
+    (current / "mine").touch()
+    monkeypatch.chdir(current)
+    for target in ("lost", "."):
+        assert rsync.run(["--archive", "--delete", f"{source}/", target]).returncode
+    assert names(current) == ["mine"]

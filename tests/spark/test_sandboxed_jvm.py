@@ -52,7 +52,7 @@ def found(keys: Path, brokers: list[Broker], tmp_path_factory: pytest.TempPathFa
     assert run.returncode == 0, run.stderr
     told: dict[str, Any] = json.loads(run.stdout.splitlines()[-1])
     said = [told[verb]["said"] for verb in ("backup", "restore")]
-    assert (told["backup"]["code"], told["restore"]["code"]) == (0, 0), "\n".join(said)
+    assert (told["backup"]["code"], told["restore"]["code"]) == (0, 3), "\n".join(said)
     return {**told, "restored": len(clients.records(brokers[1], topic, 0, 1))}
 
 
@@ -81,6 +81,9 @@ def test_a_key_that_the_jvm_can_read_is_reported(found: dict[str, Any]) -> None:
     assert "spark-key-within-reach" not in found["backup"]["said"]
     (line,) = [each for each in found["restore"]["said"].splitlines() if "[spark-key-within-reach]" in each]
     assert "recipient.key" in line
+    report = found["restore"]["report"]
+    assert report["exit_code"] == 3
+    assert [entry["id"] for entry in report["left_out"]] == ["spark-key-within-reach"]
     assert found["read"]["a key in a folder that Spark needs"]
 
 

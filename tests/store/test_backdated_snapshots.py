@@ -1,6 +1,9 @@
 """Somebody who may create objects, and nothing else, makes prune remove the backups."""
 
+import hashlib
+import json
 import os
+import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,12 +14,19 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import BEGAN, HOURS, Grown
 from identifiers import raises
+from made_store import batch
 
 from aqueduct.cli import main
+from aqueduct.common.keys import ReceiverKey
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.snapshots.prune.policy import KeepPolicy
 from aqueduct.snapshots.prune.run import PruneOrder, prune
+from aqueduct.snapshots.prune.sample import Samples
 from aqueduct.store import names
+from aqueduct.store.encryption import DataKind
+from aqueduct.store.keyring import Keyring
+from aqueduct.store.manifest import Instance, InstanceState, Manifest, Segment, StoredPartition
+from aqueduct.store.segments import SegmentLimits, Writer
 from aqueduct.store.signing import SigningKey, Trust
 
 Said = pytest.CaptureFixture[str]
@@ -175,3 +185,208 @@ def test_without_an_attack_prune_removes_what_it_did(store: Grown, tmp_path: Pat
     assert (mine.plan, mine.left_out, mine.refused) == (same.plan, (), ())
     assert mine.plan.go
     assert everything(store) == everything(copy)
+
+
+def random_bytes(store: Grown, topic: str, size: int, *, upload: bool = True) -> Segment:
+    """Upload random bytes as a segment of a new instance of a topic; return how a manifest names them."""
+    content, index = secrets.token_bytes(size), secrets.token_bytes(100)
+    segment = Segment(
+        topic,
+        99,
+        0,
+        start=0,
+        stop=200,
+        first_offset=0,
+        last_offset=199,
+        records=200,
+        unpacked_bytes=size,
+        stored_bytes=size,
+        sha256=hashlib.sha256(content).hexdigest(),
+        index_bytes=len(index),
+        index_sha256=hashlib.sha256(index).hexdigest(),
+        min_time=None,
+        max_time=BEGAN,
+        run="planted",
+        compressed=False,
+        generation=topic == "planes",
+    )
+    if upload:
+        store.objects.create(segment.path, content)
+        store.objects.create(segment.index_path, index)
+    return segment
+
+
+def of_segments(store: Grown, *segments: Segment) -> Manifest:
+    """Return a full manifest of nothing but these segments, each all of its topic, which was re-created."""
+    template = store.catalog.manifest(store.catalog.numbers()[-1])
+    chain = store.catalog.parent().follow()
+    positions = {(segment.topic, segment.instance): (segment.stop,) for segment in segments}
+    return replace(
+        template,
+        chain=replace(chain, base=chain.number, base_bytes=0, increments_bytes=0, base_created=0),
+        starts=dict.fromkeys(positions, (0,)),
+        positions=positions,
+        topics=tuple(
+            replace(
+                template.topics[0],
+                name=segment.topic,
+                compacted=segment.generation,
+                instances=(Instance(99, "YWZ0", InstanceState.ACTIVATE, BEGAN),),
+            )
+            for segment in segments
+        ),
+        segments=segments,
+    )
+
+
+def replace_all(store: Grown, count: int, *segments: Segment, key: SigningKey | None = None) -> None:
+    """Commit as many snapshots of these segments as `--keep-last` keeps."""
+    for minutes in range(count):
+        created = NOW - (count - minutes) * 60_000
+        number = store.catalog.commit(replace(of_segments(store, *segments), created=created), key).number
+        written(store, number, NOW)
+
+
+def stored(store: Grown, topic: str) -> int:
+    return sum(entry.size for entry in store.objects.list(f"topics/{topic}"))
+
+
+@pytest.mark.parametrize("execute", [(), ("--execute",)])
+def test_random_bytes_of_the_same_size_do_not_stand_for_data(
+    store: Grown, execute: tuple[str, ...], tmp_path: Path, capsys: Said
+) -> None:
+    """Their digests are right: whoever plants them has the signing key."""
+    named = store.named()
+    planted = [random_bytes(store, topic, stored(store, topic)) for topic in ("flights", "planes")]
+    replace_all(store, 3, *planted)
+    before, report = everything(store), tmp_path / "report.json"
+    argv = ["prune", "--store", store.url, "--keep-last", "3", "--report", str(report), *execute]
+    assert main(argv) == ExitCode.REFUSED
+    assert everything(store) == before
+    assert named <= store.paths()
+    out = capsys.readouterr().out
+    assert "1 to 20" in out  # the plan
+    assert "Refused: [remaining-snapshot-damaged] topics/flights/" in out
+    refused = json.loads(report.read_text())["refused"]
+    assert {(entry["id"], entry["topic"]) for entry in refused} == {
+        ("remaining-snapshot-damaged", "flights"),
+        ("remaining-snapshot-damaged", "planes"),
+    }
+
+
+def test_other_bytes_than_the_manifest_names_are_refused(store: Grown) -> None:
+    planted = [random_bytes(store, topic, stored(store, topic)) for topic in ("flights", "planes")]
+    replace_all(store, 2, *(segment._replace(sha256="0" * 64, index_sha256="0" * 64) for segment in planted))
+    before = everything(store)
+    assert command(store, "--keep-last", "2") == ExitCode.REFUSED
+    assert everything(store) == before
+
+
+def test_large_objects_that_a_manifest_calls_small_do_not_count(store: Grown, capsys: Said) -> None:
+    """A sample takes large segments rather than small ones, by the sizes of manifests."""
+    planted = [random_bytes(store, topic, stored(store, topic)) for topic in ("flights", "planes")]
+    replace_all(store, 2, *(segment._replace(stored_bytes=1, index_bytes=1) for segment in planted))
+    before = everything(store)
+    assert command(store, "--keep-last", "2") == ExitCode.REFUSED
+    assert "Refused: [newest-snapshot-smaller] topic flights: " in capsys.readouterr().out
+    assert everything(store) == before
+
+
+def test_objects_that_were_never_uploaded_are_refused(store: Grown) -> None:
+    planted = [random_bytes(store, topic, stored(store, topic)) for topic in ("flights", "planes")]
+    missing = random_bytes(store, "airports", 1_000, upload=False)
+    replace_all(store, 2, *planted, missing)
+    before = everything(store)
+    assert command(store, "--keep-last", "2", "--allow-less") == ExitCode.REFUSED
+    assert everything(store) == before
+
+
+def test_with_past_damage_prune_continues_and_reports_it(store: Grown, capsys: Said) -> None:
+    """The objects are lost for good, and every snapshot that is left names them."""
+    for object_path in (folder(store) / "topics/flights").rglob("*.log*"):
+        object_path.unlink()
+    before = everything(store)
+    assert command(store, "--keep-last", "1") == ExitCode.REFUSED
+    assert everything(store) == before
+    assert command(store, "--keep-last", "1", "--past-damage") == ExitCode.INCOMPLETE
+    assert "Skipped: [remaining-snapshot-damaged] topics/flights/0/" in capsys.readouterr().out
+    assert store.catalog.numbers() == [17, 18, 19, 20]
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_encrypted_segments_are_opened_with_a_recipient_s_key(store: Grown, damaged: bool) -> None:
+    """A host has no such key: its prune compares digests, and says of how many."""
+    recipient, host = ReceiverKey.generate(), ReceiverKey.generate()
+    key = Keyring(store.objects).create(DataKind.RECORDS, [recipient.public])
+    writer = Writer(
+        store.objects,
+        StoredPartition("flights", 99, 0),
+        key.id,
+        0,
+        generation=False,
+        limits=SegmentLimits(),
+        key=key,
+    )
+    writer.add((batch(range(200)),), 200)
+    segment = writer.finish()
+    assert segment
+    if damaged:  # the digests are right: the signer made them
+        content = secrets.token_bytes(segment.stored_bytes)
+        (folder(store) / segment.path).write_bytes(content)
+        segment = segment._replace(sha256=hashlib.sha256(content).hexdigest())
+    replace_all(store, 2, segment)
+    order = PruneOrder(
+        store=store.url,
+        keep=KeepPolicy(last=2),
+        allow_less=True,
+        copied_through=RUNS + 2,
+        private_keys=(host,),
+    )
+    by_host = prune(order)
+    assert (by_host.opened.segments, by_host.opened.digests_only, by_host.damaged) == (1, 1, ())
+    by_recipient = prune(replace(order, private_keys=(recipient,)))
+    assert by_recipient.opened.digests_only == 0
+    assert [fault.path for fault in by_recipient.damaged] == [segment.path] * damaged
+
+
+def test_a_segment_whose_key_is_lost_is_refused(store: Grown) -> None:
+    planted = random_bytes(store, "flights", stored(store, "flights"))
+    segment = planted._replace(run="0" * 32, encrypted=True)
+    for former, path in ((planted.path, segment.path), (planted.index_path, segment.index_path)):
+        store.objects.move(former, path)
+    replace_all(store, 2, segment)
+    assert command(store, "--keep-last", "2", "--allow-less") == ExitCode.REFUSED
+
+
+def test_a_sample_has_limits_and_begins_with_topics_that_lose_data() -> None:
+    template = Segment(
+        "t", 1, 0, 0, 9, 0, 8, 9, 100, 100, "", 10, "", None, 0, "run", compressed=False, generation=False
+    )
+    topics = [f"topic-{number}" for number in range(300)]
+    samples = Samples()
+    for topic in topics:
+        some = [template._replace(topic=topic, start=start) for start in range(50)]
+        samples.newest.add(some)
+        samples.newest.add(some)  # as a full manifest repeats them
+        samples.others.add(some)
+    losing = set(topics[:20])
+    chosen = samples.chosen(losing, 1 << 40)
+    assert len(chosen) == len(set(chosen)) == 1_000
+    assert {segment.topic for segment in chosen[:20]} == losing
+    first = [segment for segment in chosen if segment.topic in losing]
+    assert chosen[: len(first)] == first
+    assert sum(segment.topic == "topic-0" for segment in chosen) in range(10, 21)
+    few = samples.chosen(losing, 1_100)
+    assert (len(few), {segment.topic for segment in few} <= losing) == (10, True)
+    assert samples.chosen(losing, 0) == []
+
+
+def test_large_segments_are_drawn_rather_than_small_ones() -> None:
+    template = Segment(
+        "t", 1, 0, 0, 9, 0, 8, 9, 100, 1, "", 1, "", None, 0, "run", compressed=False, generation=False
+    )
+    samples = Samples()
+    samples.newest.add(template._replace(start=start) for start in range(1_000))
+    large = template._replace(start=1_000, stored_bytes=1 << 30)
+    samples.newest.add([large])
+    assert large in samples.chosen((), 1 << 40)

@@ -11,11 +11,14 @@ import json
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 
 OWN = "user.rsync."  # rsync's attributes, and its prefix of those that only root may set
 STAT = OWN + "%stat"  # mode in octal, device, owner:group
+# A folder, but no link to one; to look into it later takes its own rights.
+FOLDER = os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Inode = tuple[int, int]  # device, number
 
@@ -50,18 +53,37 @@ def scan(
         if entry_by_inode and inode in entry_by_inode and not stat.S_ISDIR(status.st_mode):
             yield replace(entry_by_inode[inode], path=path), inode
         else:
-            yield _entry(path, full, status), inode
+            yield _entry(path, str(full), status), inode
 
 
-def look(top: Path, path: str) -> FileEntry | None:
-    """Return what is at a path; None if nothing is. A link above it leads nowhere."""
-    if any((top / above).is_symlink() for above in above_path(path)):
-        return None
-    full = top / path
+def look(top: Path | int, path: str) -> FileEntry | None:
+    """Return what is at a path below a folder, or its descriptor; None if nothing is.
+
+    A link above it leads nowhere, whenever it is made.
+    """
+    own_path = PurePosixPath(path)
     try:
-        return _entry(path, full, full.lstat())
+        with folder(top, str(own_path.parent)) as descriptor:
+            full = f"/proc/self/fd/{descriptor}/{own_path.name or '.'}"
+            return _entry(path, full, os.lstat(full))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+@contextmanager
+def folder(top: Path | int, path: str) -> Iterator[int]:
+    """Open a folder below another one, step by step; NotADirectoryError if a link is on the way."""
+    descriptor = (
+        os.open(".", FOLDER, dir_fd=top) if isinstance(top, int) else os.open(top, FOLDER & ~os.O_NOFOLLOW)
+    )
+    try:
+        for name in PurePosixPath(path).parts:
+            following = os.open(name, FOLDER, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = following
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def above_path(path: str) -> list[str]:
@@ -95,13 +117,13 @@ def _paths(top: Path) -> Iterator[str]:
                     folders.append(path)
 
 
-def _entry(path: str, full: Path, status: os.stat_result) -> FileEntry:
+def _entry(path: str, full: str, status: os.stat_result) -> FileEntry:
     digest = ""
     if stat.S_ISREG(status.st_mode):
-        with full.open("rb") as file:
+        with open(full, "rb", opener=_opener) as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     elif stat.S_ISLNK(status.st_mode):
-        digest = hashlib.sha256(os.fsencode(full.readlink())).hexdigest()
+        digest = hashlib.sha256(os.fsencode(Path(full).readlink())).hexdigest()
     attributes = {
         name: base64.b64encode(os.getxattr(full, name, follow_symlinks=False)).decode()
         for name in sorted(os.listxattr(full, follow_symlinks=False))
@@ -118,6 +140,11 @@ def _entry(path: str, full: Path, status: os.stat_result) -> FileEntry:
         sha256=digest,
         attributes=attributes,
     )
+
+
+def _opener(path: str, flags: int) -> int:
+    """Open a file, and neither a link nor a pipe that has come in its place."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def size(status: os.stat_result) -> int:

@@ -9,10 +9,12 @@ from pathlib import Path, PurePosixPath
 
 from aqueduct.common.wording import count, shown, some
 from aqueduct.errors import Failed, Refused
-from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, verify
+from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, staging, verify
 from aqueduct.recovery.file_backup.entries import FileEntry
 from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.recovery.file_backup.target import Target, opened
 
+OTHERS_WRITE = 0o022  # the bits of a mode that let others change what a folder has
 HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
 
 
@@ -47,22 +49,22 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
     those above what is restored. Failed, with nothing written, if one of them is not as it was backed up.
     """
     own = order.backups
-    target = Path(os.path.realpath(order.target))
-    if target.is_relative_to(own.path.parent.resolve()):
-        raise Refused(
-            "restore-folder-unusable",
-            f"Cannot restore to {target}, because the restore would change the folder of the backups. "
-            "Give a folder outside it.",
-        )
     try:
-        if os.path.lexists(target) and not target.is_dir():
-            raise Refused(
-                "restore-folder-unusable",
-                f"Cannot restore to {order.target}, because it is not a folder. "
-                "Give a folder, or a path that does not exist: the command creates it.",
-            )
-        with own.reading():
-            return _restored(replace(order, target=target))
+        with opened(order.target) as target:
+            if target.path.is_relative_to(own.path.parent.resolve()):
+                raise Refused(
+                    "restore-folder-unusable",
+                    f"Cannot restore to {target.path}, because the restore would change the folder of the "
+                    "backups. Give a folder outside it.",
+                )
+            if os.path.lexists(target.path) and target.missing:
+                raise Refused(
+                    "restore-folder-unusable",
+                    f"Cannot restore to {order.target}, because it is not a folder. "
+                    "Give a folder, or a path that does not exist: the command creates it.",
+                )
+            with own.reading():
+                return _restored(replace(order, target=target.path), target)
     except OSError as error:
         who = " Only root, and who made the backups, may read them."
         name = os.fsdecode(error.filename or "")
@@ -107,14 +109,14 @@ class _Differences:
     top: str  # in what the target's own folder differs
 
 
-def _restored(order: FileRestoreOrder) -> FilesRestored:
-    selected = _select(order)
-    above = _look(order.target, selected.above)
+def _restored(order: FileRestoreOrder, target: Target) -> FilesRestored:
+    selected = _select(order, makes_target=bool(target.missing))
+    above = _look(target.top, selected.above)
     raised = [entry for entry in selected.above if not above.is_folder(entry.path)]
     _refuse_damage(order, selected.snapshot, [*raised, *selected.chosen])
     due = [entries.as_source(entry) for entry in selected.chosen]
-    at_target = _look(order.target, [*raised, *due])
-    _refuse_full_folders(order.target, due, at_target)
+    at_target = _look(target.top, [*raised, *due])
+    _refuse_full_folders(target, due, at_target)
     ignored = _ignored(selected.snapshot, os.geteuid() == 0)
     differences = _differences(due, at_target, ignored, [entry for entry in raised if above.has(entry.path)])
     if (differences.other or differences.folders) and not order.overwrite:
@@ -130,9 +132,13 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     sent = [entries.as_source(entry) for entry in raised] + [entry for entry in due if entry.path not in stay]
     unread: tuple[str, ...] = ()
     if not order.dry_run:
-        _write(order, selected.snapshot, sent, at_target, makes_target=selected.makes_target)
+        if _is_exposed(target, [*above.found.values(), *at_target.found.values(), *sent]):
+            unread = _write_staged(order, selected.snapshot, sent, at_target, target, ignored)
+        else:
+            _write(order, selected.snapshot, sent, at_target, makes_target=selected.makes_target)
+            unread = _check(order.target, order.target, sent, ignored)
         left = [entry for entry in due if entry.path in stay and entry.path != "."]
-        unread = _check(order.target, sent, ignored) + _check(order.target, left, [*ignored, "time"])
+        unread += _check(order.target, target.top, left, [*ignored, "time"])
     files = [entry for entry in due if not entry.is_folder]
     return FilesRestored(
         snapshot=selected.snapshot,
@@ -147,14 +153,21 @@ def _restored(order: FileRestoreOrder) -> FilesRestored:
     )
 
 
-def _select(order: FileRestoreOrder) -> _Selected:
+def _is_exposed(target: Target, seen: Iterable[FileEntry]) -> bool:
+    """Tell whether another user may make a link that would lead root elsewhere, now or after the restore."""
+    folders = (entry for entry in seen if entry.is_folder)
+    return os.geteuid() == 0 and not (
+        target.private and all(folder.owner == 0 and not folder.mode & OTHERS_WRITE for folder in folders)
+    )
+
+
+def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
     """Select what the order names; Refused if the backup lacks some of it."""
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
     listed = own.entries(snapshot)
     paths = sorted({plan.below(path) for path in order.paths})
     chosen = _wanted(order, paths, snapshot, listed)
-    makes_target = not target.is_dir()
     if not makes_target and not os.access(target, os.X_OK):
         raise Refused(
             "restore-folder-unusable", f"{target} may not be looked into by this user; nothing was restored."
@@ -210,7 +223,7 @@ def _without_owners(sent: Iterable[FileEntry]) -> int:
     return sum(entry.owner != user for entry in sent) if user else 0
 
 
-def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:
+def _look(target: Path | int, due: Iterable[FileEntry]) -> _AtTarget:
     entry_by_path, hidden = {}, set()
     for entry in due:
         try:
@@ -221,16 +234,20 @@ def _look(target: Path, due: Iterable[FileEntry]) -> _AtTarget:
     return _AtTarget(entry_by_path, frozenset(hidden))
 
 
-def _refuse_full_folders(target: Path, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
+def _refuse_full_folders(target: Target, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
+    def is_full(path: str) -> bool:
+        with entries.folder(target.top, path) as descriptor:
+            return any(Path(f"/proc/self/fd/{descriptor}").iterdir())
+
     full = [
         entry.path
         for entry in due
-        if not entry.is_folder and at_target.is_folder(entry.path) and any((target / entry.path).iterdir())
+        if not entry.is_folder and at_target.is_folder(entry.path) and is_full(entry.path)
     ]
     if full:
         raise Refused(
             "folder-blocks-file",
-            f"{target} has folders with something in them in the place of {count(len(full), 'file')}: "
+            f"{target.path} has folders with something in them in the place of {count(len(full), 'file')}: "
             f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored.",
         )
 
@@ -309,13 +326,7 @@ def _write(
         raise Refused(
             "restore-folder-unusable", f"{target} can't be made: {error.strerror}; nothing was restored."
         ) from None
-    # Only the side that reads has its owners in attributes.
-    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
-        *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
-    ]  # fmt: skip
-    options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
-    # Files that are as they were are not written; that is told by what is in them.
-    options.append("--checksum")
+    options = _options(snapshot)
     # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
     options += ["--from0", "--files-from=-"]
     # Those above what is named get the backup's owner, mode and times, too, unless that is forbidden. The
@@ -346,6 +357,115 @@ def _write(
         raise Failed(
             "file-restore-failed",
             f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with "
+            "--overwrite.",
+        )
+
+
+def _options(snapshot: FileSnapshot) -> list[str]:
+    # Only the side that reads has its owners in attributes.
+    options = [*rsync.AS_IT_IS, rsync.KEPT, "--remote-option=--super"] if os.geteuid() == 0 else [
+        *rsync.AS_IT_IS, rsync.KEPT, "--no-owner", "--no-group", "--remote-option=--no-super"
+    ]  # fmt: skip
+    options += rsync.WITH_ATTRIBUTES if snapshot.with_attributes else ()
+    # Files that are as they were are not written; that is told by what is in them.
+    return [*options, "--checksum"]
+
+
+def _write_staged(
+    order: FileRestoreOrder,
+    snapshot: FileSnapshot,
+    sent: Sequence[FileEntry],
+    at_target: _AtTarget,
+    target: Target,
+    ignored: Sequence[str],
+) -> tuple[str, ...]:
+    """Write, as root, where other users may change folders; return what may not be read.
+
+    rsync itself writes where only root can enter. What is written and compared there is then moved to the
+    target, by descriptors of folders.
+    """
+    existing = [entry for entry in sent if entry.is_folder and at_target.is_folder(entry.path)]
+    rest = [entry for entry in sent if entry not in existing]
+    fresh = [
+        entry
+        for entry in rest
+        if entry.path not in at_target.found or verify.fault(entry, at_target.found[entry.path], ignored)
+    ]
+    failed = f"backup {order.date} of {order.backups.name}"
+    begun, written, unread = False, False, tuple[str, ...]()
+    try:
+        if fresh:
+            with (
+                staging.made(target.descriptor, target.missing[:-1]) as parent,
+                staging.staging(parent) as private,
+            ):
+                begun, copy = True, Path(f"/proc/self/fd/{private}/{staging.TREE}")
+                _copy_fresh(order, snapshot, fresh, target, private)
+                unread = _check(target.path, copy, fresh, ignored)
+                written = True
+                _move_fresh(fresh, copy, target, private, parent)
+        for entry in existing:
+            _set_folder(snapshot, f"{order.backups.tree(order.date)}/{entry.path}", target, entry.path)
+    except OSError as error:
+        if target.missing and not begun:
+            raise Refused(
+                "restore-folder-unusable",
+                f"{target.path} can't be made: {error.strerror}; nothing was restored.",
+            ) from None
+        cause = f"{shown(os.fsdecode(error.filename or ''))}: {error.strerror}"
+        part = f"some of {failed}, and not all" if written else f"nothing of {failed}"
+        raise Failed(
+            "file-restore-failed",
+            f"{target.path} has {part}: {cause}. Mend that and run it again"
+            f"{' with --overwrite' if written else ''}. If another user changes folders there, stop the "
+            "programs of that user first.",
+        ) from None
+    return unread + (_check(target.path, target.descriptor, existing, ignored) if existing else ())
+
+
+def _copy_fresh(
+    order: FileRestoreOrder,
+    snapshot: FileSnapshot,
+    fresh: Sequence[FileEntry],
+    target: Target,
+    private: int,
+) -> None:
+    names = [f"./{entry.path}\0" for entry in fresh if entry.path != "."]
+    options = [*_options(snapshot), "--from0", "--files-from=-"]
+    if not names:
+        names, options = ["./.\0"], [*options, "--exclude=*"]
+    copy = f"/proc/self/fd/{private}/{staging.TREE}/"
+    tree = order.backups.tree(order.date)
+    copying = rsync.run([*options, f"{tree}/", copy], keep=private, said="".join(names))
+    if copying.returncode:
+        raise Failed(
+            "file-restore-failed",
+            f"{target.path} has nothing of backup {order.date} of {order.backups.name}: "
+            f"{reasons.told(copying.returncode, copying.stderr)}. Mend that and run it again.",
+        )
+
+
+def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: Target, private: int, parent: int) -> None:
+    if target.missing:
+        # Nothing was there: what has come since is not replaced.
+        os.rename(staging.TREE, target.missing[-1], src_dir_fd=private, dst_dir_fd=parent)
+        return
+    paths = {entry.path for entry in fresh}
+    for entry in fresh:
+        if paths.isdisjoint(entries.above_path(entry.path)):  # else it moves with that folder
+            staging.move(entry.path, copy, target.descriptor)
+
+
+def _set_folder(snapshot: FileSnapshot, source: str, target: Target, path: str) -> None:
+    """Give an existing folder the owner, mode, times and attributes of the backup."""
+    with entries.folder(target.descriptor, path) as descriptor:
+        itself = f"/proc/self/fd/{descriptor}/"
+        copying = rsync.run([*_options(snapshot), "--exclude=*", f"{source}/", itself], keep=descriptor)
+    if copying.returncode:
+        raise Failed(
+            "file-restore-failed",
+            f"{target.path} has all files of the backup, but {shown(path)} has not its owner and mode: "
+            f"{reasons.told(copying.returncode, copying.stderr)}. Mend that and run it again with "
             "--overwrite.",
         )
 
@@ -381,10 +501,12 @@ def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
     return half_files
 
 
-def _check(target: Path, due: Iterable[FileEntry], ignored: Iterable[str]) -> tuple[str, ...]:
+def _check(
+    target: Path, top: Path | int, due: Iterable[FileEntry], ignored: Iterable[str]
+) -> tuple[str, ...]:
     """Compare what is there with what was to be; return what may not be read. Failed if it is another."""
     due, ignored = [*due], [*ignored]
-    now = _look(target, due)
+    now = _look(top, due)
     bad = [
         f"{shown(entry.path)} ({what})"
         for entry in due

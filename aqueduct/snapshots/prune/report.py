@@ -11,10 +11,11 @@ from aqueduct.snapshots.prune.outcome import PruneOutcome
 
 REMOVE = "remove"
 SMALLER = "newest-snapshot-smaller"
+DAMAGED = "remaining-snapshot-damaged"
 
 
 def exit_code(outcome: PruneOutcome) -> ExitCode:
-    if outcome.refused:
+    if outcome.refused or outcome.damaged:
         return ExitCode.REFUSED
     return ExitCode.INCOMPLETE if outcome.left_out else ExitCode.DONE
 
@@ -51,6 +52,16 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
             f"{shrunk.newest / 1e6:,.1f} MB"
         )
         yield f"Refused: {labelled(SMALLER, f'topic {shrunk.topic}: {sizes}')}."
+    for fault in outcome.damaged:
+        sentence = fault.why.rstrip(".")
+        yield f"Refused: {labelled(DAMAGED, f'{fault.path}, which remaining snapshots use: {sentence}')}."
+    if opened := outcome.opened.segments:
+        unread = outcome.opened.digests_only
+        yield (
+            f"Opened a sample of the remaining snapshots: {count(opened, 'segment')} "
+            f"({outcome.opened.bytes / 1e6:,.1f} MB)"
+            + (f", {count(unread, 'encrypted one')} of them by digest only." if unread else ".")
+        )
     number = sum(amount.count for amount in swept.gone.values())
     size = sum(amount.bytes for amount in swept.gone.values()) / 1e6
     yield (
@@ -63,6 +74,11 @@ def _lines(outcome: PruneOutcome) -> Iterator[str]:
 
 
 def _then(outcome: PruneOutcome) -> str:
+    if outcome.damaged:
+        return (
+            " Nothing was removed. Find out who can write to the store, and copy the objects from a copy of "
+            "it. If they are lost for good, --past-damage with --execute removes what the plan shows."
+        )
     if outcome.refused:
         return (
             " Nothing was removed. Check that the newest snapshot is yours and complete. If topics were "
@@ -94,7 +110,16 @@ def report(outcome: PruneOutcome) -> dict[str, Any]:
         "refused": [
             {"id": SMALLER, "topic": shrunk.topic, "goes": shrunk.goes, "newest": shrunk.newest}
             for shrunk in outcome.refused
+        ]
+        + [
+            {"id": DAMAGED, "topic": fault.segment.topic, "object": fault.path, "why": fault.why}
+            for fault in outcome.damaged
         ],
+        "opened": {
+            "segments": outcome.opened.segments,
+            "bytes": outcome.opened.bytes,
+            "digests_only": outcome.opened.digests_only,
+        },
         "orphans": {"objects": swept.orphans.count, "bytes": swept.orphans.bytes},
         "young": {"objects": swept.young.count, "bytes": swept.young.bytes},
         "strange": {"objects": swept.strange.count, "bytes": swept.strange.bytes},

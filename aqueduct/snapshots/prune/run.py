@@ -2,11 +2,12 @@
 
 Nothing is written: so a backup that runs meanwhile loses nothing, and who prunes needs no right to create.
 Manifests go first: while one is there, all that it names is. Objects that no manifest names stay as long as a
-run that has not committed yet may still name them.
+run that has not committed yet may still name them. Before anything goes, a sample of what stays is opened.
 """
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,10 +17,12 @@ from aqueduct.common import timestamps
 from aqueduct.common.wording import count, some
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.kafka.requests import in_lists
-from aqueduct.snapshots.prune.outcome import Amount, PruneOutcome, Shrunk, Swept
+from aqueduct.snapshots.backup.faults import Fault
+from aqueduct.snapshots.prune.outcome import Amount, OpenedSample, PruneOutcome, Shrunk, Swept
 from aqueduct.snapshots.prune.plan import Pruned, PrunePlan, plan
 from aqueduct.snapshots.prune.policy import KeepPolicy
 from aqueduct.snapshots.prune.referenced_segments import Digests, NamedSegments, digests
+from aqueduct.snapshots.prune.sample import SAMPLE_BYTES, Samples, open_sample
 from aqueduct.store import leases, names
 from aqueduct.store.backends import open_editable
 from aqueduct.store.catalog import Catalog
@@ -52,18 +55,22 @@ class PruneOrder:
     copied_through: int = 0  # snapshots up to this one were copied, and are as old as their manifests say
     wrong_clock: frozenset[int] = frozenset()  # snapshots of hosts whose clocks were wrong
     allow_less: bool = False  # also remove data of a topic that has far less in the newest snapshot
+    past_damage: bool = False  # also remove where objects of snapshots that stay are damaged
+    sample_bytes: int = SAMPLE_BYTES  # of what stays, that are opened before anything goes; 0: none
 
 
 def prune(order: PruneOrder) -> PruneOutcome:
     """Prune a store, or tell what would go.
 
     Refused without a snapshot, or if the time of a manifest runs backwards. Where the newest snapshot has far
-    less of a topic than what would go, nothing is removed, and the outcome says so (`refused`).
+    less of a topic than what would go, or objects of what stays are not what manifests say, nothing is
+    removed, and the outcome says so (`refused`, `damaged`).
     Failed, with nothing removed, if a snapshot can't be used: what it names would look as if nobody did.
     """
     began = time.monotonic()
     objects = open_editable(order.store)
-    catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
+    keys = Keyring(objects, order.private_keys)
+    catalog = Catalog.open(objects, order.trust, keys)
     stock = _look(catalog, objects, order)
     prune_plan = stock.plan
     left_out = [
@@ -71,11 +78,19 @@ def prune(order: PruneOrder) -> PruneOutcome:
         for number in prune_plan.leased
     ]
     left_out += _doubtful(stock)
-    planned = None
-    if not order.allow_less and prune_plan.go and len(stock.kept) < len(stock.ever):  # else no data go
-        planned = _sweep(objects, stock, order, keep_all=False, remove=False)
-        if refused := planned.shrunk():
-            return _outcome(stock, planned, left_out, began, refused=refused)
+    planned, opened = None, OpenedSample()
+    if prune_plan.go:
+        if len(stock.kept) < len(stock.ever):  # else no data go
+            planned = _sweep(objects, stock, order, keep_all=False, remove=False)
+        shrunk = planned.shrunk() if planned and not order.allow_less else ()
+        opened = _opened(catalog, keys, stock, planned, order)
+        if shrunk or (opened.faults and not order.past_damage):
+            preview = planned or _sweep(objects, stock, order, keep_all=False, remove=False)
+            return _outcome(stock, preview, left_out, began, opened, refused=shrunk, damaged=opened.faults)
+        left_out += [
+            Skipped(fault.path, fault.why.rstrip("."), "remaining-snapshot-damaged")
+            for fault in opened.faults
+        ]
     if order.execute:
         for some_ in prune_plan.rounds:
             for paths in in_lists(map(names.snapshot, some_), REQUEST_PATHS):
@@ -92,9 +107,23 @@ def prune(order: PruneOrder) -> PruneOutcome:
             f"restores use snapshots that are gone ({some(sorted(late))}); run it again when they have ended"
         )
         left_out.append(Skipped("all objects", reason, "restores-use-pruned-snapshots"))
-    preview = planned if not order.execute and not late else None
-    swept = preview or _sweep(objects, stock, order, keep_all=bool(late), remove=order.execute)
-    return _outcome(stock, swept, left_out, began, executed=order.execute)
+    swept = planned if not order.execute and not late else None
+    swept = swept or _sweep(objects, stock, order, keep_all=bool(late), remove=order.execute)
+    return _outcome(stock, swept, left_out, began, opened, executed=order.execute)
+
+
+def _opened(
+    catalog: Catalog, keys: Keyring, stock: "_Found", planned: Swept | None, order: PruneOrder
+) -> OpenedSample:
+    """Open a sample of what stays. Failed if another prune removes some of it meanwhile."""
+    chosen = stock.samples.chosen(planned.gone.keys() if planned else (), order.sample_bytes)
+    if not chosen:
+        return OpenedSample()
+    _say(f"Opening a sample of what stays: {count(len(chosen), 'segment')}.")
+    opened = open_sample(order.store, keys, chosen)
+    if opened.faults and not stock.plan.stay.keys() <= catalog.listed().keys():
+        raise _changing(order.store)
+    return opened
 
 
 def _outcome(
@@ -102,9 +131,11 @@ def _outcome(
     swept: Swept,
     left_out: Sequence[Skipped],
     began: float,
+    opened: OpenedSample,
     *,
     executed: bool = False,
     refused: tuple[Shrunk, ...] = (),
+    damaged: tuple[Fault, ...] = (),
 ) -> PruneOutcome:
     return PruneOutcome(
         plan=stock.plan,
@@ -114,7 +145,9 @@ def _outcome(
         executed=executed,
         left_out=tuple(left_out),
         seconds=time.monotonic() - began,
+        opened=opened,
         refused=refused,
+        damaged=damaged,
     )
 
 
@@ -150,6 +183,8 @@ class _Found:
     ever: NamedSegments  # the segments that any manifest names
     kept: NamedSegments  # those of what stays
     last: NamedSegments  # those of the newest snapshot
+    stated: Mapping[str, int]  # by topic: bytes of the newest snapshot's objects, as its manifests state them
+    samples: Samples  # of what stays
 
     @property
     def newest(self) -> Entry:
@@ -175,9 +210,13 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
         except Broken as error:
             if listed.keys() <= catalog.listed().keys():
                 raise Failed(error.id, _no_prune(error, objects.url)) from None
-    raise Failed(
+    raise _changing(order.store)
+
+
+def _changing(url: str) -> Failed:
+    return Failed(
         "snapshots-changing",
-        f"Snapshots of {order.store} go while they are read, or restores begin. Nothing was removed; run it "
+        f"Snapshots of {url} go while they are read, or restores begin. Nothing was removed; run it "
         "again when other prunes have ended.",
     )
 
@@ -210,10 +249,20 @@ def _read(
     now = _leases(objects, newest)
     prune_plan = plan(snapshots, order.keep, now.held)
     kept, last = NamedSegments(), NamedSegments()
+    stated, samples = Counter[str](), Samples()
     for number in prune_plan.stay:
-        named = added[number] if number in added else _named(catalog.manifest(number))
+        in_newest = number >= snapshots[-1].base
+        if number in added and not prune_plan.go:
+            named = added[number]
+        else:
+            manifest = catalog.manifest(number)
+            named = _named(manifest)
+            (samples.newest if in_newest else samples.others).add(manifest.segments)
+            if in_newest:
+                for segment in manifest.segments:
+                    stated[segment.topic] += segment.stored_bytes + segment.index_bytes
         kept.add(named)
-        if number >= snapshots[-1].base:
+        if in_newest:
             last.add(named)
     if _leases(objects, newest).held.keys() & set(prune_plan.go):
         return None  # a restore has begun that is not in the plan
@@ -225,6 +274,8 @@ def _read(
         ever=ever,
         kept=kept,
         last=last,
+        stated=stated,
+        samples=samples,
     )
 
 
@@ -265,7 +316,7 @@ def _sweep(
     was committed comes too late for its number. So it is by the store's clock alone that an object is old.
     """
     before = stock.newest.written - order.orphan_hours * 3600
-    swept = Swept()
+    swept = Swept(stated=stock.stated)
     with ThreadPoolExecutor(REQUESTS) as pool:
         for entries in in_lists(objects.list(names.TOPICS), REQUESTS * REQUEST_PATHS):
             going = list(_going(entries, stock, before, swept))
