@@ -1,5 +1,6 @@
 """Segments of more than one frame."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from identifiers import raises
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.store import segments
+from aqueduct.store import segments, validation
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import StoredPartition
 from aqueduct.store.segments import FRAME_BYTES, SegmentLimits, Writer
@@ -87,6 +88,22 @@ def test_a_stored_batch_that_states_too_large_a_size_is_refused(
     packed = zstandard.ZstdCompressor().compress(bytes(header) + bytes(9))
     with raises(Failed, "decompression-limit-exceeded"):
         list(segments.batches(segment, memoryview(packed)))
+
+
+def test_a_large_upload_gives_a_batch_no_more_room(tmp_path: Path) -> None:
+    """A batch may have 100 times the size of the stored segment, up to a limit that no batch reaches."""
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    writer.add(list(_batches(1)), 1)
+    segment = writer.finish()
+    assert segment
+    header = bytearray(next(_batches(1)).data[:61])
+    header[8:12] = (300 << 20).to_bytes(4)
+    upload = os.urandom(4 << 20)  # that is nearly as large when it is stored
+    packed = zstandard.ZstdCompressor().compress(bytes(header) + upload)
+    planted = segment._replace(unpacked_bytes=validation.MOST_OBJECT_BYTES)
+    with raises(Failed, "decompression-limit-exceeded", "268,435,456"):
+        list(segments.batches(planted, memoryview(packed)))
 
 
 @pytest.mark.parametrize("compressed", [True, False])
