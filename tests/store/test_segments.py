@@ -10,9 +10,12 @@ import pytest
 import zstandard
 from identifiers import raises
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.mirror.reconcile import store_reader
 from aqueduct.store import segments, validation
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import StoredPartition
@@ -158,3 +161,19 @@ def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
         assert [(each.start, each.stop) for each in made] == expected
         stored = [found for each in made for found in segments.batches(each, segments.read(objects, each))]
         assert [bytes(each.data) for each in stored] == [bytes(each.data) for each in written]
+
+
+def test_a_comparison_has_few_batches_in_memory_that_unpack_to_much(tmp_path: Path) -> None:
+    rows = [[Record(1_700_000_000_000, offset, body(None, bytes(60 << 20)))] for offset in range(4)]
+    large = [next(walk(build(Records.listed(row), codec="zstd"))) for row in rows]
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    writer.add(large, 4)
+    segment = writer.finish()
+    assert segment
+    assert segment.stored_bytes < 1 << 20
+    counts = [
+        len(records.offsets)
+        for records in store_reader._of_segment(objects, segment, Range("t", 0, 0, 4), None)
+    ]
+    assert counts == [1, 1, 1, 1]
