@@ -23,9 +23,9 @@ Exit codes:
      reset: an offset does not exist, or goes back in a compacted topic; replay: a table has columns of
      headers, which its bad table does not store, or cannot become what is declared
   3  done, except for the items in the report:
-     - landing: records that were deleted before they were read; topics that were deleted or re-created;
-       partitions that cannot be read further; a group offset that could not be committed; a Hive metastore
-       that is behind; with --fail-on-poison, bad records
+     - landing: records that were deleted before they were read; batches that decompress to more than
+       100 MiB; topics that were deleted or re-created; partitions that cannot be read further; a group
+       offset that could not be committed; a Hive metastore that is behind; with --fail-on-poison, bad records
      - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive metastore
        that is behind or does not answer
      - verify: tables that differ from their topics or from what readers see; items that could not be

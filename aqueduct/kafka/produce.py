@@ -156,6 +156,7 @@ class TransactionalProducer:
         self._in_flight_bytes = self._waiting_bytes = 0
         self._ends: dict[TopicPartition, int] = {}
         self._rejected: TopicPartition | None = None
+        self._rejected_batch: Ready | None = None
 
     @property
     def producer_id(self) -> int:
@@ -176,6 +177,11 @@ class TransactionalProducer:
     def rejected(self) -> TopicPartition | None:
         """Return the partition whose batch the broker refused, which ended the transaction; None: none."""
         return self._rejected
+
+    @property
+    def rejected_batch(self) -> Ready | None:
+        """Return the batch of `rejected`, as it was sent."""
+        return self._rejected_batch
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -330,11 +336,11 @@ class TransactionalProducer:
     ) -> None:
         if answer.error_code:
             self._client.forget(partition.topic)
-            self._rejected = partition
+            self._rejected, self._rejected_batch = partition, batches[partition]
             self._give_up(for_code(answer.error_code)(f"{partition}, {answer.error_message}"))
         if self._keep_times and answer.log_append_time_ms >= 0:
             self._valid = False
-            self._rejected = partition
+            self._rejected, self._rejected_batch = partition, batches[partition]
             raise TimesReplaced(
                 f"{partition} gives records its own times (message.timestamp.type=LogAppendTime)"
             )

@@ -71,6 +71,7 @@ from aqueduct.store.backends import open_editable
 from aqueduct.store.objects import EditableObjects, MissingObject
 
 ATTEMPTS = 3  # beside others who bring the table up
+MOST_BYTES = 256 << 20  # of a file of metadata: of half a million data files
 FIRST_FIELD = 1000  # of a partition, by Iceberg's specification
 NAME_MAPPING = "schema.name-mapping.default"  # by which files without field ids are read
 SCALARS: dict[str, IcebergType] = {
@@ -584,7 +585,7 @@ class _StoredFile(InputFile, OutputFile):
         return self._objects.head(self._path) is not None
 
     def open(self, seekable: bool = True) -> io.BytesIO:
-        return io.BytesIO(self._objects.read(self._path))
+        return io.BytesIO(self._objects.read(self._path, at_most=MOST_BYTES))
 
     def to_input_file(self) -> "_StoredFile":
         return self

@@ -115,7 +115,7 @@ class Definition:
 
 @dataclass(frozen=True, kw_only=True)
 class NeverLanded:
-    """Offsets that a reset left out, or that retention deleted before they were read."""
+    """Offsets that a reset left out, that retention deleted first, or of a batch that is not opened."""
 
     topic: str
     partition: int
@@ -143,6 +143,7 @@ class Commit:
     run: str = field(default="", metadata=ADDED)  # whose folder that is
     # The leader's epoch when each position was read, by topic and partition.
     epochs: Positions = field(default_factory=dict, metadata=ADDED)
+    unopened: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # batches that unpack to too much
 
     @property
     def staging(self) -> Staging:
@@ -264,6 +265,7 @@ class State:
     # Of offsets that are left out, by path.
     filtered: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)
     epochs: Positions = field(default_factory=dict, metadata=ADDED)  # of the leaders under whom it landed
+    unopened: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # batches that unpack to too much
 
     @property
     def is_iceberg(self) -> bool:
@@ -308,7 +310,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     filtered = dict(state.filtered)
     beside = {BAD: bad, LATE: late, FILTERED: filtered}
     compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, max(0, state.took_rows)
-    epochs = state.epochs
+    epochs, unopened = state.epochs, state.unopened
     for commit in commits:
         if commit.number != number + 1:
             raise Failed(
@@ -342,6 +344,8 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         if commit.kind == RESET:
             passed = _never([*_before(passed, commit), *_skipped(commit)])
             deleted = _never(_before(deleted, commit))
+            unopened = _never(_before(unopened, commit))
+        unopened = _never([*unopened, *commit.unopened]) if commit.unopened else unopened
         deleted = _never([*deleted, *commit.gaps]) if commit.gaps else deleted
     return State(
         number=number,
@@ -358,6 +362,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
         took_rows=took,
         filtered=filtered,
         epochs=epochs,
+        unopened=unopened,
     )
 
 

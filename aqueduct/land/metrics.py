@@ -23,6 +23,7 @@ class TableFigures:
     files: int = 0
     bytes: int = 0
     missed: int = 0  # offsets that were deleted before they were read
+    unopened: int = 0  # offsets in batches that unpack to too much
     failed: int = 0  # rounds
     left_out: int | None = None  # by the last round; None: there was none
     lag: int | None = None  # None: it is not known
@@ -36,6 +37,7 @@ class TableFigures:
         self.files += landed.files
         self.bytes += landed.bytes
         self.missed += sum(len(gap) for gap in landed.gaps)
+        self.unopened += sum(len(skipped.range) for skipped in landed.unopened)
         self.failed += landed.failed is not None
         self.left_out = len(landed.left_out)
 
@@ -78,6 +80,10 @@ class LandFigures:
         yield OWN.counter("bytes", "bytes of these files", *of(lambda table: table.bytes))
         missed = of(lambda table: table.missed)
         yield OWN.counter("missed", "offsets that were deleted before they were read", *missed)
+        unopened = of(lambda table: table.unopened)
+        yield OWN.counter(
+            "unopened", "offsets that it skipped, in batches that decompress to too much", *unopened
+        )
         yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
         meaning = "when the last round ended, or else the service began, Unix time"
         yield OWN.gauge("round_time", meaning, self._round_time)

@@ -10,6 +10,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, LeftOut
 from aqueduct.land.absent_columns import UnseenColumn
 from aqueduct.land.log import NeverLanded
+from aqueduct.land.plan import UnopenedRange
 
 Placed = Mapping[TopicPartition, Spans]
 
@@ -38,6 +39,7 @@ class LandedTable:
     files: int = 0
     bytes: int = 0
     gaps: list[Range] = field(default_factory=list)
+    unopened: list[UnopenedRange] = field(default_factory=list)
     left_out: LeftOut = ()  # in the last round
     unseen: tuple[UnseenColumn, ...] = ()  # what is told of them once
     failed: Failed | None = None  # why it lands no further; what was committed before counts
@@ -70,6 +72,7 @@ class TableStatus:
     compacted: str | None  # when last, ISO 8601
     partitions: Mapping[TopicPartition, LandedPartition]
     deleted: Placed  # offsets that retention deleted before they were read
+    unopened: Placed  # offsets of batches that unpack to too much
     catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
     staged: int = 0  # bytes, of runs that have not committed
     dead: int = 0  # of these, of runs that were killed hours ago
@@ -89,6 +92,7 @@ class VerifiedTable:
     unknown: Placed  # in a table, and not in the topic, which keeps all its records
     passed: Placed  # in the topic, and left out by a reset
     deleted: Placed  # by retention, before they were read
+    unopened: Placed  # in no table, for their batches unpack to too much
     commits: int
     damaged: LeftOut  # files
     strays: tuple[str, ...]  # files that readers see, and that no commit added

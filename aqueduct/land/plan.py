@@ -1,13 +1,14 @@
 """Plans a round of a table: which offsets are read, by its log and the cluster."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aqueduct.common import offset_ranges
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
 from aqueduct.errors import LeftOut, Refused, Skipped
+from aqueduct.kafka.batches.batch import Unopened
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import Definition, Positions, State
 
@@ -211,6 +212,37 @@ class ReadRange:
     reached: int
     why: str = ""
     id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnopenedRange:
+    """Offsets of a batch that is not opened, for it unpacks to too much: they do not land."""
+
+    range: Range
+    why: str
+
+    id = Unopened.id
+
+    def __str__(self) -> str:
+        offsets = f"offsets {self.range.start} to {self.range.stop - 1}"
+        return str(Skipped(f"{self.range.topic_partition}, {offsets}", self.why, self.id))
+
+
+def joined(unopened: Iterable[UnopenedRange]) -> list[UnopenedRange]:
+    """Return the ranges in order, those of one batch that several tasks read as one."""
+    whole: list[UnopenedRange] = []
+    for part in sorted(unopened, key=lambda skipped: (skipped.range.topic_partition, skipped.range.start)):
+        last = whole[-1] if whole else None
+        if (
+            last
+            and last.why == part.why
+            and last.range.topic_partition == part.range.topic_partition
+            and last.range.stop == part.range.start
+        ):
+            whole[-1] = replace(last, range=replace(last.range, stop=part.range.stop))
+        else:
+            whole.append(part)
+    return whole
 
 
 def settle(todo: LandPlan, results: Sequence[Sequence[ReadRange]]) -> tuple[Positions, set[int]]:

@@ -23,9 +23,9 @@ class RecordArrays:
     places: RecordPlaces | None  # None: nobody knows their headers
 
     @classmethod
-    def of(cls, batches: Sequence[Batch]) -> "RecordArrays":
-        """Read the records of batches, at least one; Damaged at wrong bytes."""
-        return cls.at(RecordPlaces.of(batches), batches)
+    def of(cls, batches: Sequence[Batch], payloads: Sequence[bytes] | None = None) -> "RecordArrays":
+        """Read records of one batch or more, with `payloads` if unpacked already; Damaged at wrong bytes."""
+        return cls.at(RecordPlaces.of(batches, payloads), batches)
 
     @classmethod
     def at(cls, read: RecordPlaces, batches: Sequence[Batch]) -> "RecordArrays":

@@ -18,13 +18,15 @@ from aqueduct.land.outcome import (
 )
 
 ERRORS = 10  # that are told to people
+UNOPENED = 10  # batches, as well
 NOTHING_CHANGED = "Nothing was changed. To change the table, pass --execute."
 
 
 def exit_code(landed: Sequence[LandedTable], *, fail_on_poison: bool) -> ExitCode:
     if any(table.failed for table in landed):
         return ExitCode.FAILED
-    if any(table.gaps or table.left_out or (fail_on_poison and table.bad) for table in landed):
+    skipped = any(table.gaps or table.unopened or table.left_out for table in landed)
+    if skipped or (fail_on_poison and any(table.bad for table in landed)):
         return ExitCode.INCOMPLETE
     return ExitCode.DONE
 
@@ -51,6 +53,10 @@ def _lines(table: LandedTable, seconds: float) -> Iterator[str]:
     yield f"{line}."
     for gap in table.gaps:
         yield f"  Deleted before it was read: {gap.topic_partition}, offsets {gap.start} to {gap.stop - 1}."
+    for skipped in table.unopened[:UNOPENED]:
+        yield f"  Skipped: {skipped}."
+    if (more := len(table.unopened) - UNOPENED) > 0:
+        yield f"  and {count(more, 'more skipped range')} of such batches; land status lists all of them"
     yield from _left_out_lines(table.left_out)
     for unseen in table.unseen:
         none = f"none of {count(unseen.records, 'record')} has a value of {unseen.origin}"
@@ -66,14 +72,26 @@ def _of(table: LandedTable) -> dict[str, Any]:
         {"topic": gap.topic, "partition": gap.partition, "from": gap.start, "to": gap.stop}
         for gap in table.gaps
     ]
+    unopened = [
+        {
+            "id": skipped.id,
+            "topic": skipped.range.topic,
+            "partition": skipped.range.partition,
+            "from": skipped.range.start,
+            "to": skipped.range.stop,
+            "why": skipped.why,
+        }
+        for skipped in table.unopened
+    ]
     unseen = [
         {"column": column.column, "from": column.origin, "records": column.records} for column in table.unseen
     ]
-    others = ("gaps", "left_out", "unseen", "failed")
+    others = ("gaps", "unopened", "left_out", "unseen", "failed")
     plain = {name: value for name, value in vars(table).items() if name not in others}
     return {
         **plain,
         "gaps": gaps,
+        "unopened": unopened,
         "left_out": left_out_entries(table.left_out),
         "unseen": unseen,
         "failed": str(table.failed) if table.failed else None,
@@ -109,7 +127,7 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     for partition, progress in sorted(table.partitions.items()):
         lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
         yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
-    yield from _deleted_lines(table)
+    yield from _never_landed_lines(table)
     if table.staged:
         dead = f"; {_megabytes(table.dead)} of it by runs that were killed, which land compact removes"
         yield f"  Staged, and not committed: {_megabytes(table.staged)}{dead if table.dead else ''}."
@@ -125,10 +143,11 @@ def status_report(tables: Sequence[TableStatus]) -> dict[str, Any]:
                 **{
                     name: value
                     for name, value in vars(table).items()
-                    if name not in ("partitions", "deleted", "left_out")
+                    if name not in ("partitions", "deleted", "unopened", "left_out")
                 },
                 "left_out": left_out_entries(table.left_out),
                 "deleted": _placed(table.deleted),
+                "unopened": _placed(table.unopened),
                 "partitions": [
                     {**partition._asdict(), "landed": progress.landed, "end": progress.end}
                     for partition, progress in sorted(table.partitions.items())
@@ -173,7 +192,7 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
             yield f"  {difference}: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
     for partition, spans in sorted(table.passed.items()):
         yield f"  Passed over by a reset: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
-    yield from _deleted_lines(table)
+    yield from _never_landed_lines(table)
     for damaged in table.damaged:
         yield f"  Damaged: {damaged}."
     for path in table.strays:
@@ -184,9 +203,12 @@ def _verified_lines(table: VerifiedTable) -> Iterator[str]:
         yield f"  Not compared: {skipped}."
 
 
-def _deleted_lines(table: TableStatus | VerifiedTable) -> Iterator[str]:
+def _never_landed_lines(table: TableStatus | VerifiedTable) -> Iterator[str]:
     for partition, spans in sorted(table.deleted.items()):
         yield f"  Deleted before it was read: {partition}, {count(size(spans), 'offset')}: {_named(spans)}"
+    for partition, spans in sorted(table.unopened.items()):
+        offsets = f"{count(size(spans), 'offset')}: {_named(spans)}"
+        yield f"  Skipped, in batches that decompress to too much: {partition}, {offsets}"
 
 
 def _named(spans: Spans) -> str:
@@ -214,6 +236,7 @@ def verified_report(tables: Sequence[VerifiedTable]) -> dict[str, Any]:
                         ("unknown", table.unknown),
                         ("passed", table.passed),
                         ("deleted", table.deleted),
+                        ("unopened", table.unopened),
                     )
                 },
                 "ahead": table.ahead,

@@ -28,7 +28,9 @@ from aqueduct.land.plan import (
     NO_LEADER,
     LandPlan,
     SourceTopic,
+    UnopenedRange,
     epochs_to_ask,
+    joined,
     lag,
     next_schema,
     plan,
@@ -76,6 +78,7 @@ class _Settled:
     positions: Positions
     kept: Sequence[LandedShare]  # the tasks whose results count
     gaps: Sequence[Range]
+    unopened: Sequence[UnopenedRange]
     epochs: Mapping[str, Mapping[str, int]]  # of the leaders, by topic and partition
 
     @property
@@ -433,7 +436,8 @@ def _settle(planned: LandPlan, source_topics: SourceTopics, landed: Sequence[Lan
         of_topic = epochs.setdefault(range_.topic, {})
         of_topic[str(range_.partition)] = source_topics.taken[range_.topic].epochs[range_.partition]
     gaps = [*planned.gaps, *(gap for share in kept for gap in share.gaps)]
-    return _Settled(positions=positions, kept=kept, gaps=gaps, epochs=epochs)
+    unopened = joined(skipped for share in kept for skipped in share.unopened)
+    return _Settled(positions=positions, kept=kept, gaps=gaps, unopened=unopened, epochs=epochs)
 
 
 def _following(of_round: _TableRound, settled: _Settled, state: State) -> Commit:
@@ -452,17 +456,22 @@ def _following(of_round: _TableRound, settled: _Settled, state: State) -> Commit
         created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         topic_ids=of_round.planned.topic_ids,
         definition=declared if schema != state.schema else None,
-        gaps=tuple(
-            NeverLanded(topic=gap.topic, partition=gap.partition, first=gap.start, last=gap.stop - 1)
-            for gap in settled.gaps
-        ),
+        gaps=tuple(map(_never_landed, settled.gaps)),
         epochs=settled.epochs,
+        unopened=tuple(_never_landed(skipped.range) for skipped in settled.unopened),
+    )
+
+
+def _never_landed(offsets: Range) -> NeverLanded:
+    return NeverLanded(
+        topic=offsets.topic, partition=offsets.partition, first=offsets.start, last=offsets.stop - 1
     )
 
 
 def _count(outcome: LandedTable, settled: _Settled) -> None:
     outcome.commits += 1
     outcome.gaps += settled.gaps
+    outcome.unopened += settled.unopened
     outcome.rows += sum(share.rows for share in settled.kept)
     outcome.late += sum(share.late for share in settled.kept)
     outcome.bad += sum(share.bad for share in settled.kept)

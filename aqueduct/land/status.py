@@ -75,6 +75,7 @@ def _status(
             for number, landed in positions.items()
         },
         deleted=placed(state.deleted),
+        unopened=placed(state.unopened),
         catalogue=catalogue.lacks(table, state) if catalogue else None,
         staged=staged,
         dead=dead,

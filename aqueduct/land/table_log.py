@@ -16,11 +16,12 @@ from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
 from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, Staging, State, replay
-from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects
+from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects, ObjectTooLarge
 
 # Commits of others after which what a run staged is removed: it was killed, or has to stage again.
 AHEAD = 100
 CHECKPOINT = 500  # commits, after which a start need not read those before
+MOST_LOG_BYTES = 512 << 20  # of a commit or a checkpoint: of two million files
 AT_ONCE = 16  # objects that are read or moved
 LEFT_SECONDS = 6 * 3600  # after which a run is dead that neither staged more nor committed
 SURE_SECONDS = 3600  # so long nobody takes a run for dead; after that it looks before it commits
@@ -148,12 +149,19 @@ class TableLog:
         checkpoints = f"{self._folder}/{log.CHECKPOINTS}"
         if paths := [entry.path for entry in self._objects.list(checkpoints)]:
             newest, where = paths[-1], f"{self._objects.url}/{paths[-1]}"
-            self.state = log.loads_checkpoint(self._objects.read(newest), newest.rpartition("/")[2], where)
+            try:
+                content = self._objects.read(newest, at_most=MOST_LOG_BYTES)
+            except ObjectTooLarge as error:
+                raise Failed(
+                    "landing-checkpoint-damaged", f"{error} Move it out of the folder: the log has all of it."
+                ) from None
+            self.state = log.loads_checkpoint(content, newest.rpartition("/")[2], where)
             self.newest = self._load(self.state.number)
 
     def _load(self, number: int) -> Commit:
         path = f"{self._folder}/{log.path(number)}"
-        return log.loads(self._objects.read(path), number, f"{self._objects.url}/{path}")
+        content = self._objects.read(path, at_most=MOST_LOG_BYTES)
+        return log.loads(content, number, f"{self._objects.url}/{path}")
 
     def begin(self, ahead: int | None = None) -> Staging:
         """Return a new folder in which to stage what `commit_beside` commits.
@@ -200,8 +208,16 @@ class TableLog:
             self._see_staged(staging, commit.added)
             commit = with_(commit, staged=staging.number, run=staging.run)
         after = replay(self.state, [commit])
+        content = log.dumps(commit)
+        if len(content) > MOST_LOG_BYTES:
+            raise Failed(
+                "landing-commit-too-large",
+                f"Commit {commit.number} of {self.table} would have {len(content):,} bytes, and at most "
+                f"{MOST_LOG_BYTES:,} can be read again. Nothing was committed: it adds {len(commit.added):,} "
+                f"files and removes {len(commit.removed):,}. Run land compact first.",
+            )
         try:
-            self._objects.create(f"{self._folder}/{log.path(commit.number)}", log.dumps(commit))
+            self._objects.create(f"{self._folder}/{log.path(commit.number)}", content)
         except Exists:
             if commit.kind != LAND or self._load(commit.number).kind in (COMPACT, REPLAY):
                 raise Overtaken(f"Commit {commit.number} of {self.table} was another one's.") from None
@@ -294,10 +310,10 @@ class TableLog:
                 raise
         self._clear(commit.number, mine)
         if commit.number % CHECKPOINT == 0:
-            with suppress(Exists):  # it comes to the same, whoever wrote it
-                self._objects.create(
-                    f"{self._folder}/{log.checkpoint_path(commit.number)}", log.dumps(self.state)
-                )
+            content = log.dumps(self.state)
+            if len(content) <= MOST_LOG_BYTES:
+                with suppress(Exists):  # it comes to the same, whoever wrote it
+                    self._objects.create(f"{self._folder}/{log.checkpoint_path(commit.number)}", content)
         self._published = commit.number
 
     def _exchange(self, commit: Commit) -> None:

@@ -1,6 +1,6 @@
 """One task of a landing: ranges of topics in, files out, which nobody sees before their commit."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from kafka.errors import KafkaError
 from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka import fetch
+from aqueduct.kafka.batches.batch import Batch, Unopened, unpack
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
@@ -18,7 +19,7 @@ from aqueduct.land.avro_values import no_registry
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import RowBuffer
 from aqueduct.land.log import AddedFile, Staging
-from aqueduct.land.plan import ReadRange
+from aqueduct.land.plan import ReadRange, UnopenedRange
 from aqueduct.land.records import RecordArrays
 from aqueduct.land.registry import RegistryAway
 from aqueduct.land.rows import RowReader, TableRows
@@ -26,7 +27,10 @@ from aqueduct.store.backends import open_store
 
 CLIENT = "aqueduct-land"
 FETCH_BYTES = 1 << 20  # of batches, as they are compressed
-RECORDS = 10_000  # at once, or one batch: they are in memory several times
+# Records at once, or one batch: they are in memory several times. So many bytes of an unpacked batch count as
+# a record, for small batches may unpack to much: 80 MB at once.
+RECORDS = 10_000
+RECORD_BYTES = 8_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,7 @@ class LandedShare:
     valued: int = 0  # rows that are not tombstones
     seen: set[str] = field(default_factory=set)  # columns that are not NULL in all of them
     gaps: tuple[Range, ...] = ()  # that retention deleted meanwhile
+    unopened: tuple[UnopenedRange, ...] = ()  # of batches that unpack to too much
     failed: str = ""  # why nothing of it may be committed
 
 
@@ -111,7 +116,12 @@ class ShareWriter:
     def end(self, read: LandedShare) -> LandedShare:
         """Stage the rest; return what was done, with what reading told."""
         landed = replace(
-            self._done, read=read.read, gaps=read.gaps, tombstones=read.tombstones, failed=read.failed
+            self._done,
+            read=read.read,
+            gaps=read.gaps,
+            unopened=read.unopened,
+            tombstones=read.tombstones,
+            failed=read.failed,
         )
         if not landed.failed:
             self._stage()
@@ -133,15 +143,55 @@ def _records(
 ) -> Iterator[RecordArrays]:
     """Yield a range's records; note in `landed` what is lost, and how far it was read."""
     reached, reason, id_ = planned_range.start, "", ""
+    unopened: list[UnopenedRange] = []
+    pieces = fetch.read(
+        client, planned_range, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id), whole_batches=True
+    )
     try:
-        for piece in fetch.read(client, planned_range, max_bytes=FETCH_BYTES, topic_id=UUID(topic_id)):
+        for piece in pieces:
             if piece.lost:
                 landed.gaps += (Range(*planned_range.topic_partition, *piece.lost),)
-            for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
-                yield RecordArrays.of(some)
-                reached = some[-1].last_offset + 1
+            for records in read_batches(piece.batches, planned_range, unopened.append):
+                yield records
+                reached = int(records.offsets[-1]) + 1
             reached = piece.next_offset
     except (Failed, KafkaError) as error:
         reason = str(error).rstrip(".")
         id_ = error.id if isinstance(error, Failed) else "cluster-request-failed"
     landed.read.append(ReadRange(range=planned_range, reached=reached, why=reason, id=id_))
+    landed.unopened += tuple(skipped for skipped in unopened if skipped.range.stop <= reached)
+
+
+def read_batches(
+    batches: Iterable[Batch], within: Range, leave_out: Callable[[UnopenedRange], None]
+) -> Iterator[RecordArrays]:
+    """Yield the records of batches that are inside a range, a bounded part of them at once.
+
+    `leave_out` gets the offsets of each batch that unpacks to too much. Damaged at wrong bytes.
+    """
+    for some in in_lists(_opened(batches, within, leave_out), RECORDS, _weight):
+        of, payloads = zip(*some, strict=True)
+        records = RecordArrays.of(of, payloads)
+        inside = (within.start <= records.offsets) & (records.offsets < within.stop)
+        if not inside.all():  # a batch that reaches beyond the range
+            records = records.where(inside)
+        if len(records):
+            yield records
+
+
+def _opened(
+    batches: Iterable[Batch], within: Range, leave_out: Callable[[UnopenedRange], None]
+) -> Iterator[tuple[Batch, bytes]]:
+    for batch in batches:
+        try:
+            yield batch, unpack(batch)
+        except Unopened as error:
+            first, stop = max(batch.base_offset, within.start), min(batch.last_offset + 1, within.stop)
+            if first < stop:
+                skipped = Range(*within.topic_partition, first, stop)
+                leave_out(UnopenedRange(range=skipped, why=str(error).rstrip(".")))
+
+
+def _weight(opened: tuple[Batch, bytes]) -> int:
+    batch, payload = opened
+    return max(batch.count, len(payload) // RECORD_BYTES)

@@ -25,6 +25,7 @@ from aqueduct.common.wording import count
 from aqueduct.errors import Failed, LeftOut, Skipped
 from aqueduct.kafka import fetch, offsets
 from aqueduct.kafka.admin.settings import setting
+from aqueduct.kafka.batches.batch import Unopened
 from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
@@ -35,10 +36,9 @@ from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import Placed, VerifiedTable, placed
-from aqueduct.land.plan import absent
-from aqueduct.land.records import RecordArrays
+from aqueduct.land.plan import UnopenedRange, absent
 from aqueduct.land.table_log import TableLog
-from aqueduct.land.task import CLIENT, RECORDS
+from aqueduct.land.task import CLIENT, read_batches
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
 from aqueduct.work import sampling
@@ -90,6 +90,7 @@ class Found:
     pieces: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
     doubled: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
     unread: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
+    unopened: dict[TopicPartition, list[Span]] = field(default_factory=lambda: defaultdict(list))
     gone: tuple[PlacedFile, ...] = ()  # files that are not there
     left_out: LeftOut = ()  # files that are damaged, or partitions that can't be read
 
@@ -105,6 +106,7 @@ class Found:
             (self.pieces, other.pieces),
             (self.doubled, other.doubled),
             (self.unread, other.unread),
+            (self.unopened, other.unopened),
         ):
             for partition, pieces in others.items():
                 mine[partition] += pieces
@@ -159,7 +161,8 @@ def _verify(
     strays = _strays(objects, of_table)
     in_table = _read_table(order.location, of_table, state, files, runner)
     in_topic = _read_topics(order.end, table, state, in_cluster, runner)
-    comparison = _compare(in_cluster, in_topic, in_table, placed(state.passed))
+    unopened = placed(state.unopened)
+    comparison = _compare(in_cluster, in_topic, in_table, passed_over=placed(state.passed), unopened=unopened)
     return VerifiedTable(
         table=table.full_name,
         rows=sum(placed_file.file.rows for placed_file in files),
@@ -169,10 +172,11 @@ def _verify(
         unknown=_some(comparison.unknown),
         passed=_some(comparison.passed),
         deleted=placed(state.deleted),
+        unopened=unopened,
         commits=state.number,
         damaged=in_table.left_out,
         strays=strays,
-        left_out=in_cluster.left_out + in_topic.left_out,
+        left_out=(*in_cluster.left_out, *in_topic.left_out, *_not_opened(in_topic, in_table)),
         ahead=iceberg_table.ahead(table, newest, state),
     )
 
@@ -227,21 +231,42 @@ class _Comparison:
     doubled: Placed  # more than once in the table
 
 
-def _compare(in_cluster: _There, in_topic: Found, in_table: Found, passed_over: Placed) -> _Comparison:
+def _not_opened(in_topic: Found, in_table: Found) -> Iterator[Skipped]:
+    """Yield what can't be compared, for the topic has it in batches that unpack to too much."""
+    for partition, pieces in sorted(in_topic.unopened.items()):
+        spans = offset_sets.spans_of(pieces)
+        own = offset_sets.spans_of(in_table.pieces.get(partition, ()))
+        if spans := offset_sets.without(spans, own):
+            offsets = f"{count(offset_sets.size(spans), 'offset')} from {spans[0][0]} to {spans[-1][1]}"
+            reason = "their batches decompress to too much to be opened"
+            yield Skipped(f"{partition}, {offsets}", reason, Unopened.id)
+
+
+def _compare(
+    in_cluster: _There, in_topic: Found, in_table: Found, *, passed_over: Placed, unopened: Placed
+) -> _Comparison:
     have = {partition: offset_sets.spans_of(pieces) for partition, pieces in in_table.pieces.items()}
     missing, unknown, passed = {}, {}, {}
     for landed_range in in_cluster.ranges:
         partition = landed_range.topic_partition
         should = offset_sets.spans_of(in_topic.pieces.get(partition, ()))
-        absent = offset_sets.without(should, have.get(partition, ()))
+        accounted = offset_sets.spans_of([*have.get(partition, ()), *unopened.get(partition, ())])
+        absent = offset_sets.without(should, accounted)
         missing[partition] = offset_sets.without(absent, passed_over.get(partition, ()))
         passed[partition] = offset_sets.without(absent, missing[partition])
         # What compaction removes of a topic stays in the table; so does what retention does meanwhile.
         if landed_range.topic not in in_cluster.compacted:
-            read = [(0, landed_range.start - 1), *should, *in_topic.unread.get(partition, ())]
+            not_read = [*in_topic.unread.get(partition, ()), *in_topic.unopened.get(partition, ())]
+            read = [(0, landed_range.start - 1), *should, *not_read]
             unknown[partition] = offset_sets.without(have.get(partition, []), offset_sets.spans_of(read))
     doubled = {
-        partition: offset_sets.spans_of([*offset_sets.overlaps(pieces), *in_table.doubled.get(partition, ())])
+        partition: offset_sets.spans_of(
+            [
+                *offset_sets.overlaps(pieces),
+                *offset_sets.overlaps([*have[partition], *unopened.get(partition, ())]),
+                *in_table.doubled.get(partition, ()),
+            ]
+        )
         for partition, pieces in in_table.pieces.items()
     }
     return _Comparison(missing=missing, passed=passed, unknown=unknown, doubled=doubled)
@@ -373,21 +398,23 @@ def read_topic(share: TopicShare) -> Found:
     """Read which offsets of ranges are records that land."""
     in_topic = Found()
     own: OwnOffsets = defaultdict(list)
+    unopened: list[UnopenedRange] = []
     with connect(share.end, CLIENT) as client:
         for landed_range, topic_id in zip(share.ranges, share.topic_ids, strict=True):
             partition, reached = landed_range.topic_partition, landed_range.start
             try:
-                for piece in fetch.read(client, landed_range, topic_id=UUID(topic_id)):
+                for piece in fetch.read(client, landed_range, topic_id=UUID(topic_id), whole_batches=True):
                     if piece.lost:
                         in_topic.unread[partition].append((piece.lost[0], piece.lost[1] - 1))
-                    for some in in_lists(piece.batches, RECORDS, lambda batch: batch.count):
-                        records = RecordArrays.of(some)
+                    for records in read_batches(piece.batches, landed_range, unopened.append):
                         lands = records.values.is_valid().to_numpy(zero_copy_only=False) | share.tombstones
                         own[partition].append(records.offsets[lands])
                     reached = piece.next_offset
             except (Failed, KafkaError) as error:
                 in_topic.unread[partition].append((reached, landed_range.stop - 1))
                 in_topic.left_out += (Skipped.because_of(f"{partition} from offset {reached} on", error),)
+    for skipped in unopened:
+        in_topic.unopened[skipped.range.topic_partition].append((skipped.range.start, skipped.range.stop - 1))
     in_topic.add(own)
     return in_topic
 

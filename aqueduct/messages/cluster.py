@@ -123,7 +123,8 @@ CLUSTER = (
         meaning="A record batch decompresses to more than the limit, so Aqueduct does not open it.",
         fix=(
             "For a restore, pass neither `--from-time` nor `--to-time`: most batches are then written "
-            "without being opened."
+            "without being opened. A landing skips the batch. To land its records, write them to the topic "
+            "again in smaller batches."
         ),
     ),
     DeclaredMessage(

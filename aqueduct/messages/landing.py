@@ -135,6 +135,12 @@ LANDING = (
         fix="Restore the files in the folder of the log from a copy before you land more.",
     ),
     DeclaredMessage(
+        id="landing-commit-too-large",
+        area=Area.LANDING,
+        meaning="A commit of a table would be larger than readers accept. Nothing was committed.",
+        fix="Run `aqueduct land compact`, so that the table has fewer files. Then run the command again.",
+    ),
+    DeclaredMessage(
         id="landing-checkpoint-damaged",
         area=Area.LANDING,
         meaning=(

@@ -315,8 +315,11 @@ STORE = (
     DeclaredMessage(
         id="object-too-large",
         area=Area.STORE,
-        meaning="An object is larger than an object of its kind can be.",
-        fix="Copy the object from a copy of the store.",
+        meaning=(
+            "An object of a store, a lake, an export or a backup of another program is larger than an object "
+            "of its kind can be. It was not read."
+        ),
+        fix="Find out who wrote the object, and restore it from a copy.",
     ),
     DeclaredMessage(
         id="object-damaged",

@@ -42,6 +42,7 @@ from aqueduct.store.objects import (
     MissingObject,
     Objects,
     ObjectTooLarge,
+    is_same,
     remove_each,
 )
 from aqueduct.store.retries import Attempts
@@ -134,7 +135,7 @@ class _Cloud:
                     store, path, data, mode="create", use_multipart=False
                 )  # multipart would overwrite
             except AlreadyExistsError:
-                if self.read(path) != data:
+                if not is_same(self, path, data):
                     raise Exists(f"{self.url} has {path} already.") from None
 
         self._tried(create, path, "write")
@@ -263,7 +264,7 @@ class _Same:
     def __call__(self) -> None:
         host = os.uname().nodename
         try:
-            same = bytes(open_store(self.url).read(names.STORE)) == self.content
+            same = is_same(open_store(self.url), names.STORE, self.content)
         except MissingObject:
             raise Failed(
                 "store-differs-on-worker",
@@ -430,7 +431,7 @@ class _Directory:
                     os.fsync(file.fileno())
                 self._in(target.parent, lambda: os.link(part, target), part)
             except FileExistsError:
-                if self.read(path) != data:
+                if not is_same(self, path, data):
                     raise Exists(f"{self.url} has {path} already.") from None
             finally:
                 part.unlink(missing_ok=True)

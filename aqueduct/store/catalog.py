@@ -73,7 +73,7 @@ class Catalog:
                 objects.create(names.STORE, _store_json(secrets.token_hex(8)))
             identity = str(_identity(objects))
         try:
-            objects.create(names.STORE, bytes(objects.read(names.STORE)) + b"\n")
+            objects.create(names.STORE, bytes(objects.read(names.STORE, at_most=STORE_BYTES)) + b"\n")
         except Exists:
             return cls(objects, identity, trust, keys)
         raise Refused(

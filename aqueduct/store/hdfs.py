@@ -29,6 +29,7 @@ from aqueduct.store.objects import (
     Exists,
     MissingObject,
     ObjectTooLarge,
+    is_same,
     remove_each,
 )
 from aqueduct.store.retries import Attempts
@@ -220,7 +221,7 @@ class Hdfs:
                 _named(lambda: self._client.delete(self._at(folder)))
 
     def _same(self, path: str, data: Data) -> bool:
-        return self.head(path) == memoryview(data).nbytes and self.read(path) == data
+        return self.head(path) == memoryview(data).nbytes and is_same(self, path, data)
 
     def _sweep(self) -> None:
         """Remove what processes that were killed left behind."""

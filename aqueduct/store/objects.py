@@ -90,6 +90,14 @@ class EditableObjects(Objects, Protocol):
         """Remove objects, as far as they are there, a thousand or so at once; in no order."""
 
 
+def is_same(objects: Objects, path: str, content: Data) -> bool:
+    """Return whether an object has this content; a larger one is not read. MissingObject without one."""
+    try:
+        return objects.read(path, at_most=memoryview(content).nbytes) == content
+    except ObjectTooLarge:
+        return False
+
+
 def remove_each(remove: Callable[[str], None], paths: Sequence[str]) -> None:
     """Remove many objects where a request removes one: some at once."""
     with ThreadPoolExecutor(REMOVERS) as pool:

@@ -25,6 +25,7 @@ FRAME_BYTES = 2 << 20  # at least; packed at once: as a stream the same takes a 
 UNPACK_BYTES = 4 << 20
 WINDOW_BYTES = 8 << 20  # at most, that a stored frame may refer back to; written ones have 128 KiB
 BATCH_FACTOR = 100  # a batch over MOST_UNPACKED may be so many times as large as its stored segment
+MOST_BATCH_BYTES = 256 << 20  # ... and no larger: it is in memory several times. Such batches aren't packed
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,7 @@ def batches(segment: Segment, stored: memoryview, *, check_crc: bool = True) -> 
             raise Failed("object-damaged", f"{segment.path} ends in the middle of a batch.")
         return
     rest, unpacked, lacking = b"", 0, 0
-    most = max(MOST_UNPACKED, BATCH_FACTOR * len(stored))
+    most = max(MOST_UNPACKED, min(MOST_BATCH_BYTES, BATCH_FACTOR * len(stored)))
     reader = zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES)
     frames = reader.stream_reader(stored, read_across_frames=True)
     while chunk := frames.read(max(UNPACK_BYTES, lacking)):

@@ -15,7 +15,7 @@ from aqueduct.store.objects import Entry
 MOST_SNAPSHOTS = 1_000_000_000  # one a second for thirty years; names have room for ten times as many
 # Snapshots in a row that are not there, though those before and after are; and, pruned, one a second more.
 MOST_MISSING = 1_000
-MOST_MANIFEST_BYTES = 1 << 30  # stored
+MOST_MANIFEST_BYTES = 512 << 20  # stored: more than one that unpacks to as much as it may
 MOST_OBJECT_BYTES = 1 << 32  # of a segment, packed or not, and of its index: segment.bytes ends at 2 GiB
 MOST_PARTITIONS = 1 << 20
 LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999

@@ -1,5 +1,6 @@
 """A producer writes batches that inflate: what need not be opened is moved, the rest is left out by name."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,8 +8,11 @@ from typing import Any
 import clients
 import pytest
 from identifiers import printed
+from kit import landings
+from kit.landings import Lake
 from links import Link, linked
 
+from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
@@ -18,6 +22,7 @@ from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.batches.records import Record, Records, build
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import TransactionalProducer
+from aqueduct.land import run
 from aqueduct.snapshots.restore import progress, records
 from servers.broker import Broker
 
@@ -25,6 +30,7 @@ Run = Callable[..., None]
 Restore = Callable[..., dict[str, Any]]
 Said = pytest.CaptureFixture[str]
 MEBIBYTE = 1 << 20
+lake = landings.lake  # a fixture
 EARLY, LATE = 1_600_000_000_000, 1_600_000_009_000  # times of records
 # Of groups: records 5 to 7 inflate, 8 is a marker.
 OFFSETS = {"before": 3, "first": 5, "inside": 6, "after": 11}
@@ -174,3 +180,75 @@ def test_what_is_written_record_by_record_is_left_out_by_name(link: Link) -> Non
     assert said in link.said("downstream")
     assert link.counted("refused") == 1
     link.check()
+
+
+@pytest.mark.parametrize("of_a_task", [1_000, 2])  # also where several tasks read parts of it
+def test_a_landing_skips_it_and_lands_what_is_around_it(
+    lake: Lake, name: str, of_a_task: int, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    monkeypatch.setattr(run, "TASK_OFFSETS", (of_a_task, of_a_task))
+    clients.create(lake.broker, name, 2)
+    lake.declare(name, columns=[{"name": "id", "type": "bigint"}], partition_by=[])
+    good = [b'{"id": 1}'] * 3
+    clients.produce(lake.broker, name, good)
+    bomb(lake.broker, name, *3 * [EARLY])  # offsets 3 to 5; the transaction's marker is 6
+    clients.produce(lake.broker, name, good)
+    clients.produce(lake.broker, name, good, 1)
+    report = lake.folder / "report.json"
+    expected = [*((0, offset) for offset in (0, 1, 2, 7, 8, 9)), *((1, offset) for offset in range(3))]
+
+    assert lake.land(f"--report={report}") == ExitCode.INCOMPLETE
+    assert printed(capsys.readouterr().out) == ["decompression-limit-exceeded"]
+    [reported] = json.loads(report.read_text())["tables"]
+    [skipped] = reported["unopened"]
+    assert {key: skipped[key] for key in ("id", "topic", "partition", "from", "to")} == {
+        "id": "decompression-limit-exceeded",
+        "topic": name,
+        "partition": 0,
+        "from": 3,
+        "to": 6,
+    }
+    assert not reported["left_out"]
+    assert lake.placed() == expected
+    assert lake.placed("flights_bad") == []
+
+    clients.produce(lake.broker, name, good)
+    expected[6:6] = [(0, offset) for offset in (10, 11, 12)]
+    assert lake.land() == ExitCode.DONE
+    assert lake.land() == ExitCode.DONE
+    assert lake.placed() == expected
+    spans = {f"{name}-0": [[3, 5]]}
+    assert main(lake.command("status", f"--report={report}")) == ExitCode.DONE
+    assert json.loads(report.read_text())["tables"][0]["unopened"] == spans
+
+    # The topic still has what the table has not, and nobody can see whether that are records.
+    capsys.readouterr()
+    assert main(lake.command("verify", f"--report={report}")) == ExitCode.INCOMPLETE
+    assert printed(capsys.readouterr().out) == ["decompression-limit-exceeded"]
+    [reported] = json.loads(report.read_text())["tables"]
+    assert reported["unopened"] == spans
+    assert reported["right"]
+    assert not reported["missing"]
+    assert not reported["doubled"]
+    assert not reported["unknown"]
+    clients.delete_records(lake.broker, name, 7)
+    assert main(lake.command("verify", f"--report={report}")) == ExitCode.DONE
+    assert json.loads(report.read_text())["tables"][0]["unopened"] == spans
+
+
+def test_a_landing_that_is_set_back_before_it_skips_it_again(lake: Lake, name: str) -> None:
+    clients.create(lake.broker, name)
+    lake.declare(name, columns=[{"name": "id", "type": "bigint"}], partition_by=[])
+    clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)
+    bomb(lake.broker, name, *3 * [EARLY])
+    clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)
+    report = lake.folder / "report.json"
+    for reset in (1, 4, 7):
+        assert lake.land() == ExitCode.INCOMPLETE
+        assert lake.placed() == [(0, offset) for offset in (0, 1, 2, 7, 8, 9)]
+        assert main(lake.command("verify", f"--report={report}")) == ExitCode.INCOMPLETE
+        [reported] = json.loads(report.read_text())["tables"]
+        assert (reported["right"], reported["unopened"]) == (True, {f"{name}-0": [[3, 5]]})
+        assert main(lake.command("reset", f"--to-offsets={name}:0:{reset}", "--execute")) == ExitCode.DONE
+    assert lake.land() == ExitCode.DONE  # after it
+    assert lake.placed() == [(0, offset) for offset in (0, 1, 2, 7, 8, 9)]

@@ -1,17 +1,28 @@
 """Frames of a link that can't be written: dedup names them, lists them as missing, and goes on."""
 
+import os
+import resource
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 
 import clients
 import pytest
-from crossed import Crossed, frames
+from crossed import ID, PARTITIONS, Crossed, frames
 
 from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka
-from aqueduct.kafka.batches.batch import HEADER, LOG_APPEND_TIME, seal
+from aqueduct.kafka.batches.batch import CODEC, HEADER, LOG_APPEND_TIME, seal
+from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.link.dedup import sorting
+from aqueduct.link.dedup import task as dedup
 from aqueduct.link.ledger import gap_topic
+from aqueduct.link.ledger.arrivals import bucket
+from aqueduct.link.wire import frame
 from aqueduct.link.wire.frame import Frame
 from servers.broker import Broker
 
@@ -99,3 +110,138 @@ def test_the_last_frame_is_missing_too(crossed: Crossed) -> None:
     crossed.dedup(code=3)
     with kafka.connect(crossed.end, "test") as client:
         assert gap_topic.whole(client, crossed.gaps)[TopicPartition(topic, 1)].missing == [(10, 19)]
+
+
+def of_records(sent: Frame, *, milliseconds: int = 1_700_000_000_000, key: bytes | None = b"k") -> Frame:
+    """Return a frame of records of 10 KB; so large a batch is moved as it is."""
+    rows = [
+        Record(milliseconds, offset, body(key, os.urandom(10_000)))
+        for offset in range(sent.first, sent.last + 1)
+    ]
+    return replace(sent, batches=bytes(build(Records.listed(rows))))
+
+
+def of_tomorrow(sent: Frame) -> Frame:
+    return of_records(sent, milliseconds=int((time.time() + 86_400) * 1000))
+
+
+def without_keys(sent: Frame) -> Frame:
+    return of_records(sent, key=None)
+
+
+def miscounted_and_large(sent: Frame) -> Frame:
+    return miscounted(of_records(sent))
+
+
+def of_codec(sent: Frame, number: int) -> Frame:
+    """State a codec, and have other bytes."""
+    batch = bytearray(of_records(sent).batches)
+    batch[22] = batch[22] & ~CODEC | number
+    seal(batch)
+    return replace(sent, batches=bytes(batch))
+
+
+REFUSED: dict[str, tuple[Spoil, dict[str, str]]] = {
+    "of tomorrow": (of_tomorrow, {"message.timestamp.after.max.ms": "3600000"}),
+    "without keys": (without_keys, {"cleanup.policy": "compact"}),
+    "miscounted and large": (miscounted_and_large, {}),
+    "no zstd": (lambda sent: of_codec(sent, 4), {}),
+    "no snappy": (lambda sent: of_codec(sent, 2), {}),
+    "of an unknown codec": (lambda sent: of_codec(sent, 7), {}),
+}
+
+
+@pytest.mark.parametrize("attack", REFUSED)
+def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
+    attack: str, crossed: Crossed, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spoil, config = REFUSED[attack]
+    topic, other = crossed.topics
+    clients.configure(crossed.broker, topic, **config)
+    before, bad, after = (frames(topic, first, first + 9, [1])[0] for first in (0, 10, 20))
+    crossed.bring(before, *frames(other), spoil(bad), after)
+    crossed.dedup(code=ExitCode.INCOMPLETE)
+    output = capsys.readouterr().out
+    assert "60 records in" in output
+    assert "1 frame not written" in output
+    assert f"offsets 10 to 19 of {topic}-1 at offset" in output
+    with kafka.connect(crossed.end, "test") as client:
+        ledger = gap_topic.whole(client, crossed.gaps)
+    assert ledger[TopicPartition(topic, 1)].missing == [(10, 19)]
+    crossed.dedup()  # nothing of it is read again
+    assert "0 records in 0 frames" in capsys.readouterr().out
+    crossed.bring(of_records(bad))
+    crossed.dedup()
+    assert "10 records in 1 frame" in capsys.readouterr().out
+
+
+def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: Crossed) -> None:
+    """Together they unpack to 5 GB, and dedup may have 2."""
+    topic, other = crossed.topics
+    zeros = bytes(200 << 20)
+    crossed.bring(*frames(topic, numbers=[0]), *frames(other))
+    bombs = [
+        Frame(topic=topic, topic_id=ID, partition=1, first=10 * number, last=10 * number, batches=zeros)
+        for number in range(25)
+    ]
+    packed = [
+        {
+            "value": frame.pack(bomb, compress_above=1),
+            "key": frame.key(bomb),
+            "partition": bucket(topic, 1, PARTITIONS),
+        }
+        for bomb in bombs
+    ]
+    assert sum(len(record["value"]) for record in packed) < 1 << 20
+    clients.produce(crossed.broker, crossed.raw, packed)
+    crossed.bring(frames(topic, 1_000, 1_009, [1])[0])
+    command = [sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", crossed.servers]
+    command += ["--raw-topics", crossed.raw, "--gap-topic", crossed.gaps, "--gap-grace", "0s"]
+    command += ["--topics", ",".join(crossed.topics), "--until-caught-up"]
+    limit = 2 << 30
+    run = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
+    )
+    assert run.returncode == ExitCode.INCOMPLETE, run.stdout + run.stderr
+    assert "25 frames not written" in run.stdout
+    assert "60 records in" in run.stdout
+
+
+class Ended(Exception):
+    """The end of a dedup as by a kill."""
+
+
+def test_frames_that_are_written_in_parts_are_written_once(
+    crossed: Crossed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where it ends before or after any part, and where they came in another order."""
+    topic, other = crossed.topics
+    monkeypatch.setattr(sorting, "MOST_WAITING", 1)
+    sent = [each for first in (20, 0, 10) for each in frames(topic, first, first + 9)]
+    crossed.bring(*sent[:5], *frames(other), *sent[5:])
+    write = dedup._Run._write_all
+    for ends_at in (1, 2, 4, 7):
+        calls = 0
+
+        def write_some(run: dedup._Run, ends_at: int = ends_at) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == ends_at:
+                raise Ended
+            write(run)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(dedup._Run, "_write_all", write_some)
+            with pytest.raises(Ended):
+                crossed.dedup()
+    crossed.dedup()
+    for number in range(4):
+        assert len(clients.records(crossed.broker, topic, number)) == 30
+        assert len(clients.records(crossed.broker, other, number)) == 10
+    with kafka.connect(crossed.end, "test") as client:
+        ledger = gap_topic.whole(client, crossed.gaps)
+    assert [ledger[TopicPartition(topic, number)].missing for number in range(4)] == [[]] * 4

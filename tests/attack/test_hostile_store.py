@@ -1,6 +1,7 @@
 """Somebody who may write into the store: names, numbers and sizes lead nowhere, and memory has an end."""
 
 import hashlib
+import os
 import shutil
 import time
 import tracemalloc
@@ -217,6 +218,24 @@ def test_a_manifest_of_any_size_is_a_sentence(store: Path, capsys: Said) -> None
         with bounded():
             assert command(store) == ExitCode.FAILED
         assert "Snapshot 3 has 10,737,418,240 bytes" in sentence(capsys)
+
+
+def test_a_large_upload_gives_a_manifest_no_more_room(store: Path, capsys: Said) -> None:
+    """It would be 30 times as large as stored, which any manifest may be, and have 1.5 GB."""
+    path = stores.snapshot(store, 3)
+    path.write_bytes(large_manifest(random_bytes=60 << 20, zeros=1_440 << 20))
+    for command in (verify, back_up):
+        with bounded():
+            assert command(store) == ExitCode.FAILED
+        assert "Snapshot 3 " in sentence(capsys)
+
+
+def large_manifest(*, random_bytes: int, zeros: int) -> bytes:
+    """Return a frame that states its size, whose content is never in memory as a whole."""
+    frame = zstandard.ZstdCompressor(level=1).compressobj(size=random_bytes + zeros)
+    parts = [frame.compress(os.urandom(1 << 20)) for _ in range(random_bytes >> 20)]
+    parts += [frame.compress(bytes(1 << 20)) for _ in range(zeros >> 20)]
+    return b"".join([*parts, frame.flush()])
 
 
 @pytest.mark.parametrize("kind", ["log.zst", "index"])

@@ -322,11 +322,11 @@ class BrokenAt:
         self.pieces = 0
         self._at = at
 
-    def of(self, batches: Sequence[Batch]) -> RecordArrays:
+    def of(self, batches: Sequence[Batch], payloads: Sequence[bytes]) -> RecordArrays:
         self.pieces += 1
         if self.pieces == self._at:
             raise Damaged("It is damaged.")
-        return RecordArrays.of(batches)
+        return RecordArrays.of(batches, payloads)
 
 
 def test_a_batch_that_can_t_be_read_takes_nothing_with_it(

@@ -229,6 +229,13 @@ CASES = {
         [{f"land:missed_total{TABLE}": step(28)}, {f"land:missed_total{TABLE}": f"_x{MINUTES - 9} 7+0x9"}],
         [{f"land:missed_total{TABLE}": step(32)}, {f"land:missed_total{TABLE}": always(7)}],
     ),
+    "LandSkipsBatches": Case(
+        [
+            {f"land:unopened_total{TABLE}": step(28)},
+            {f"land:unopened_total{TABLE}": f"_x{MINUTES - 9} 7+0x9"},
+        ],
+        [{f"land:unopened_total{TABLE}": step(32)}, {f"land:unopened_total{TABLE}": always(7)}],
+    ),
     "LandPoison": Case(
         [LATE | {f"land:bad_total{TABLE}": slope(0, 2), f"land:rows_total{TABLE}": slope(0, 100)}],
         [

@@ -1,5 +1,6 @@
 """Segments of more than one frame."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import pytest
 import zstandard
 from identifiers import raises
 
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.store import segments
+from aqueduct.mirror.reconcile import store_reader
+from aqueduct.store import segments, validation
 from aqueduct.store.backends import open_store
 from aqueduct.store.manifest import StoredPartition
 from aqueduct.store.segments import FRAME_BYTES, SegmentLimits, Writer
@@ -91,6 +95,22 @@ def test_a_stored_batch_that_states_too_large_a_size_is_refused(
         list(segments.batches(segment, memoryview(packed)))
 
 
+def test_a_large_upload_gives_a_batch_no_more_room(tmp_path: Path) -> None:
+    """A batch may have 100 times the size of the stored segment, up to a limit that no batch reaches."""
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    writer.add(list(_batches(1)), 1)
+    segment = writer.finish()
+    assert segment
+    header = bytearray(next(_batches(1)).data[:61])
+    header[8:12] = (300 << 20).to_bytes(4)
+    upload = os.urandom(4 << 20)  # that is nearly as large when it is stored
+    packed = zstandard.ZstdCompressor().compress(bytes(header) + upload)
+    planted = segment._replace(unpacked_bytes=validation.MOST_OBJECT_BYTES)
+    with raises(Failed, "decompression-limit-exceeded", "268,435,456"):
+        list(segments.batches(planted, memoryview(packed)))
+
+
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("lacking", [1, 100, 61])
 def test_a_segment_that_ends_in_the_middle_of_a_batch_is_damaged(
@@ -143,3 +163,19 @@ def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
         assert [(each.start, each.stop) for each in made] == expected
         stored = [found for each in made for found in segments.batches(each, segments.read(objects, each))]
         assert [bytes(each.data) for each in stored] == [bytes(each.data) for each in written]
+
+
+def test_a_comparison_has_few_batches_in_memory_that_unpack_to_much(tmp_path: Path) -> None:
+    rows = [[Record(1_700_000_000_000, offset, body(None, bytes(60 << 20)))] for offset in range(4)]
+    large = [next(walk(build(Records.listed(row), codec="zstd"))) for row in rows]
+    objects = open_store(tmp_path.as_uri())
+    writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
+    writer.add(large, 4)
+    segment = writer.finish()
+    assert segment
+    assert segment.stored_bytes < 1 << 20
+    counts = [
+        len(records.offsets)
+        for records in store_reader._of_segment(objects, segment, Range("t", 0, 0, 4), None)
+    ]
+    assert counts == [1, 1, 1, 1]

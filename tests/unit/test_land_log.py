@@ -114,6 +114,21 @@ def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
     assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
 
 
+def test_batches_that_were_not_opened_are_known_until_a_reset_goes_back() -> None:
+    def span(first: int, last: int) -> NeverLanded:
+        return NeverLanded(topic="t", partition=0, first=first, last=last)
+
+    landed = replace(FIRST, unopened=(span(2, 4),))
+    state = replay(State(), [landed, replace(SECOND, unopened=(span(5, 11),))])
+    assert state.unopened == (span(2, 11),)
+    back = Step(state.positions, {"t": {"0": 9}})
+    reset = replace(SECOND, number=3, kind=log.RESET, positions=back, added=(), topic_ids={})
+    assert replay(state, [reset]).unopened == (span(2, 8),)
+    assert replay(state, [replace(reset, topic_ids={"t": "another"})]).unopened == ()
+    assert log.loads(log.dumps(landed), 1, "there") == landed
+    assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
+
+
 def test_epochs_of_positions_are_known_until_a_reset_moves_them() -> None:
     state = replay(State(), [replace(FIRST, epochs={"t": {"0": 4}})])
     assert state.epochs == {"t": {"0": 4}}

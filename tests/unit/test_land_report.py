@@ -2,8 +2,13 @@
 
 from dataclasses import replace
 
+from identifiers import printed
+
+from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import ExitCode, Skipped
-from aqueduct.land.outcome import CompactedTable, TableStatus
+from aqueduct.land import report
+from aqueduct.land.outcome import CompactedTable, LandedTable, TableStatus
+from aqueduct.land.plan import UnopenedRange
 from aqueduct.land.report import compacted_report, compacted_text, status_code, status_report, status_text
 
 NOW = "2026-01-01T00:00:00.000+00:00"
@@ -22,6 +27,7 @@ def status(staged: int, dead: int) -> TableStatus:
         compacted=None,
         partitions={},
         deleted={},
+        unopened={},
         catalogue=None,
         staged=staged,
         dead=dead,
@@ -51,3 +57,21 @@ def test_what_killed_runs_left_is_told_when_it_goes() -> None:
     assert compacted_text([done]) == "a.b: no small files to join; 1.5 MB went that killed runs had staged."
     [told] = compacted_report([done])["tables"]
     assert told["buried"] == 1_500_000
+
+
+def test_batches_that_are_not_opened_make_a_landing_incomplete() -> None:
+    """The output has some of them, the report has all."""
+    skipped = [
+        UnopenedRange(range=Range("flights", 0, 10 * number, 10 * number + 3), why="it unpacks to too much")
+        for number in range(100)
+    ]
+    landed = LandedTable(table="a.b", commits=1, unopened=skipped)
+    assert report.exit_code([landed], fail_on_poison=False) == ExitCode.INCOMPLETE
+    text = report.text([landed], 1.0)
+    assert set(printed(text)) == {"decompression-limit-exceeded"}
+    assert len(text.splitlines()) < 20
+    assert "flights-0, offsets 10 to 12" in text
+    [reported] = report.report([landed])["tables"]
+    assert len(reported["unopened"]) == 100
+    assert reported["unopened"][1]["from"] == 10
+    assert reported["unopened"][1]["to"] == 13

@@ -125,7 +125,7 @@ def test_a_record_that_is_too_large_for_its_clean_topic_is_quarantined() -> None
     some = replace(share("t"), clean={"t": Clean("t", 1, 1000)})
     nothing_is_sent = cast("TransactionalProducer", None)
     with pytest.raises(Unsound, match=r"offset 0 .*\b1000\b.*max\.message\.bytes"):
-        send_new(some, nothing_is_sent, new, DedupCounts())
+        send_new(some, nothing_is_sent, new, DedupCounts(), (TopicPartition("raw", 0), 0))
 
 
 def test_unreadable_batches_are_passed_over() -> None:
@@ -218,3 +218,37 @@ def test_names_of_topics_that_are_left_out_have_an_end(monkeypatch: pytest.Monke
     assert len(left_out) == 11
     assert left_out[OTHERS] == 80
     assert sum(left_out.values()) == 100
+
+
+def test_frames_that_unpack_to_much_do_not_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits is written before, with the position of the frame that comes next."""
+    monkeypatch.setattr(sorting, "MOST_WAITING", 10 << 20)
+    [mine] = of_one_bucket(1)
+    sizes = [1, 4, 4, 2, 30, 1, 1]  # MiB
+    sent = [
+        replace(empty(mine, first=number), batches=bytes(size << 20)) for number, size in enumerate(sizes)
+    ]
+    rows = [
+        Record(1, number, body(frame.key(each), frame.pack(each, compress_above=1)))
+        for number, each in enumerate(sent, 5)
+    ]
+    [packed] = walk(build(Records.listed(rows)))
+    assert len(packed) < 100_000
+    states_of_buckets = states()
+    state = states_of_buckets[0]
+    written: list[list[int]] = []
+    positions: list[int] = []
+
+    def write(raw_partition: TopicPartition, unsorted: int) -> None:
+        assert raw_partition == TopicPartition("raw", 0)
+        assert state.counted[raw_partition] == unsorted
+        positions.append(unsorted)
+        written.append([each.first for each in state.frames])
+        state.frames.clear()
+        state.waiting_bytes = 0
+
+    sorter = Sorter(share(mine), states_of_buckets, {}, write)
+    sorter.sort(TopicPartition("raw", 0), [packed])
+    assert written == [[0, 1, 2], [3], [4]]
+    assert positions == [8, 9, 10]
+    assert [each.first for each in state.frames] == [5, 6]

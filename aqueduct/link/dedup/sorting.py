@@ -25,6 +25,8 @@ MOST_IDS = 1_000
 # Of a bucket: ids of partitions that have no clean one, and ids after the first one of those that have.
 MOST_EXTRA = 100_000
 MOST_LEFT_OUT = 10_000  # names of topics that are not wanted and are counted one by one
+# Bytes of frames that wait unpacked, or one frame: a few kilobytes of a raw topic may unpack to 256 MiB.
+MOST_WAITING = 128 << 20
 
 Place = tuple[TopicPartition, int]  # of a record in a raw topic
 
@@ -52,6 +54,7 @@ class BucketState:
     uncommitted: bool = False  # something new is counted
     again: list[Frame] = field(default_factory=list)  # that are counted, and read again
     frames: list[Frame] = field(default_factory=list)
+    waiting_bytes: int = 0  # of all these frames
     places: dict[int, tuple[TopicPartition, int]] = field(default_factory=dict)  # in raw topics, by id()
     # By partition the oldest announcement and, so that it may be followed at once, the newest.
     announced: dict[TopicPartition, list[Told]] = field(default_factory=dict)
@@ -111,9 +114,15 @@ class Sorter:
         share: DedupShare,
         buckets: Mapping[int, BucketState],
         unsound: Mapping[Place, str],
+        make_room: Callable[[TopicPartition, int], None] = lambda *_: None,
     ) -> None:
-        """`unsound`: why frames can't be written, by where they are."""
+        """`unsound`: why frames can't be written, by where they are.
+
+        `make_room` writes the frames that wait. It is told of the raw offset from which on, in a partition,
+        nothing is sorted yet.
+        """
         self._share = share
+        self._make_room = make_room
         self._buckets = buckets
         self._unsound = unsound
         self._ids = {
@@ -125,6 +134,9 @@ class Sorter:
         """Sort what comes next in a partition of a raw topic."""
         bucket = self._buckets[raw.partition]
         for record in readable(batches, partial(self._set_unread_aside, bucket, raw)):
+            waiting = sum(state.waiting_bytes for state in self._buckets.values())
+            if waiting and waiting + _unpacked_size(record) > MOST_WAITING:
+                self._make_room(raw, record.offset)
             self._sort(bucket, raw, record)
 
     def _sort(self, bucket: BucketState, raw: TopicPartition, record: Record) -> None:
@@ -154,6 +166,7 @@ class Sorter:
             return
         else:
             (bucket.frames if new else bucket.again).append(sent)
+            bucket.waiting_bytes += len(sent.batches)
             bucket.places[id(sent)] = raw_position
         self._count(bucket, raw_position, new=new)
 
@@ -249,6 +262,15 @@ def check_number(share: DedupShare, topic: str, partition: int, number: int, whe
             f"{should} of {share.partitions}: the raw topics and {share.gap_topic} have got more partitions "
             "since. This is final: create new raw, gap and clean topics, and send everything again.",
         )
+
+
+def _unpacked_size(record: Record) -> int:
+    """Return how many bytes of batches a raw record unpacks to; 0 of one that can't be read."""
+    try:
+        _, value = key_and_value(record.body)
+        return frame.unpacked_size(value or b"")
+    except (frame.Malformed, IndexError, ValueError):
+        return 0
 
 
 def _which(raw_position: Place, sent: Frame | Announcement) -> str:

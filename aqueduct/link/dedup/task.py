@@ -6,26 +6,34 @@ a kill at any moment leaves all three as they were.
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
+
+from kafka.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    UnknownError,
+)
 
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
-from aqueduct.kafka.batches.batch import Damaged
+from aqueduct.kafka.batches.batch import Damaged, walk
 from aqueduct.kafka.batches.bodies import body
 from aqueduct.kafka.batches.produce import Ready, RecordTooLarge, ready
-from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.batches.records import Record, RecordPlaces, Records, build
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import Follower
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
 from aqueduct.link.dedup.share import Counted, DedupCounts, DedupShare, loads
-from aqueduct.link.dedup.sorting import BucketState, Sorter, check_number
+from aqueduct.link.dedup.sorting import BucketState, Place, Sorter, check_number
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket, New, Unsound
 from aqueduct.link.ledger.entry import LedgerPartition
@@ -34,6 +42,11 @@ from aqueduct.link.wire.frame import Frame
 POLL_SECONDS = 0.5
 TIMEOUT_SECONDS = 60  # after which the coordinator aborts the transaction of one that is gone
 LEDGER_BATCH_BYTES = 900_000
+
+# A broker's refusal of a batch for its records; and the errors for one that it can't read, or for a fault of
+# the broker itself.
+_REFUSALS = InvalidRecordError, InvalidTimestampError
+_DOUBTFUL = CorruptRecordError, UnknownError
 
 
 def dedup(share: DedupShare) -> DedupCounts:
@@ -44,7 +57,7 @@ def dedup(share: DedupShare) -> DedupCounts:
     with connect(share.end, share.group) as client, connect(share.end, share.group) as following:
         deadline = None if share.seconds is None else time.monotonic() + share.seconds
         producers = {number: producer_of(client, share.group, number) for number in share.buckets}
-        unsound: dict[tuple[TopicPartition, int], str] = {}  # why frames can't be written, by where they are
+        unsound: dict[Place, str] = {}  # why frames can't be written, by where they are
 
         def attempt(progress: Callable[[], None]) -> DedupCounts:
             while True:
@@ -52,6 +65,9 @@ def dedup(share: DedupShare) -> DedupCounts:
                     return _Run(client, following, share, producers, unsound).to_end(deadline, progress)
                 except _Quarantine as found:  # again from what is committed, without it
                     unsound[found.place] = str(found)
+                except KafkaError as error:
+                    raw_position, reason = _refused(share, producers.values(), unsound, error)
+                    unsound[raw_position] = reason
 
         return until_committed(client, attempt)
 
@@ -86,12 +102,49 @@ def producer_of(client: Client, group: str, bucket: int) -> TransactionalProduce
 class _Quarantine(Exception):
     """A frame that can't be written, found when others had been."""
 
-    def __init__(self, raw_position: tuple[TopicPartition, int], reason: str) -> None:
+    def __init__(self, raw_position: Place, reason: str) -> None:
         super().__init__(reason)
         self.place = raw_position
 
 
-def send_new(share: DedupShare, producer: TransactionalProducer, new: New, counts: DedupCounts) -> None:
+@dataclass(frozen=True, kw_only=True)
+class _FrameBatch(Ready):
+    """A batch of a frame, which knows where that is."""
+
+    raw_position: Place
+
+
+def _refused(
+    share: DedupShare,
+    producers: Iterable[TransactionalProducer],
+    unsound: Mapping[Place, str],
+    error: KafkaError,
+) -> tuple[Place, str]:
+    """Return which frame is not to be written, and why; raise an error of a producer that is no frame's."""
+    rejected = (producer.rejected_batch for producer in producers)
+    batch = next((batch for batch in rejected if isinstance(batch, _FrameBatch)), None)
+    if batch is None or batch.raw_position in unsound:  # of an attempt before
+        raise error
+    if not (isinstance(error, _REFUSALS) or (isinstance(error, _DOUBTFUL) and not _is_readable(batch))):
+        raise error
+    reason = (
+        f"the {share.end} refuses them, {str(error).rstrip('.')}: give the clean topic the limits of its "
+        "source, and send them again"
+    )
+    return batch.raw_position, reason
+
+
+def _is_readable(batch: Ready) -> bool:
+    try:
+        RecordPlaces.of(list(walk(batch.data)))
+    except (Damaged, ValueError):
+        return False
+    return True
+
+
+def send_new(
+    share: DedupShare, producer: TransactionalProducer, new: New, counts: DedupCounts, raw_position: Place
+) -> None:
     """Write what is new of a frame; Unsound if it can't be read, or the clean topic allows no such record."""
     clean = share.clean[new.topic_partition.topic]
     batches = ready(new.batches, max_bytes=clean.max_bytes)
@@ -102,7 +155,10 @@ def send_new(share: DedupShare, producer: TransactionalProducer, new: New, count
             raise Unsound(new.frame, str(error)) from None
         if batch is None:
             return
-        producer.send(clean.topic, new.topic_partition.partition, batch)
+        framed = _FrameBatch(
+            data=batch.data, count=batch.count, next_offset=batch.next_offset, raw_position=raw_position
+        )
+        producer.send(clean.topic, new.topic_partition.partition, framed)
         counts.records += batch.count
         counts.bytes += len(batch.data)
 
@@ -116,7 +172,7 @@ class _Run:
         following: Client,
         share: DedupShare,
         producers: Mapping[int, TransactionalProducer],
-        unsound: Mapping[tuple[TopicPartition, int], str],
+        unsound: dict[Place, str],
     ) -> None:
         self._client = client
         self._share = share
@@ -132,9 +188,15 @@ class _Run:
             following,
             {partition: max(starts[partition], committed.get(partition, 0)) for partition in partitions},
         )
+        for raw, offset in [*unsound]:
+            if offset < self._follower.positions[raw]:  # it is not read again
+                del unsound[raw, offset]
         self._buckets = {number: self._bucket(number, progress) for number in share.buckets}
-        self._sorter = Sorter(share, self._buckets, unsound)
+        self._sorter = Sorter(share, self._buckets, unsound, self._make_room)
         self._ends = offsets.ends(client, partitions)
+        # From where on, in a partition that came last, nothing is sorted yet.
+        self._unsorted: dict[TopicPartition, int] = {}
+        self._progress: Callable[[], None] = lambda: None
 
     def _bucket(self, number: int, progress: groups.CommittedOffsets) -> BucketState:
         """Return a bucket as it was committed."""
@@ -156,6 +218,7 @@ class _Run:
         return ledger
 
     def to_end(self, deadline: float | None, progress: Callable[[], None]) -> DedupCounts:
+        self._progress = progress
         while self.step(deadline):
             progress()
         return self.counts()
@@ -164,11 +227,12 @@ class _Run:
         """Poll once, and commit the transactions; return whether there may be more to do."""
         now = time.monotonic()
         wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
-        for news in self._follower.poll(wait):
+        polled = self._follower.poll(wait)
+        self._unsorted = {news.topic_partition: news.start for news in polled}
+        for news in polled:
             self._sorter.sort(news.topic_partition, news.batches)
-        # One bucket's brokers write while the next one's batches are made.
-        for commit in [self._write(number, bucket) for number, bucket in self._buckets.items()]:
-            commit()
+            del self._unsorted[news.topic_partition]
+        self._write_all()
         if deadline is not None:
             return time.monotonic() < deadline
         return not self._caught_up()
@@ -192,6 +256,18 @@ class _Run:
             counts.add(replace(bucket.done, missing=missing, lost=lost, crossed=tuple(bucket.topics)))
         return counts
 
+    def _make_room(self, raw: TopicPartition, unsorted: int) -> None:
+        """Commit what is sorted: what comes from this offset on would take too much memory beside it."""
+        self._unsorted[raw] = unsorted
+        self._write_all()
+        self._progress()
+
+    def _write_all(self) -> None:
+        """Write and commit what is sorted."""
+        # One bucket's brokers write while the next one's batches are made.
+        for commit in [self._write(number, bucket) for number, bucket in self._buckets.items()]:
+            commit()
+
     def _write(self, number: int, bucket: BucketState) -> Callable[[], None]:
         """Write what came for one bucket into one transaction, and return the function that commits it."""
         self._write_frames(number, bucket)
@@ -206,11 +282,13 @@ class _Run:
         self._write_records(number, bucket, bucket.frames)
         bucket.done.repeated += bucket.ledger.repeated - repeated
         bucket.places.clear()
+        bucket.waiting_bytes = 0
 
     def _write_records(self, number: int, bucket: BucketState, frames: list[Frame]) -> None:
         try:
             for new in bucket.ledger.arrive(frames):
-                send_new(self._share, self._producers[number], new, bucket.done)
+                raw_position = bucket.places[id(new.frame)]
+                send_new(self._share, self._producers[number], new, bucket.done, raw_position)
         except Unsound as error:
             raise _Quarantine(bucket.places[id(error.frame)], str(error).rstrip(".")) from None
         frames.clear()
@@ -250,7 +328,7 @@ class _Run:
     def _reached(self, number: int, bucket: BucketState) -> dict[TopicPartition, int]:
         """Return a position that leaves out no announcement that still has its time to wait."""
         reached = {
-            partition: position
+            partition: min(position, self._unsorted.get(partition, position))
             for partition, position in self._follower.positions.items()
             if partition.partition == number
         }

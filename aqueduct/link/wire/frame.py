@@ -150,6 +150,12 @@ def unpack(value: Buffer, *, largest: int = LARGEST) -> Frame | Announcement:
     )
 
 
+def unpacked_size(value: Buffer) -> int:
+    """Return how many bytes of batches a packed value has, by its header alone; Malformed as in `key_of`."""
+    *_, length, _ = _header(value)
+    return length
+
+
 def batches_of(frame: Frame) -> Iterator[Batch]:
     """Yield the batches of a frame in the order of their offsets.
 

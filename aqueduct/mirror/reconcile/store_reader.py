@@ -1,13 +1,14 @@
 """Reads a snapshot's records from its store, as `reader` reads a cluster's."""
 
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from zstandard import ZstdError
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed
+from aqueduct.kafka.batches.batch import unpack
+from aqueduct.kafka.requests import in_lists
 from aqueduct.mirror.reconcile import stored
 from aqueduct.mirror.reconcile.digest import RecordColumns, RecordHeader
 from aqueduct.mirror.reconcile.stored import StoredEnd
@@ -23,7 +24,9 @@ from aqueduct.store.snapshots import Snapshot
 if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey
 
-BATCHES = 200  # whose records are in memory at once
+# Batches whose records are in memory at once: so many, or so many bytes of them, or one.
+BATCHES = 200
+READ_BYTES = 64 << 20
 
 
 def open_snapshot(
@@ -67,7 +70,9 @@ def _of_segment(
 ) -> Iterator[RecordColumns]:
     batches = segments.batches(segment, segments.read(objects, segment))
     try:
-        while some := list(islice(batches, BATCHES)):
-            yield stored.columns(some, whole, header)
+        opened_batches = ((batch, unpack(batch)) for batch in batches)
+        for some in in_lists(opened_batches, READ_BYTES, lambda pair: len(pair[1]), most=BATCHES):
+            of, payloads = zip(*some, strict=True)
+            yield stored.columns(of, payloads, whole, header)
     except ZstdError as error:
         raise Failed("object-damaged", f"{objects.url}/{segment.path} is damaged: {error}.") from None

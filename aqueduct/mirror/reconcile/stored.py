@@ -113,12 +113,14 @@ def narrowed(end: ComparedEnd, ranges: Iterable[Range]) -> ComparedEnd:
     return end.only(ranges) if isinstance(end, StoredEnd) else end
 
 
-def columns(batches: Sequence[Batch], whole: Range, header: RecordHeader | None) -> RecordColumns:
+def columns(
+    batches: Sequence[Batch], payloads: Sequence[bytes], whole: Range, header: RecordHeader | None
+) -> RecordColumns:
     """Return the records of batches that are in the range, as a client of Kafka would be given them.
 
-    Damaged where they are no records.
+    `payloads`: the batches' content, unpacked. Damaged where they are no records.
     """
-    places = RecordPlaces.of(batches)
+    places = RecordPlaces.of(batches, payloads)
     array = np.frombuffer(places.data, np.uint8)
     try:
         fields = []

@@ -18,6 +18,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.store.objects import WRITING, EditableObjects, Exists, MissingObject, Objects
 
 FORMAT = 1
+MOST_BYTES = 256 << 20  # of one of these objects: of a million files
 FOLDER = "_export"
 BEGUN = f"{FOLDER}/begun.json"
 DONE = "_export.json"
@@ -130,7 +131,7 @@ class ExportDone:
 def begun(target: Objects) -> ExportIdentity | None:
     """Return the export that has begun there; None: nothing is there. Refused if something else is."""
     try:
-        return strict_json.loads(ExportIdentity, target.read(BEGUN))
+        return strict_json.loads(ExportIdentity, target.read(BEGUN, at_most=MOST_BYTES))
     except MissingObject:
         pass
     except strict_json.Unreadable as error:
@@ -200,7 +201,7 @@ def share_done(target: Objects, number: int) -> ShareDone:
     """Read what a task wrote."""
     path = share_path(number)
     try:
-        return strict_json.loads(ShareDone, target.read(path))
+        return strict_json.loads(ShareDone, target.read(path, at_most=MOST_BYTES))
     except strict_json.Unreadable as error:
         raise Failed(
             "export-state-damaged", f"{target.url}/{path} is damaged: {error}. Pass another folder with --to."
@@ -216,7 +217,7 @@ def shares_done(target: Objects) -> set[int]:
 def done(target: Objects) -> ExportDone | None:
     """Return what an export wrote that has ended; None: it has not."""
     try:
-        return strict_json.loads(ExportDone, target.read(DONE))
+        return strict_json.loads(ExportDone, target.read(DONE, at_most=MOST_BYTES))
     except MissingObject:
         return None
     except strict_json.Unreadable as error:

@@ -47,6 +47,7 @@ LENGTH = struct.Struct("<I")
 VERSION = 1
 NONE, ZSTD, LZ4 = range(3)
 PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
+MOST_MANIFEST_BYTES = 256 << 20  # of its manifest, and of that of groups: of a million segments
 MOST_UNPACKED = 2 << 30  # bytes of a file's records; its default is 128 MB
 LEAST_UNPACKED = 256 << 20  # that any file may unpack to; a larger one
 UNPACKED_FACTOR = 100  # ... to this many times its stored size

@@ -44,6 +44,7 @@ from aqueduct.work.workers import Workers
 READERS = {"kafka-backup": kafka_backup.read, "s3-binary": s3_binary.read}
 SHARE_BYTES = 64 << 20
 SHARE_PARTITIONS = 500
+MOST_FILE_BYTES = 2 << 30  # of a file of the other program, which is in memory; the default is 128 MB
 FIRST = 1  # the only instance
 UNKNOWN = "unknown"  # the id of a topic, or of a cluster
 
@@ -156,7 +157,7 @@ def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
     if order.layout == "s3-binary":
         return s3_binary.store(objects.list(""), order.source)
     try:
-        content = objects.read(kafka_backup.MANIFEST)
+        content = objects.read(kafka_backup.MANIFEST, at_most=kafka_backup.MOST_MANIFEST_BYTES)
     except MissingObject:
         raise Refused(
             "import-source-unknown",
@@ -164,7 +165,7 @@ def _look(objects: Objects, order: ImportOrder) -> ForeignStore:
             "name is the backup_id.",
         ) from None
     try:
-        groups = objects.read(kafka_backup.GROUPS)
+        groups = objects.read(kafka_backup.GROUPS, at_most=kafka_backup.MOST_MANIFEST_BYTES)
     except MissingObject:
         groups = None
     return kafka_backup.store(content, groups, order.source)
@@ -270,7 +271,7 @@ def _unlike(some: Records, others: Records) -> int:
 
 def _file(source: Objects, share: ImportShare, path: str, size: int) -> memoryview:
     try:
-        content = source.read(path)
+        content = source.read(path, at_most=MOST_FILE_BYTES)
     except MissingObject:
         raise Failed(
             "import-file-missing", f"{path} is missing in {share.source}. Nothing was committed."
