@@ -280,7 +280,7 @@ def _page(outcome: "Replayed", dry_run: bool) -> str:
         f"{outcome.others:,} not chosen."
     ]
     lines += [
-        f"{count(number, 'dead-letter record')} can't be sent back: {reason}."
+        labelled(reason.id, f"{count(number, 'dead-letter record')} can't be sent back: {reason.why}.")
         for reason, number in sorted(outcome.left_out.items())
     ]
     return "\n".join(lines)
@@ -300,7 +300,7 @@ def _report(outcome: "Replayed") -> dict[str, object]:
         "not_chosen": outcome.others,
         "absent_names": list(outcome.absent),
         "left_out": [
-            {"what": count(number, "dead-letter record"), "why": reason}
+            {"id": reason.id, "what": count(number, "dead-letter record"), "why": reason.why}
             for reason, number in sorted(outcome.left_out.items())
         ],
     }

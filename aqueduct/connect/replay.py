@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from kafka.errors import NodeNotReadyError, TopicAuthorizationFailedError
 
@@ -47,6 +48,20 @@ class ReplayOrder:
         return not self.declared or any(takes(topic) for takes in self.declared)
 
 
+class Unsendable(NamedTuple):
+    """Why dead-letter records cannot be sent back, with an identifier of `aqueduct.messages`."""
+
+    why: str
+    id: str
+
+
+UNREADABLE = Unsendable(
+    "they are in batches that can't be read, or unpack to too much", id="dead-letters-unreadable"
+)
+WITHOUT_ORIGIN = Unsendable("no headers say where it came from", id="dead-letter-origin-unknown")
+FURTHER = Unsendable("of further topics, as these", id="dead-letter-target-unknown")
+
+
 @dataclass(kw_only=True)
 class Replayed:
     """The outcome of a replay, in numbers of letters."""
@@ -55,7 +70,7 @@ class Replayed:
     reasons: Counter[tuple[str, str]] = field(default_factory=Counter)  # of these: connector, error class
     before: int = 0  # sent back by an earlier run
     others: int = 0  # not chosen: they stay
-    left_out: Counter[str] = field(default_factory=Counter)  # by why they can't be sent back
+    left_out: Counter["Unsendable"] = field(default_factory=Counter)
     absent: tuple[str, ...] = ()  # chosen connectors and error classes that no letter has
     ledger_made: bool = False  # there was no ledger of this name
 
@@ -172,14 +187,14 @@ class _Replay:
             self._outcome.before += 1
             return None
         if origin is None:
-            self._leave_out("no headers say where it came from")
+            self._leave_out(WITHOUT_ORIGIN)
             return None
         if not self._order.choice.takes(origin, record.timestamp):
             self._outcome.others += 1
             return None
         target = self._target(origin)
         if isinstance(target, str):
-            self._leave_out(target)
+            self._leave_out(Unsendable(target, id=FURTHER.id))
             return None
         return _Letter(
             partition=partition,
@@ -190,14 +205,12 @@ class _Replay:
         )
 
     def _leave_out_unread(self, batch: Batch, error: Exception) -> None:
-        self._leave_out("they are in batches that can't be read, or unpack to too much", batch.count)
+        self._leave_out(UNREADABLE, batch.count)
         self._unseen.clear()  # letters of the batch may have the names
 
-    def _leave_out(self, reason: str, number: int = 1) -> None:
+    def _leave_out(self, reason: Unsendable, number: int = 1) -> None:
         left_out = self._outcome.left_out
-        left_out[
-            reason if reason in left_out or len(left_out) < MOST_REASONS else "of further topics, as these"
-        ] += number
+        left_out[reason if reason in left_out or len(left_out) < MOST_REASONS else FURTHER] += number
 
     def _target(self, origin: Origin) -> TopicPartition | str:
         """Return where a letter goes, or why it can't be sent."""

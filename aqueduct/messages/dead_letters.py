@@ -31,6 +31,31 @@ DEAD_LETTERS = (
         fix="Grant the client `Read` on the topic. A batch that unpacks to too much stays as it is.",
     ),
     DeclaredMessage(
+        id="dead-letter-origin-unknown",
+        area=Area.DEAD_LETTERS,
+        meaning=(
+            "A record of the dead-letter topic has no headers with the topic and partition of its origin, so "
+            "it cannot be sent back. It stays in the dead-letter topic."
+        ),
+        fix=(
+            "Set `errors.deadletterqueue.context.headers.enable=true` in the connector, which Aqueduct's "
+            "role does. To send such records to a topic, write them with another producer."
+        ),
+    ),
+    DeclaredMessage(
+        id="dead-letter-target-unknown",
+        area=Area.DEAD_LETTERS,
+        meaning=(
+            "The headers of a dead-letter record contain a topic or partition that does not exist, that the "
+            "connector does not read, or that the client may not describe. The record stays in the "
+            "dead-letter topic. Anyone who can write to that topic can write such headers."
+        ),
+        fix=(
+            "If the topic was deleted, send the records to another topic that the connector reads, with "
+            "`--to`. If the client lacks permissions, grant `Describe` and `Write` on the topic."
+        ),
+    ),
+    DeclaredMessage(
         id="dead-letter-ledger-unknown",
         area=Area.DEAD_LETTERS,
         meaning="The ledger of replays cannot be read, so it is not known which records were sent back.",
