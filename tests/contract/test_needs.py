@@ -144,6 +144,7 @@ DRIVER = """
         spark_settings: {{spark.cores.max: "2"}}
         spark_master: "{{{{ 'local[*]' if inventory_hostname == 'local-1' else 'spark://spark-1:7077' }}}}"
         role_path: {root}/roles/spark
+        _spark_config: {folder}
         certificates_directory: {folder}
         ansible_python_interpreter: {python}
 """
