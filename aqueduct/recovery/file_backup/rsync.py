@@ -17,8 +17,9 @@ from aqueduct.recovery.file_backup.plan import FileSource
 
 RSYNC = "rsync"
 SILENT_SECONDS = 600  # of a source that sends nothing
-# Where rsync runs, its own folder of /proc: nobody can create or remove a file there. Some builds of rsync 3.2.7 lose the target of a
-# local copy with --remote-option, and write to a name of any bytes, or, with --delete, empty this folder.
+# Where rsync runs, its own folder of /proc: nobody can create or remove a file there. Some builds of rsync
+# 3.2.7 lose the target of a local copy with --remote-option, and write to a name of any bytes, or, with
+# --delete, empty this folder.
 NOWHERE = "/proc/self"
 # Files as they are at their source: kinds, modes, owners, times and hard links. Without the window, times of
 # one second are taken for the same.
