@@ -188,7 +188,7 @@ def test_a_landing_skips_it_and_lands_what_is_around_it(
 ) -> None:
     monkeypatch.setattr(run, "TASK_OFFSETS", (of_a_task, of_a_task))
     clients.create(lake.broker, name, 2)
-    lake.declare(name, columns=[{"name": "id", "type": "bigint"}], partition_by=[])
+    lake.declare(name)
     good = [b'{"id": 1}'] * 3
     clients.produce(lake.broker, name, good)
     bomb(lake.broker, name, *3 * [EARLY])  # offsets 3 to 5; the transaction's marker is 6
@@ -222,10 +222,9 @@ def test_a_landing_skips_it_and_lands_what_is_around_it(
     assert json.loads(report.read_text())["tables"][0]["unopened"] == spans
 
     # The topic still has what the table has not, and nobody can see whether that are records.
-    capsys.readouterr()
     assert main(lake.command("verify", f"--report={report}")) == ExitCode.INCOMPLETE
-    assert printed(capsys.readouterr().out) == ["decompression-limit-exceeded"]
     [reported] = json.loads(report.read_text())["tables"]
+    assert [skipped["id"] for skipped in reported["left_out"]] == ["decompression-limit-exceeded"]
     assert reported["unopened"] == spans
     assert reported["right"]
     assert not reported["missing"]
@@ -238,7 +237,7 @@ def test_a_landing_skips_it_and_lands_what_is_around_it(
 
 def test_a_landing_that_is_set_back_before_it_skips_it_again(lake: Lake, name: str) -> None:
     clients.create(lake.broker, name)
-    lake.declare(name, columns=[{"name": "id", "type": "bigint"}], partition_by=[])
+    lake.declare(name)
     clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)
     bomb(lake.broker, name, *3 * [EARLY])
     clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)

@@ -157,7 +157,8 @@ def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
 ) -> None:
     spoil, config = REFUSED[attack]
     topic, other = crossed.topics
-    clients.configure(crossed.broker, topic, **config)
+    if config:
+        clients.configure(crossed.broker, topic, **config)
     before, bad, after = (frames(topic, first, first + 9, [1])[0] for first in (0, 10, 20))
     crossed.bring(before, *frames(other), spoil(bad), after)
     crossed.dedup(code=ExitCode.INCOMPLETE)
@@ -176,13 +177,13 @@ def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
 
 
 def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: Crossed) -> None:
-    """Together they unpack to 5 GB, and dedup may have 2."""
+    """Together they unpack to 2.4 GB, and dedup may have 2 of addresses."""
     topic, other = crossed.topics
     zeros = bytes(200 << 20)
     crossed.bring(*frames(topic, numbers=[0]), *frames(other))
     bombs = [
         Frame(topic=topic, topic_id=ID, partition=1, first=10 * number, last=10 * number, batches=zeros)
-        for number in range(25)
+        for number in range(12)
     ]
     packed = [
         {
@@ -207,7 +208,7 @@ def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: Crossed) -> None:
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
     assert run.returncode == ExitCode.INCOMPLETE, run.stdout + run.stderr
-    assert "25 frames not written" in run.stdout
+    assert "12 frames not written" in run.stdout
     assert "60 records in" in run.stdout
 
 

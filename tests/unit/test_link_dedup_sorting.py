@@ -247,8 +247,7 @@ def test_frames_that_unpack_to_much_do_not_wait_together(monkeypatch: pytest.Mon
         state.frames.clear()
         state.waiting_bytes = 0
 
-    sorter = Sorter(share(mine), states_of_buckets, {}, write)
-    sorter.sort(TopicPartition("raw", 0), [packed])
+    Sorter(share(mine), states_of_buckets, {}).sort(TopicPartition("raw", 0), [packed], write)
     assert written == [[0, 1, 2], [3], [4]]
     assert positions == [8, 9, 10]
     assert [each.first for each in state.frames] == [5, 6]

@@ -114,15 +114,9 @@ class Sorter:
         share: DedupShare,
         buckets: Mapping[int, BucketState],
         unsound: Mapping[Place, str],
-        make_room: Callable[[TopicPartition, int], None] = lambda *_: None,
     ) -> None:
-        """`unsound`: why frames can't be written, by where they are.
-
-        `make_room` writes the frames that wait. It is told of the raw offset from which on, in a partition,
-        nothing is sorted yet.
-        """
+        """`unsound`: why frames can't be written, by where they are."""
         self._share = share
-        self._make_room = make_room
         self._buckets = buckets
         self._unsound = unsound
         self._ids = {
@@ -130,14 +124,25 @@ class Sorter:
             for number, bucket in buckets.items()
         }
 
-    def sort(self, raw: TopicPartition, batches: Iterable[Batch]) -> None:
-        """Sort what comes next in a partition of a raw topic."""
+    def sort(
+        self,
+        raw: TopicPartition,
+        batches: Iterable[Batch],
+        make_room: Callable[[TopicPartition, int], None] = lambda *_: None,
+    ) -> None:
+        """Sort what comes next in a partition of a raw topic.
+
+        `make_room` writes the frames that wait. It is told of the raw offset from which on, in the partition,
+        nothing is sorted yet.
+        """
         bucket = self._buckets[raw.partition]
         for record in readable(batches, partial(self._set_unread_aside, bucket, raw)):
             waiting = sum(state.waiting_bytes for state in self._buckets.values())
             if waiting and waiting + _unpacked_size(record) > MOST_WAITING:
-                self._make_room(raw, record.offset)
+                make_room(raw, record.offset)
             self._sort(bucket, raw, record)
+            if (raw, record.offset) in self._unsound:  # of the next one, all begins after this one
+                make_room(raw, record.offset + 1)
 
     def _sort(self, bucket: BucketState, raw: TopicPartition, record: Record) -> None:
         raw_position, new = (raw, record.offset), record.offset >= bucket.counted.get(raw, 0)

@@ -192,7 +192,7 @@ class _Run:
             if offset < self._follower.positions[raw]:  # it is not read again
                 del unsound[raw, offset]
         self._buckets = {number: self._bucket(number, progress) for number in share.buckets}
-        self._sorter = Sorter(share, self._buckets, unsound, self._make_room)
+        self._sorter = Sorter(share, self._buckets, unsound)
         self._ends = offsets.ends(client, partitions)
         # From where on, in a partition that came last, nothing is sorted yet.
         self._unsorted: dict[TopicPartition, int] = {}
@@ -230,8 +230,8 @@ class _Run:
         polled = self._follower.poll(wait)
         self._unsorted = {news.topic_partition: news.start for news in polled}
         for news in polled:
-            self._sorter.sort(news.topic_partition, news.batches)
-            del self._unsorted[news.topic_partition]
+            self._sorter.sort(news.topic_partition, news.batches, self._make_room)
+            self._unsorted.pop(news.topic_partition, None)
         self._write_all()
         if deadline is not None:
             return time.monotonic() < deadline
