@@ -64,13 +64,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     backup.add_argument(
         "--ssh-key",
         metavar="FILE",
-        type=Path,
+        type=_file,
         help="private SSH key that can read the folder and nothing else",
     )
     backup.add_argument(
         "--known-hosts",
         metavar="FILE",
-        type=Path,
+        type=_file,
         help="known_hosts file of SSH with the host's key; default: that of the user",
     )
     backup.add_argument(
@@ -180,6 +180,11 @@ def _here(text: str) -> Path:
         raise argparse.ArgumentTypeError(
             f"{text!r} is another host's; name a folder of this one, as ./{text} if it is called so"
         )
+    return Path(text).absolute()
+
+
+def _file(text: str) -> Path:
+    """Parse a file of this host; rsync and ssh run in another folder."""
     return Path(text).absolute()
 
 

@@ -1410,3 +1410,17 @@ def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
     (site.folder / "meta.properties").touch()
     assert site.backup(0) == 2
     assert site.run("verify") == 3
+
+
+def test_rsync_changes_nothing_in_the_current_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some builds of rsync 3.2.7 lose the target of a local copy, and take the current directory."""
+    source, current = tmp_path / "source", tmp_path / "current"
+    source.mkdir()
+    current.mkdir()
+    (current / "mine").touch()
+    monkeypatch.chdir(current)
+    for target in ("lost", "."):
+        assert rsync.run(["--archive", "--delete", f"{source}/", target]).returncode
+    assert names(current) == ["mine"]

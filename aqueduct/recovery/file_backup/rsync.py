@@ -17,6 +17,10 @@ from aqueduct.recovery.file_backup.plan import FileSource
 
 RSYNC = "rsync"
 SILENT_SECONDS = 600  # of a source that sends nothing
+# Where rsync runs, its own folder of /proc: nobody can create or remove a file there. Some builds of rsync
+# 3.2.7 lose the target of a local copy with --remote-option, and write to a name of any bytes, or, with
+# --delete, empty this folder.
+NOWHERE = "/proc/self"
 # Files as they are at their source: kinds, modes, owners, times and hard links. Without the window, times of
 # one second are taken for the same.
 AS_IT_IS = ("--archive", "--hard-links", "--sparse", "--numeric-ids", "--modify-window=-1")
@@ -210,7 +214,7 @@ def run(
         return subprocess.run(  # noqa: S603
             [RSYNC, f"--timeout={SILENT_SECONDS}", *arguments],
             input=said, capture_output=True, text=True, errors="surrogateescape", check=False,
-            env=KEYLESS, pass_fds=() if keep is None else (keep,),
+            env=KEYLESS, cwd=NOWHERE, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:
         raise Failed("rsync-missing", "rsync is missing on this host. Install the package rsync.") from None
