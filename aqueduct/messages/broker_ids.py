@@ -6,8 +6,14 @@ BROKER_IDS = (
     DeclaredMessage(
         id="lost-folder-invalid",
         area=Area.BROKER_IDS,
-        meaning="A folder of `--lost-folder` is not lost, or no other folder tells whose it was.",
-        fix="Pass folders that have logs with `--data-folder`, and at least one of the broker.",
+        meaning=(
+            "A folder of `--lost-folder` contains files or cannot be read, or no other folder of the "
+            "same broker was passed."
+        ),
+        fix=(
+            "Pass folders that contain logs with `--data-folder`. Pass at least one remaining folder of"
+            " the same broker."
+        ),
     ),
     DeclaredMessage(
         id="lost-broker-has-logs",
@@ -41,7 +47,7 @@ BROKER_IDS = (
             "A partition was not re-created as empty, because a broker has a log of it or may have one. "
             "Nothing was assigned."
         ),
-        fix="Start the brokers, or inspect their folders, that the message identifies.",
+        fix="Start the brokers that the message lists, or inspect their data folders.",
     ),
     DeclaredMessage(
         id="partition-change-rejected",
@@ -70,7 +76,10 @@ BROKER_IDS = (
     DeclaredMessage(
         id="repair-plan-changed",
         area=Area.BROKER_IDS,
-        meaning="The plan of a confirmed repair repairs or loses more than the plan that was read.",
+        meaning=(
+            "The plan changed after the first run: the confirmed run would repair more partitions or "
+            "lose more records."
+        ),
         fix=(
             "Run `playbooks/repair_broker_ids.yml` without `-e confirm`, read the new plan, and confirm that "
             "one with the same options."
@@ -79,8 +88,11 @@ BROKER_IDS = (
     DeclaredMessage(
         id="repair-plan-unreadable",
         area=Area.BROKER_IDS,
-        meaning="The file with the plan that was read cannot be read, so the plans cannot be compared.",
-        fix="Make the plan again, and read it.",
+        meaning=(
+            "The plan file of the first run cannot be read, so the confirmed run cannot check that its "
+            "plan is the same."
+        ),
+        fix="Run the playbook without `-e confirm`, read the new plan, and confirm it.",
     ),
     DeclaredMessage(
         id="repair-plan-unwritable",
@@ -96,8 +108,8 @@ BROKER_IDS = (
             "was done."
         ),
         fix=(
-            "Inspect the disks and pass the file with `--look`. If they are lost for good, pass the id with "
-            "`--lost`."
+            "Inspect the disks, and pass the file with `--look`. Pass the id with `--lost` only if the "
+            "disks are permanently lost: records that only they have are then lost."
         ),
     ),
     DeclaredMessage(
@@ -112,7 +124,10 @@ BROKER_IDS = (
         meaning=(
             "A log on a broker's disk is damaged, and the broker would truncate it. Nothing was assigned."
         ),
-        fix="Restore the partition from a backup, or move the damaged log away.",
+        fix=(
+            "Move the damaged log to another disk, and keep it: records that only it has are lost to "
+            "the cluster. If no other replica has the partition, restore it from a backup."
+        ),
     ),
     DeclaredMessage(
         id="controller-vote-unknown",
@@ -123,7 +138,10 @@ BROKER_IDS = (
     DeclaredMessage(
         id="controller-has-vote",
         area=Area.BROKER_IDS,
-        meaning="Another id would end the vote of a controller. Nothing was done.",
+        meaning=(
+            "The node is a voter of the quorum, and its vote belongs to its id, so the id cannot "
+            "change. Nothing was done."
+        ),
         fix="Set the former id in the host's `server.properties`.",
     ),
 )

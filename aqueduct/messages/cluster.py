@@ -219,8 +219,11 @@ CLUSTER = (
     DeclaredMessage(
         id="features-plan-unreadable",
         area=Area.CLUSTER,
-        meaning="The file with the plan that was read cannot be read, so the plans cannot be compared.",
-        fix="Make the plan again, and read it.",
+        meaning=(
+            "The plan file of the first run cannot be read, so the confirmed run cannot check that its "
+            "plan is the same."
+        ),
+        fix="Run the playbook without `-e confirm`, read the new plan, and confirm it.",
     ),
     DeclaredMessage(
         id="cluster-describe-denied",

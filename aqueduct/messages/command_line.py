@@ -43,7 +43,7 @@ COMMAND_LINE = (
         id="init-file-exists",
         area=Area.COMMAND_LINE,
         meaning="The folder of `init` already has a file that would be created. Nothing is overwritten.",
-        fix="Choose another folder, or remove the files.",
+        fix="Choose another folder, or move the existing files away.",
     ),
     DeclaredMessage(
         id="init-folder-unwritable",
@@ -61,7 +61,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="playbook-variable-unknown",
         area=Area.COMMAND_LINE,
-        meaning="A playbook got a variable with `-e` that neither it, nor a role, nor Ansible has.",
+        meaning="A variable of `-e` is not known to the playbook, its roles or Ansible.",
         fix="Correct the name, or remove the variable.",
     ),
     DeclaredMessage(
@@ -73,7 +73,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="playbook-variable-invalid",
         area=Area.COMMAND_LINE,
-        meaning="A variable of a playbook has a value that it cannot have, such as `ture`.",
+        meaning="A variable of a playbook has a value that the playbook does not accept, such as `ture`.",
         fix="Pass a value that the message lists.",
     ),
     DeclaredMessage(

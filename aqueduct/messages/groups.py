@@ -7,8 +7,8 @@ GROUPS = (
         id="group-unknown",
         area=Area.GROUPS,
         meaning=(
-            "The cluster has no group of this name, or no group that was not excluded. Or the client may not "
-            "describe it."
+            "The cluster has no group of this name, `--exclude` excludes all groups, or the client may "
+            "not describe the group."
         ),
         fix="Check the name, `--exclude`, and the rights of the client.",
     ),
@@ -66,7 +66,10 @@ GROUPS = (
         id="group-stopped",
         area=Area.GROUPS,
         meaning="A group without members has unread records, and its offset does not move.",
-        fix="Start its consumers, or delete the group if nothing needs it. `--exclude` leaves it out.",
+        fix=(
+            "Start its consumers, or skip the group with `--exclude`. Deleting the group deletes its "
+            "committed offsets: do that only if no application needs it."
+        ),
     ),
     DeclaredMessage(
         id="group-stuck",

@@ -51,14 +51,21 @@ LANDING = (
     DeclaredMessage(
         id="table-change-unsupported",
         area=Area.LANDING,
-        meaning="A table has landed, and its declaration changed in more than new columns.",
-        fix="Restore the declaration of what has landed, or declare a new table for the changes.",
+        meaning=(
+            "The declaration of an existing table has a change that its files do not allow. You can add"
+            " columns, and change `from` and `topics`."
+        ),
+        fix="Undo the change, or declare a new table.",
     ),
     DeclaredMessage(
         id="table-folder-taken",
         area=Area.LANDING,
         meaning="The folder of a table has files of another landing, or files that no landing wrote.",
-        fix="Declare another name, or move the files out of the folder.",
+        fix=(
+            "Declare another name. If the message says that no landing wrote the files, you can move "
+            "them out of the folder. Do not move files of another landing: its table would lose its "
+            "rows."
+        ),
     ),
     DeclaredMessage(
         id="table-file-damaged",
@@ -87,8 +94,8 @@ LANDING = (
             "A file has times before 1677 or after 2262, which Arrow cannot read. Its rows stay as they are."
         ),
         fix=(
-            "Set the table back with `aqueduct land reset` to an offset that no row of the file has, or "
-            "that all of them have."
+            "Run `aqueduct land reset` to the offset of the first row in the file, or to an offset "
+            "after its last row. The file is then removed or kept as a whole."
         ),
     ),
     DeclaredMessage(
@@ -98,7 +105,7 @@ LANDING = (
             "Another run landed, compacted, replayed or reset the table at the same time, so this run "
             "changed nothing more."
         ),
-        fix="Stop the landing of the table for a reset, and run the command again.",
+        fix="Run the command again. Before a reset, stop the landing of the table.",
     ),
     DeclaredMessage(
         id="landers-compete",
@@ -113,8 +120,8 @@ LANDING = (
         id="staged-files-missing",
         area=Area.LANDING,
         meaning=(
-            "A run stood still for hours, and a compaction removed its staged files. Nothing of it was "
-            "committed."
+            "A run was suspended for hours, and a compaction removed its staged files. The run "
+            "committed nothing."
         ),
         fix="Run the command again.",
     ),
@@ -148,7 +155,12 @@ LANDING = (
             "A topic that landed was deleted and re-created, so its offsets refer to other records than "
             "those in the table. Nothing of the new topic lands."
         ),
-        fix="Run `aqueduct land reset` with `--to-offsets`, and an offset of each partition of the topic.",
+        fix=(
+            "To keep the rows of the deleted topic, remove the topic from `topics` of this table, and "
+            "declare another table for it. Otherwise, run `aqueduct land reset --to-offsets` with an "
+            "offset of each partition. With `--execute`, it removes all rows of the deleted topic, "
+            "which cannot land again."
+        ),
     ),
     DeclaredMessage(
         id="landed-topic-truncated",
@@ -157,7 +169,11 @@ LANDING = (
             "The log of a partition was truncated below the offset up to which it landed, so the table has "
             "records that the topic lost."
         ),
-        fix="Run `aqueduct land reset` to the offset at which the log was truncated.",
+        fix=(
+            "The table has the only copy of these records: first copy the rows from the truncation "
+            "offset on into another table. Then run `aqueduct land reset --to-offsets` with that "
+            "offset. With `--execute`, it removes these rows."
+        ),
     ),
     DeclaredMessage(
         id="landed-partition-leaderless",
@@ -232,7 +248,10 @@ LANDING = (
             "The Hive metastore does not answer. The rows are in the files, and readers see them when it "
             "answers again."
         ),
-        fix="Check that it runs, its address, and that it uses Thrift without Kerberos (SASL) and TLS.",
+        fix=(
+            "Check that the metastore runs, and check its address. The metastore must accept Thrift "
+            "connections without Kerberos (SASL) and without TLS."
+        ),
     ),
     DeclaredMessage(
         id="metastore-unsupported",
@@ -279,8 +298,10 @@ LANDING = (
             "copy."
         ),
         fix=(
-            "Restore the commits of the log from a copy. If no copy exists, rename the table in the "
-            "catalogue, which keeps it: the next landing creates the table from its log."
+            "Stop the landing, and restore the commits of the log from a copy. If no copy exists, first"
+            " copy the rows with `CREATE TABLE ... AS SELECT`, because the next landing can overwrite "
+            "data files of the missing commits. Then rename the table in the metastore, and start the "
+            "landing: it creates the table from its log."
         ),
     ),
     DeclaredMessage(

@@ -43,13 +43,15 @@ LINK = (
         id="ledger-ids-exceeded",
         area=Area.LINK,
         meaning=(
-            "A frame or an announcement has a new topic id, and the ledger has 1,000 topic ids of its source "
-            "partition, or 100,000 former ids and ids of partitions without a clean one in that partition of "
-            "the gap topic. It is neither written nor listed as missing."
+            "A frame or an announcement has a new topic id, and the ledger has no room for it. A source"
+            " partition has at most 1,000 topic ids. A partition of the gap topic has at most 100,000 "
+            "ids of former topics and of partitions without a clean partition. The frame or "
+            "announcement is neither written nor listed as missing."
         ),
         fix=(
-            "If the topics were not re-created so often, give the sender a new key. Create the clean topics, "
-            "or select topics with `--topics`. Let a topic that has no room left cross by another name."
+            "If the topic was not re-created that often, the sender's key is compromised: give the "
+            "sender a new key. Otherwise, create the missing clean topics, or select topics with "
+            "`--topics`. Send a topic that has reached its limit under another name."
         ),
     ),
     DeclaredMessage(
@@ -147,8 +149,8 @@ LINK = (
         area=Area.LINK,
         meaning="Offsets of the topic to retire are missing.",
         fix=(
-            "Send them again with `aqueduct diode resend`. If the source does not have them any more, pass "
-            "`--with-gaps`."
+            "Send them again with `aqueduct diode resend`. If the source no longer has them, they are "
+            "lost: `--with-gaps` retires the topic, and the ledger no longer lists them."
         ),
     ),
     DeclaredMessage(

@@ -69,7 +69,10 @@ MIRROR = (
             "Records after the position would arrive twice."
         ),
         fix=(
-            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+            "To keep the target topic, declare a flow with another `name` and `naming: prefix`, which "
+            "writes to a new topic. Otherwise, stop the flow's unit on all its hosts, delete the target"
+            " topic, and run `aqueduct replicate` once with `--again TOPIC` and `--until-caught-up`. "
+            "Deleting the topic destroys its records, also those that the source no longer has."
         ),
     ),
     DeclaredMessage(
@@ -79,7 +82,7 @@ MIRROR = (
             "A record in the flow's topics of positions or checkpoints cannot be read. A newer version of "
             "Aqueduct or another program wrote it."
         ),
-        fix="Update Aqueduct on the host of the flow. Let no other program write to the flow's topics.",
+        fix="Update Aqueduct on all hosts of the flow. Let no other program write to the flow's topics.",
     ),
     DeclaredMessage(
         id="mirror-target-recreated",
@@ -95,14 +98,21 @@ MIRROR = (
             "election."
         ),
         fix=(
-            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+            "To keep the target topic, declare a flow with another `name` and `naming: prefix`, which "
+            "writes to a new topic. Otherwise, stop the flow's unit on all its hosts, delete the target"
+            " topic, and run `aqueduct replicate` once with `--again TOPIC` and `--until-caught-up`. "
+            "Deleting the topic destroys its records, also those that the source no longer has."
         ),
     ),
     DeclaredMessage(
         id="mirror-target-not-empty",
         area=Area.MIRROR,
         meaning="A topic is to be mirrored from its beginning, and its topic at the target has records.",
-        fix="Delete the target topic, which deletes its records, and run the command again.",
+        fix=(
+            "Check the name of the topic. To keep its records at the target, declare a flow with "
+            "another `name` and `naming: prefix`. Deleting the target topic instead destroys its "
+            "records, also those that the source no longer has."
+        ),
     ),
     DeclaredMessage(
         id="mirror-source-diverged",
@@ -112,7 +122,10 @@ MIRROR = (
             "is unknown which records it lost."
         ),
         fix=(
-            "Delete the target topic, which deletes its records, and run the flow once with `--again TOPIC`."
+            "To keep the target topic, declare a flow with another `name` and `naming: prefix`, which "
+            "writes to a new topic. Otherwise, stop the flow's unit on all its hosts, delete the target"
+            " topic, and run `aqueduct replicate` once with `--again TOPIC` and `--until-caught-up`. "
+            "Deleting the topic destroys its records, also those that the source no longer has."
         ),
     ),
     DeclaredMessage(
@@ -157,14 +170,16 @@ MIRROR = (
         id="mirror-ranges-listed",
         area=Area.MIRROR,
         meaning=(
-            "A mirror of the engine `batches` did not mirror a range of source offsets, or only the target "
-            "has it: retention was faster, the topic was re-created, or its log was cut. For a re-created "
-            "topic, the range begins at the last position in the deleted topic. Its end is not known."
+            "A flow with the engine `batches` did not mirror a range of source offsets, or the source "
+            "has lost a range that the target has. Retention deleted it, the topic was re-created, or "
+            "its log was truncated. For a re-created topic, the range begins at the last mirrored "
+            "offset of the deleted topic, and its end is unknown."
         ),
         fix=(
-            "Copy the records from another source, if one has them. Then stop the flow's unit on all its "
-            "hosts, run `aqueduct replicate` once with its options, `--accept-ranges` and "
-            "`--until-caught-up`, and start the unit again."
+            "Save the list with `aqueduct mirror --report FILE`, because `--accept-ranges` removes it. "
+            "Copy the records from another source, if one has them. Stop the flow's unit on all its "
+            "hosts, run `aqueduct replicate` once with the options of the flow, `--accept-ranges` and "
+            "`--until-caught-up`, and start the unit on all hosts."
         ),
     ),
     DeclaredMessage(
@@ -175,8 +190,9 @@ MIRROR = (
             "tasks at the target."
         ),
         fix=(
-            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions. "
-            "The playbook of the target site grants both."
+            "Grant its principal `Read` on the group `aqueduct-mirror-FLOW` and on the topic "
+            "`aqueduct-mirror-positions.FLOW.internal` at the target. The playbook of the target site "
+            "grants both."
         ),
     ),
     DeclaredMessage(
@@ -186,7 +202,10 @@ MIRROR = (
             "A task of the mirror engine `batches` has not reported for a minute. Its process has ended, is "
             "stopped, or cannot write to the target."
         ),
-        fix="Start `mirror_maker@FLOW` on the host that the message names, and read its journal.",
+        fix=(
+            "Read the journal of `mirror_maker@FLOW` on the host in the message, and start the unit "
+            "there or on another host of the flow."
+        ),
     ),
     DeclaredMessage(
         id="mirror-tasks-differ",

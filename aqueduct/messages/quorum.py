@@ -6,7 +6,10 @@ QUORUM = (
     DeclaredMessage(
         id="quorum-plan-changed",
         area=Area.QUORUM,
-        meaning="The plan of a confirmed run loses more than the plan that was read, or has other metadata.",
+        meaning=(
+            "The plan changed after the first run: the confirmed run would lose more records or use "
+            "other metadata."
+        ),
         fix=(
             "Run `playbooks/restore_quorum.yml` without `-e confirm`, read the new plan, and confirm that "
             "one with the same options."
@@ -15,8 +18,11 @@ QUORUM = (
     DeclaredMessage(
         id="quorum-plan-unreadable",
         area=Area.QUORUM,
-        meaning="The file with the plan that was read cannot be read, so the plans cannot be compared.",
-        fix="Make the plan again, and read it.",
+        meaning=(
+            "The plan file of the first run cannot be read, so the confirmed run cannot check that its "
+            "plan is the same."
+        ),
+        fix="Run the playbook without `-e confirm`, read the new plan, and confirm it.",
     ),
     DeclaredMessage(
         id="quorum-clusters-differ",
@@ -67,7 +73,10 @@ QUORUM = (
         id="controller-metadata-exists",
         area=Area.QUORUM,
         meaning="The controller has metadata of its own, which are newer than any backup. Nothing was done.",
-        fix="Start the controller. If it cannot start, move its metadata folder away first.",
+        fix=(
+            "Start the controller. If it cannot start, move its metadata folder to a safe place. The "
+            "restore then uses older metadata, so later changes of topics, ACLs and settings are lost."
+        ),
     ),
     DeclaredMessage(
         id="controller-metadata-protected",

@@ -22,8 +22,9 @@ RESTORE = (
             "another program wrote or deleted records."
         ),
         fix=(
-            "Stop the program that changed the topics, delete the topics, which deletes their records, "
-            "and run the command again."
+            "Stop the program that changed the topics. Then restore under another name (`--topics "
+            "orders:orders-restored`). Deleting the topics instead destroys their records, also those "
+            "that the program wrote."
         ),
     ),
     DeclaredMessage(
@@ -40,8 +41,9 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="Another restore writes to the topic, or was interrupted before it was complete.",
         fix=(
-            "Complete the other restore with its own command. Or delete the topics, which deletes their "
-            "records."
+            "Complete the other restore with its own command, or restore under another name (`--topics "
+            "orders:orders-restored`). Deleting the topics destroys the records that the other restore "
+            "wrote."
         ),
     ),
     DeclaredMessage(
@@ -66,20 +68,20 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="Another version of Aqueduct began the restore, and its progress cannot be read.",
         fix=(
-            "Complete the restore with that version. Or delete its topics, which deletes their records, "
-            "and run the command again."
+            "Complete the restore with that version, or restore under another name (`--topics "
+            "orders:orders-restored`). Deleting the topics instead destroys their records."
         ),
     ),
     DeclaredMessage(
         id="task-principal-mismatch",
         area=Area.RESTORE,
         meaning=(
-            "The restore granted tasks what they need, but brokers do not let the client of `--task-config` "
-            "see the restored topics."
+            "The restore granted ACLs to its tasks, but the client of `--task-config` cannot describe "
+            "the restored topics."
         ),
         fix=(
-            "Pass as `--task-principal` the principal that brokers take from the certificate or login of "
-            "`--task-config`, and see that no ACL denies it access."
+            "With `--task-principal`, pass the principal that brokers derive from the certificate or "
+            "login of `--task-config`. Check that no ACL denies it access."
         ),
     ),
     DeclaredMessage(
@@ -107,7 +109,7 @@ RESTORE = (
     DeclaredMessage(
         id="restore-state-too-large",
         area=Area.RESTORE,
-        meaning=("Kafka does not keep as much metadata with a committed offset as the restore has to store."),
+        meaning="The restore must store more metadata with a committed offset than Kafka accepts.",
         fix="Check the settings of the topic, or pass a shorter `--groups-pattern`.",
     ),
     DeclaredMessage(
@@ -117,15 +119,20 @@ RESTORE = (
             "The target cluster has deleted the progress of the restore (`offsets.retention.minutes`), so "
             "offsets cannot be translated."
         ),
-        fix="Delete the topic, which deletes its records, and restore it again.",
+        fix=(
+            "Restore under another name (`--topics orders:orders-restored`); group offsets follow the "
+            "new name. Deleting the topic instead destroys its records, also those that clients wrote "
+            "after the restore."
+        ),
     ),
     DeclaredMessage(
         id="restore-records-expired",
         area=Area.RESTORE,
         meaning="A lifecycle rule of the store deleted records after the restore began.",
         fix=(
-            "Delete the topic from the target, which deletes its records, and run the command again. The "
-            "report then lists the expired records."
+            "Restore under another name (`--topics orders:orders-restored`); the report lists the "
+            "expired records. Deleting the topic instead destroys restored records that the store no "
+            "longer has."
         ),
     ),
     DeclaredMessage(
@@ -135,15 +142,20 @@ RESTORE = (
             "Kafka may have compacted the restored records since the restore was complete, so offsets "
             "cannot be translated."
         ),
-        fix="Delete the topic, which deletes its records, and restore it again.",
+        fix=(
+            "Restore under another name (`--topics orders:orders-restored`); group offsets follow the "
+            "new name. Deleting the topic instead destroys its records, also those that clients wrote "
+            "after the restore."
+        ),
     ),
     DeclaredMessage(
         id="restored-records-missing",
         area=Area.RESTORE,
         meaning="Restored records are missing from the target, so offsets cannot be translated.",
         fix=(
-            "Find the program that deleted the records. Then delete the topic, which deletes its records, "
-            "and restore it again."
+            "Stop the program that deleted the records. Then restore under another name (`--topics "
+            "orders:orders-restored`). Deleting the topic instead destroys its records, also those that"
+            " clients wrote after the restore."
         ),
     ),
     DeclaredMessage(
@@ -160,8 +172,9 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="An interrupted restore began with a snapshot that is no longer in the store.",
         fix=(
-            "Delete the topics that the restore began, which deletes their records, and run the command "
-            "again."
+            "Restore another snapshot under other names (`--topics orders:orders-restored`), and "
+            "compare. Deleting the topics that the restore began destroys their records, and the "
+            "snapshot that contained them no longer exists."
         ),
     ),
     DeclaredMessage(
@@ -199,7 +212,9 @@ RESTORE = (
         area=Area.RESTORE,
         meaning="The consumer group already has offsets in the restored topics, and keeps them.",
         fix=(
-            "If the group is to get the offsets of the backup, delete its offsets, and run the command again."
+            "To keep the present offsets, do nothing. To set the offsets of the backup, run "
+            "`kafka-consumer-groups.sh --delete-offsets` for the group, which loses its present "
+            "offsets, and run the command again."
         ),
     ),
     DeclaredMessage(
@@ -270,8 +285,9 @@ RESTORE = (
             "all restored records again, so they would arrive twice."
         ),
         fix=(
-            "Remove the flow from the inventory, deploy its site, and restore. Then declare the flow with "
-            "another name, and with topics at the target that are empty."
+            "Remove the flow from the inventory, deploy its site, and restore. Then declare the flow "
+            "with another `name` and `naming: prefix`, so that it writes to new topics. The topics that"
+            " it filled before stay at the target."
         ),
     ),
     DeclaredMessage(
@@ -297,17 +313,18 @@ RESTORE = (
             "the snapshot, which the restored site has lost, or restored records arrive there twice."
         ),
         fix=(
-            "Follow the section on mirrors in the guide to restores: copy records back from the lake, or "
-            "remove the doubled ones there."
+            "For records that the site has lost, copy the offsets in the report back from the lake. For"
+            " records that arrived twice, configure consumers to skip them, and run `aqueduct mirror "
+            "--accept-ranges`. Do not delete the topic at the target."
         ),
     ),
     DeclaredMessage(
         id="mirror-position-unbound",
         area=Area.RESTORE,
         meaning=(
-            "`aqueduct mirror` did not run since the mirror read its first records of a topic, so its "
-            "position there was not bound to a topic id. The restore took it for a position in the topic of "
-            "the backup."
+            "`aqueduct mirror` has not run since the mirror read the first records of a topic, so no "
+            "topic id is stored with its position. The restore assumed that the position belongs to the"
+            " topic of the backup."
         ),
         fix=(
             "If the topic was re-created between the backup and the restore, compare both ends with "
@@ -374,7 +391,10 @@ RESTORE = (
         id="retention-held",
         area=Area.RESTORE,
         meaning="Retention would delete restored records at once, so it stays disabled for the topic.",
-        fix="Run the same command with `--release-retention`. Kafka then deletes the records.",
+        fix=(
+            "To keep the records, leave retention disabled. To let Kafka delete them, run the same "
+            "command with `--release-retention`."
+        ),
     ),
     DeclaredMessage(
         id="restores-overlap",
@@ -385,7 +405,10 @@ RESTORE = (
     DeclaredMessage(
         id="earlier-restore-unknown",
         area=Area.RESTORE,
-        meaning="The target no longer stores how far the restore came that `--append` continues.",
+        meaning=(
+            "The target no longer stores the progress of the earlier restore, so `--append` cannot "
+            "continue it."
+        ),
         fix="Restore under another name.",
     ),
     DeclaredMessage(

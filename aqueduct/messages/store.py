@@ -7,9 +7,9 @@ STORE = (
         id="snapshot-times-disagree",
         area=Area.STORE,
         meaning=(
-            "The manifest of a snapshot says that it is over a day older than the store says: the store was "
-            "copied, a clock was wrong, or the snapshot is planted. Prune, and `--keep` of backups of "
-            "ZooKeeper and quorums, keep it."
+            "The time in the manifest of a snapshot is more than one day before the time that the store"
+            " recorded. The store was copied, a clock was wrong, or an attacker wrote the snapshot. "
+            "Neither `aqueduct prune` nor `--keep` of backups of ZooKeeper and quorums removes it."
         ),
         fix=(
             "If the store was copied, run `aqueduct prune` with `--copied-through` and the number of the "
@@ -21,11 +21,12 @@ STORE = (
         id="snapshot-time-backwards",
         area=Area.STORE,
         meaning=(
-            "The manifest of a snapshot says an earlier time than one before it. Prune, or `--keep` of a "
-            "backup of ZooKeeper or a quorum, removed nothing."
+            "The manifest of a snapshot has an earlier time than a previous manifest. Nothing was "
+            "removed by `aqueduct prune`, or by `--keep` of a backup of ZooKeeper or a quorum."
         ),
         fix=(
-            "Find out who made the snapshot. If the clock of a host was wrong, keep it with `--wrong-clock`."
+            "Find out who made the snapshot. If the clock of a host was wrong, run `aqueduct prune "
+            "--wrong-clock` with the number of the snapshot, which is then kept."
         ),
     ),
     DeclaredMessage(
@@ -36,8 +37,9 @@ STORE = (
             "removed nothing."
         ),
         fix=(
-            "Check the newest snapshot. If the topic was deleted or emptied on purpose, `--allow-less` "
-            "removes its data."
+            "Check the newest snapshot. If the topic was deleted or emptied on purpose, pass "
+            "`--allow-less`: prune then removes the older data of the topic, which cannot be restored "
+            "afterwards."
         ),
     ),
     DeclaredMessage(
@@ -46,7 +48,7 @@ STORE = (
         meaning=(
             "An object in `keys/` has the name of a key, but was written without that key. Readers ignore it."
         ),
-        fix="Find out who may write into the store, and remove the object.",
+        fix="Find out who can write to the store, and move the object out of the store.",
     ),
     DeclaredMessage(
         id="key-not-rewrapped",

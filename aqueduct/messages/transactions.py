@@ -12,7 +12,10 @@ TRANSACTIONS = (
     DeclaredMessage(
         id="transaction-search-incomplete",
         area=Area.TRANSACTIONS,
-        meaning="Whether transactions hang is unknown for some partitions: a broker or a right is missing.",
+        meaning=(
+            "Some partitions were not checked for hanging transactions, because a broker is down or the"
+            " client lacks an ACL."
+        ),
         fix="Start the brokers, or grant the rights, in the message. Then run the command again.",
     ),
     DeclaredMessage(
@@ -36,8 +39,11 @@ TRANSACTIONS = (
     DeclaredMessage(
         id="transaction-decided-otherwise",
         area=Area.TRANSACTIONS,
-        meaning="The coordinator has decided the other outcome for the transaction.",
-        fix="Run the command in the message. Another outcome loses or adds records.",
+        meaning="The coordinator has decided to commit a transaction that you want to abort, or the reverse.",
+        fix=(
+            "Run the command in the message. The other outcome would lose committed records, or make "
+            "aborted records visible."
+        ),
     ),
     DeclaredMessage(
         id="transaction-state-unreadable",

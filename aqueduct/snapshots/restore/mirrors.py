@@ -149,6 +149,13 @@ class MirrorNotes:
         ]
         return cls(_kept(ahead), _kept(unbound))
 
+    def after(self, former: "MirrorNotes") -> "MirrorNotes":
+        """Return these notes together with those of an earlier run, of which every run reports."""
+        return MirrorNotes(
+            _kept(list(filter(None, (self.ahead, former.ahead)))),
+            _kept(list(filter(None, (self.unbound, former.unbound)))),
+        )
+
     @classmethod
     def parse(cls, metadata: str) -> "MirrorNotes":
         """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
@@ -222,15 +229,14 @@ def move(
                 continue
             saved_notes = opened.moved()
             moved = _moved(job, opened, written, workers, is_again=saved_notes is not None)
+            bindings = {partition: moved_to.binding for partition, moved_to in moved.items()}
             if saved_notes is None or moved:
-                saved_notes = MirrorNotes.of(moved).dumps()
+                saved_notes = MirrorNotes.of(moved).after(MirrorNotes.parse(saved_notes or "")).dumps()
                 opened.move(
-                    {partition: moved_to.next for partition, moved_to in moved.items()},
-                    {partition: moved_to.binding for partition, moved_to in moved.items()},
-                    saved_notes,
+                    {partition: moved_to.next for partition, moved_to in moved.items()}, bindings, saved_notes
                 )
-            opened.positions.refresh()
-            ranges += ranges_of(mirror.name, job.id, opened.positions.bindings)
+            # Of those that were moved now, readers may see the former ones for a moment (KIP-98).
+            ranges += ranges_of(mirror.name, job.id, {**opened.positions.bindings, **bindings})
             notes = MirrorNotes.parse(saved_notes)
             if notes.ahead:
                 left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
@@ -364,6 +370,8 @@ def judged(
         between = offset
     elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
         between = reached
+    elif not is_same and copy and copy.topic_id == backed_up and partly is None and reached > copy.end:
+        between = reached - copy.end  # what clients wrote after an earlier restore of these records
     return _MirrorFound(
         at=offset,
         bound=bound,
@@ -397,7 +405,7 @@ def _moved(
         old_positions = {
             partition: old
             for partition, old in _found(job, source, opened.positions, lanes, starts).items()
-            if not (is_again and (old.bound is None or old.bound.topic_id == old.log.topic_id))
+            if not (is_again and _was_moved(old))
         }
         if not old_positions:
             return {}
@@ -429,6 +437,17 @@ def _moved(
             copy = RestoredCopy(backed_up[lane.topic], lane.stop, ends[partition])
             moved[partition] = continued(old, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
         return moved
+
+
+def _was_moved(old: _MirrorFound) -> bool:
+    """Return whether an earlier run of the same restore moved a position to the topic that there is now.
+
+    It then stored which copy was restored, which stays until the position is bound to another topic. A
+    position that never belonged to an earlier topic has nothing to skip.
+    """
+    if old.bound is None:
+        return True
+    return old.bound.topic_id == old.log.topic_id and (old.bound.copy is not None or not old.bound.earlier)
 
 
 def continued(
