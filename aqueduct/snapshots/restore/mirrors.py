@@ -359,6 +359,8 @@ def judged(
         between = offset
     elif not is_same and bound.topic_id != backed_up and not (copy and copy.topic_id == backed_up):
         between = reached
+    elif not is_same and copy and copy.topic_id == backed_up and partly is None and reached > copy.end:
+        between = reached - copy.end  # what clients wrote after an earlier restore of these records
     return _MirrorFound(
         at=offset,
         bound=bound,
@@ -391,7 +393,7 @@ def _moved(
         old_positions = {
             partition: old
             for partition, old in _found(job, source, opened.positions, lanes, starts).items()
-            if not (is_again and (old.bound is None or old.bound.topic_id == old.log.topic_id))
+            if not (is_again and _was_moved(old))
         }
         if not old_positions:
             return {}
@@ -423,6 +425,17 @@ def _moved(
             copy = RestoredCopy(job.plan.backed_up_ids[lane.topic], lane.stop, ends[partition])
             moved[partition] = continued(old, lane, new, others, copy=copy, syncs=syncs, restore_id=job.id)
         return moved
+
+
+def _was_moved(old: _MirrorFound) -> bool:
+    """Return whether an earlier run of the same restore moved a position to the topic that there is now.
+
+    It then stored which copy was restored, which stays until the position is bound to another topic. A
+    position that never belonged to an earlier topic has nothing to skip.
+    """
+    if old.bound is None:
+        return True
+    return old.bound.topic_id == old.log.topic_id and (old.bound.copy is not None or not old.bound.earlier)
 
 
 def continued(
