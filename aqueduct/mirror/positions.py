@@ -142,9 +142,10 @@ class FlowPositions:
             mine = by_partition.setdefault(
                 position.partition if position else self._table.rows[key].partition.partition, []
             )
-            if position and partition in moves:
+            if partition in moves and (position or moves[partition]):
                 value = {"offset": moves[partition] - 1}
-                mine.append((position.key, json.dumps(value).encode() if moves[partition] else None))
+                position_key = position.key if position else self._position_key(partition)
+                mine.append((position_key, json.dumps(value).encode() if moves[partition] else None))
             if partition in bindings:
                 mine.append((key, binding.dumps(bindings[partition])))
         return by_partition
@@ -193,6 +194,14 @@ class FlowPositions:
             if moves:
                 producer.commit_transaction()
         return True
+
+    def _position_key(self, partition: TopicPartition) -> bytes:
+        """Return the record key of a position that the mirror does not have, for example after a tombstone.
+
+        Connect compares keys by their bytes, and MirrorMaker's (MirrorUtils.wrapPartition) have this order.
+        """
+        source = {"cluster": self.flow, "partition": partition.partition, "topic": partition.topic}
+        return json.dumps([SOURCE_CONNECTOR, source], separators=(",", ":")).encode()
 
     def _of(self, key: bytes) -> tuple[str, TopicPartition] | None:
         """Return connector and source partition of a record's key; None: it has no source partition."""
