@@ -189,6 +189,8 @@ class TransactionalProducer:
         self._forget_transaction()
         if not self._valid:
             patience = Patience(self._client, f"begins no transaction of {self._id}")
+            if self._epoch >= 0:
+                patience.until_done(self._abort_open)
             self._producer_id, self._epoch = patience.until_done(self._init)
             self._sequences.clear()
             self._valid = True
@@ -366,11 +368,22 @@ class TransactionalProducer:
             self.begin()  # the coordinator knows whether it is so: it may have aborted what took too long
         elif not (passing(error) or isinstance(error, _UNCERTAIN)):
             with suppress(KafkaError, Failed):
-                self._init()  # aborts, so that nobody waits for this transaction to time out
+                self._abort_open()  # so that nobody waits for this transaction to time out
             raise error
         raise Retry(str(error)) from error
 
     # Requests. Each checks the response; the error says whether it is worth to ask again.
+
+    def _abort_open(self) -> None:
+        """Abort what the coordinator may have open, before it is asked for a new epoch (KIP-360).
+
+        Asked during an open transaction, a coordinator with a transaction.version below 2 aborts it under the
+        next epoch, and then refuses the one that asked as fenced.
+        """
+        self._coordinators.clear()
+        # Nothing is open, or another one has the transactional id: the request for a new epoch tells.
+        with suppress(InvalidTxnStateError, *_FENCED):
+            self._send_end(committed=False)
 
     def _init(self) -> tuple[int, int]:
         self._coordinators.clear()
@@ -438,10 +451,10 @@ class TransactionalProducer:
 
     def _end(self, *, committed: bool) -> None:
         if self._partitions or self._groups:
-            self._ask(lambda: self._send_end(committed))
+            self._ask(lambda: self._send_end(committed=committed))
         self._forget_transaction()
 
-    def _send_end(self, committed: bool) -> None:
+    def _send_end(self, *, committed: bool) -> None:
         request = EndTxnRequest(
             transactional_id=self._id,
             producer_id=self._producer_id,

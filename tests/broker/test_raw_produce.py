@@ -9,6 +9,8 @@ import clients
 import pytest
 from clients import Record, unique
 from confluent_kafka import Producer
+from kafka.errors import MessageSizeTooLargeError
+from kafka.protocol.admin import UpdateFeaturesRequest
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
@@ -17,15 +19,42 @@ from aqueduct.kafka import acls, client_config, groups, offsets
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
+from aqueduct.kafka.admin.asking import change
+from aqueduct.kafka.admin.features import features
 from aqueduct.kafka.batches.batch import Batch
 from aqueduct.kafka.batches.produce import Ready, ready
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
+from servers import broker as kafka
 from servers.broker import Broker
 
 MAX_BYTES = 1 << 20
+FEATURE, SAFE_DOWNGRADE = "transaction.version", 2
+
+
+@pytest.fixture(scope="module")
+def classic_transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Yield a broker whose transactions are as before KIP-890's second part: as after an upgrade from 3.9."""
+    with kafka.running(tmp_path_factory.mktemp("classic")) as started:
+        with raw.connect(End("target", started.plaintext), "test") as client:
+            lowered = UpdateFeaturesRequest.FeatureUpdateKey(
+                feature=FEATURE, max_version_level=0, upgrade_type=SAFE_DOWNGRADE
+            )
+            request = UpdateFeaturesRequest(
+                timeout_ms=10_000, feature_updates=[lowered], validate_only=False, min_version=1
+            )
+            assert change(client, request, lambda answer: [(FEATURE, answer.error_code, "")]) == []
+            clients.wait_for("the level", lambda: features(client)[FEATURE].level == 0)
+        yield started
+
+
+@pytest.fixture(params=["transaction.version 2", "transaction.version 0"])
+def broker(request: pytest.FixtureRequest) -> Broker:
+    if request.param.endswith("2"):
+        return request.getfixturevalue("brokers")[0]
+    return request.getfixturevalue("classic_transactions")
 
 
 @pytest.fixture
@@ -217,17 +246,23 @@ def test_a_batch_that_the_broker_refuses_is_named_and_blocks_nobody(
     source, target = make_topic(), make_topic(max_message_bytes="2000")
     fill(broker, source, batches=1, records=100, size=300)
 
-    def write() -> None:
-        with raw.connect(End("target", broker.plaintext), "test") as client:
-            producer = TransactionalProducer(client, f"restore-{uuid4().hex[:8]}")
+    with raw.connect(End("target", broker.plaintext), "test") as client:
+        producer = TransactionalProducer(client, f"restore-{uuid4().hex[:8]}")
+
+        def write() -> None:
             producer.begin()
             producer.send(target, 1, next(ready(batches_of(client, source), max_bytes=1500)))
             producer.send(target, 0, readies(client, source)[0])
             producer.commit()
 
-    with pytest.raises(Failed, match=f"MessageSizeTooLarge.*{target}-0"):
+        with pytest.raises(MessageSizeTooLargeError):
+            write()
+        assert producer.rejected == TopicPartition(target, 0)
+        clients.settle(broker, target)
+        clients.configure(broker, target, max_message_bytes="1000000")
         write()
     clients.settle(broker, target)
+    assert len(visible(broker, target)) == 100
 
 
 def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[..., str]) -> None:
