@@ -11,6 +11,7 @@ from typing import Any
 import yaml
 
 Labels = Mapping[str, str]
+ALERTMANAGER = "127.0.0.1:19093"  # not its default port 9093, which a broker of that host has
 EVALUATED = 15  # seconds between two evaluations, as the guide sets them
 # These copies of rules have the label `early`: the rest of the rule is the estate's own.
 EARLY = "early"
@@ -131,7 +132,13 @@ def prometheus_config(guide: str, folder: str, sites: Collection[str]) -> dict[s
         for job in config["scrape_configs"]
     ]
     merged = next(iter(configs.values()))
-    return {**merged, "rule_files": [f"{folder}/rules/*.yml"], "scrape_configs": jobs}
+    alerting = {"alertmanagers": [{"static_configs": [{"targets": [ALERTMANAGER]}]}]}
+    return {
+        **merged,
+        "alerting": alerting,
+        "rule_files": [f"{folder}/rules/*.yml"],
+        "scrape_configs": jobs,
+    }
 
 
 def alertmanager_config(guide: str, url: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from alert_faults import (
+    ALERTMANAGER,
     EVALUATED,
     FAULTS,
     FIRING,
@@ -171,7 +172,7 @@ def prometheus(lab: Lab) -> Iterator[Query]:
         (f"{programs}/prometheus", f"--config.file={FOLDER}/prometheus.yml",
          f"--storage.tsdb.path={FOLDER}/data", "--web.listen-address=127.0.0.1:9090"),
         (f"{programs}/prometheus-alertmanager", f"--config.file={FOLDER}/alertmanager.yml",
-         f"--storage.path={FOLDER}/alerts", "--web.listen-address=127.0.0.1:9093",
+         f"--storage.path={FOLDER}/alerts", f"--web.listen-address={ALERTMANAGER}",
          "--cluster.listen-address="),
         ("/usr/bin/python3", f"{FOLDER}/receiver.py", f"{FOLDER}/notifications"),
     )  # fmt: skip
