@@ -93,11 +93,16 @@ def look_here() -> dict[str, list[str]]:
         for marker in MARKERS:
             Path(marker).touch()
         try:
-            faults = [
-                f"{name}: {fault}"
-                for name, unit in shown.items()
-                for fault in (*unpromised(name, unit), *(broken(unit) if name in running else ()))
-            ]
+            faults = [f"{name}: {fault}" for name, unit in shown.items() for fault in unpromised(name, unit)]
+            for name, unit in running.items():
+                try:
+                    of_process = [f"{name}: {fault}" for fault in broken(unit)]
+                except FileNotFoundError:  # below /proc/PID
+                    of_process = []
+                if Path("/proc", unit["MainPID"]).exists():
+                    faults += of_process
+                else:  # a timer's run has ended meanwhile: look again
+                    idle.append(name)
         finally:
             for marker in MARKERS:
                 Path(marker).unlink()

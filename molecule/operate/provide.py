@@ -44,7 +44,7 @@ def signed(name: str, key: RSAPrivateKey, issuer: str, by: RSAPrivateKey, host: 
     builder = (
         x509.CertificateBuilder(subject(issuer), subject(name), key.public_key(), x509.random_serial_number())
         .not_valid_before(NOW - timedelta(hours=1))
-        .not_valid_after(NOW + timedelta(days=2))
+        .not_valid_after(NOW + timedelta(days=100))
         .add_extension(x509.BasicConstraints(ca=not host, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(by.public_key()), critical=False)
