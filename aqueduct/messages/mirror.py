@@ -177,9 +177,21 @@ MIRROR = (
         ),
         fix=(
             "Save the list with `aqueduct mirror --report FILE`, because `--accept-ranges` removes it. "
-            "Copy the records from another source, if one has them. Stop the flow's unit, run `aqueduct"
-            " replicate` once with the options of the flow, `--accept-ranges` and `--until-caught-up`, "
-            "and start the unit."
+            "Copy the records from another source, if one has them. Stop the flow's unit on all its "
+            "hosts, run `aqueduct replicate` once with the options of the flow, `--accept-ranges` and "
+            "`--until-caught-up`, and start the unit."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-membership-failed",
+        area=Area.MIRROR,
+        meaning=(
+            "A process of the mirror engine `batches` cannot be a member of the group that shares the flow's "
+            "tasks at the target."
+        ),
+        fix=(
+            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions. "
+            "The playbook of the target site grants both."
         ),
     ),
     DeclaredMessage(

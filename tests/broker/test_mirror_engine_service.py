@@ -65,6 +65,7 @@ class Service:
             "replication-factor": 1,
             "refresh": "1s",
             "first-start": self.flow.first_start,
+            "shared": True,
         }
 
     @contextmanager

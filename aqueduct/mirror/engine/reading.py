@@ -6,21 +6,39 @@ Only with what every host has. Nothing is written.
 import re
 import time
 from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, for_code
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.common.wording import some
 from aqueduct.errors import labelled
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Client
+from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.client_errors import answering
 from aqueduct.kafka.compacted_topics import Table
 from aqueduct.kafka.lag_seconds import unread_ages
-from aqueduct.mirror.engine.names import positions_topic
+from aqueduct.mirror.engine.names import group_of, member_host, positions_topic
 from aqueduct.mirror.engine.position import Position, TaskStatus, parse_position, parse_status
 from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
 
 SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
+
+
+@dataclass(frozen=True, order=True)
+class FlowWorker:
+    """A process that shares the flow's tasks. Without a task, it stands by."""
+
+    host: str
+    tasks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        tasks = f"tasks {', '.join(map(str, self.tasks))}" if self.tasks else "stands by"
+        return f"{self.host} ({tasks})"
 
 
 class BatchesReader:
@@ -72,6 +90,37 @@ class BatchesReader:
         with answering(self._source.end.bootstrap_servers):
             return unread_ages(self._source, {p.partition: p.first for p in progress if p.behind})
 
+    def workers(self) -> list[FlowWorker] | None:
+        """Return the processes that share the flow's tasks; None if they cannot be known at the moment.
+
+        None is listed of a flow that one process runs without sharing it.
+        """
+        group = group_of(self.source)
+        patience = Patience(self._target, f"does not describe group {group}")
+        with answering(self._target.end.bootstrap_servers):
+            try:
+                return patience.until_done(lambda: self._ask_workers(group))
+            except GroupAuthorizationFailedError:
+                return None
+
+    def _ask_workers(self, name: str) -> list[FlowWorker] | None:
+        coordinator = self._target.coordinator(CoordinatorType.GROUP, name)
+        [group] = self._target.send(DescribeGroupsRequest(groups=[name]), coordinator).groups
+        error = for_code(group.error_code)
+        if error is GroupIdNotFoundError or group.group_state in ("Empty", "Dead"):
+            return []
+        if group.error_code:
+            raise error(f"group {name}")
+        if group.group_state != "Stable":  # members have no assignment while they are being assigned
+            return None
+        return sorted(
+            FlowWorker(
+                member_host(member.client_id) or member.client_host.removeprefix("/"),
+                assigned_tasks(member.member_assignment),
+            )
+            for member in group.members
+        )
+
     def _read(self) -> tuple[int, dict[int, TaskStatus]]:
         """Read the positions; return the number of tasks and what each last reported."""
         name = positions_topic(self.source)
@@ -106,6 +155,14 @@ class BatchesReader:
         return position.next if position else start
 
 
+def assigned_tasks(assignment: bytes) -> tuple[int, ...]:
+    """Parse the tasks of a member of the flow's group: partitions of the one topic that it subscribes to."""
+    if not assignment:
+        return ()
+    partitions = ConsumerProtocolAssignment.decode(assignment).partitions()
+    return tuple(sorted(partition.partition for partition in partitions))
+
+
 def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
     """Return a sentence for each kind of range."""
     sentences = {
@@ -120,8 +177,8 @@ def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
         ),
     }
     accept = (
-        f"To accept this, stop mirror_maker@{source}, run aqueduct replicate with its options, "
-        "--accept-ranges and --until-caught-up, and start the unit."
+        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit again."
     )
     listed = list(ranges)
     return [
