@@ -24,6 +24,7 @@ HEARTBEAT_SECONDS = 3
 # In which all members must accept a new assignment. A process that does not poll for as long is no member.
 REBALANCE_SECONDS = 60
 RELEASE_SECONDS = 20  # for a task to commit what it has, before another process may have it
+METADATA_SECONDS = 10  # until the topic of positions is seen that was created or re-created
 POLL_SECONDS = 0.2
 
 # What no time heals. Other errors, such as brokers that do not answer, librdkafka retries.
@@ -134,6 +135,7 @@ def _consumer(end: End, flow: str) -> Consumer:
         "session.timeout.ms": SESSION_SECONDS * 1000,
         "heartbeat.interval.ms": HEARTBEAT_SECONDS * 1000,
         "max.poll.interval.ms": REBALANCE_SECONDS * 1000,
+        "topic.metadata.refresh.interval.ms": METADATA_SECONDS * 1000,
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "latest",
