@@ -121,10 +121,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct.common import prometheus
         from aqueduct.mirror.engine import metrics
         from aqueduct.mirror.engine import run as engine
+        from aqueduct.mirror.engine.figures import MirrorFigures
+        from aqueduct.mirror.engine.flow import MirrorOrder
         from aqueduct.mirror.engine.groups import MirroredGroups
         from aqueduct.mirror.engine.topics import MirroredTopics
     started = datetime.now(UTC)
-    order = engine.MirrorOrder(
+    order = MirrorOrder(
         flow=args.flow,
         source=client_config.end("source", args.source_bootstrap_servers, args.source_config),
         target=client_config.end("target", args.target_bootstrap_servers, args.target_config),
@@ -141,7 +143,7 @@ def run(args: argparse.Namespace) -> ExitCode:
     )
     logging.basicConfig(format="aqueduct: %(message)s", level=logging.WARNING)
     logging.getLogger(engine.__name__).setLevel(logging.INFO)  # which tasks this process has
-    figures = engine.MirrorFigures()
+    figures = MirrorFigures()
     if args.metrics_port:
         prometheus.serve(args.metrics_port, lambda: metrics.metrics(figures))
     progress = engine.run(order, until_signal(), figures)

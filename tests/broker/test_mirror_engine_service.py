@@ -20,7 +20,7 @@ from aqueduct.kafka import acls as kafka_acls
 from aqueduct.kafka.admin.acls import grant_known
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.mirror.engine import reading
+from aqueduct.mirror.engine import position
 from plugins.filter.units import option_file
 from servers.broker import Broker
 
@@ -134,6 +134,6 @@ def test_status_shows_refused_partitions_and_dead_tasks(
         assert behind == {0: 1, 1: 0}
         clients.configure(target, topic, max_message_bytes="100000")
         assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
-    monkeypatch.setattr(reading, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(position, "SILENT_SECONDS", 1)
     assert main([*service.look, "--wait=5s"]) == 3
     assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}

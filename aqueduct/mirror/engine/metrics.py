@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from aqueduct.common import prometheus
-from aqueduct.mirror.engine.run import MirrorFigures
+from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.status import LOST, LOST_EARLIER
 
 OWN = prometheus.Named("aqueduct_mirror")

@@ -5,7 +5,7 @@ Only with what every host has. Nothing is written.
 
 import re
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, for_code
@@ -25,8 +25,6 @@ from aqueduct.mirror.engine.names import group_of, member_host, positions_topic
 from aqueduct.mirror.engine.position import Position, TaskStatus, parse_position, parse_status
 from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
-
-SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
 
 
 @dataclass(frozen=True, order=True)
@@ -61,7 +59,11 @@ class BatchesReader:
             tasks, statuses = self._read()
         with answering(self._source.end.bootstrap_servers):
             progress = self._progress()
-        return task_findings(self.source, tasks, statuses, time.time()), progress
+        now = time.time()
+        findings = task_findings(self.source, tasks, statuses, now)
+        if (taken := taken_findings(self.source, statuses, now)) and self.workers():
+            findings += taken
+        return findings, progress
 
     def position_findings(self) -> list[str]:
         """Return the ranges that did not arrive once, a sentence for each kind, until they are accepted.
@@ -199,8 +201,8 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
         if task is None:
             findings.append(f"Task {number} has not started; if that lasts, restart {unit}.")
             continue
-        silent = now - task.time / 1000
-        if silent > SILENT_SECONDS:
+        if task.is_silent(now):
+            silent = now - task.time / 1000
             findings.append(
                 labelled(
                     "mirror-task-silent",
@@ -216,3 +218,16 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
         if more := task.refused_count - len(task.refused):
             findings.append(f"Task {number} does not mirror {more} more; see the journal of {unit}.")
     return findings
+
+
+def taken_findings(source: str, statuses: Mapping[int, TaskStatus], now: float) -> list[str]:
+    """Return the tasks that a process runs which does not share the flow, a sentence each."""
+    return [
+        labelled(
+            "mirror-task-taken",
+            f"A process on {status.host} runs task {number} without --shared, such as a run by hand, so the "
+            f"hosts of mirror_maker@{source} stand back. They continue when it has ended.",
+        )
+        for number, status in sorted(statuses.items())
+        if status.is_taken(now)
+    ]

@@ -18,6 +18,7 @@ from aqueduct.mirror.engine.names import positions_topic, state_topics
 from aqueduct.mirror.engine.position import (
     Checkpoint,
     Position,
+    TaskStatus,
     parse_checkpoint,
     parse_checkpoint_key,
     parse_position,
@@ -35,6 +36,7 @@ class FlowState:
         # Of each source partition, in the order of generations and offsets.
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
         self.tasks: dict[TopicPartition, int] = {}  # in whose partition a position is
+        self.statuses: dict[int, TaskStatus] = {}  # the last of each task
         self._client = client
         self._positions_topic = positions_topic(flow)
         self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
@@ -63,10 +65,14 @@ class FlowState:
         self._next |= ends
 
     def _position(self, task: int, key: bytes, value: bytes | None) -> None:
-        if value is not None and parse_status(key, value) is None:
-            partition, position = parse_position(key, value)
-            self.positions[partition] = position
-            self.tasks[partition] = task
+        if value is None:
+            return
+        if parsed := parse_status(key, value):
+            self.statuses[parsed[0]] = parsed[1]
+            return
+        partition, position = parse_position(key, value)
+        self.positions[partition] = position
+        self.tasks[partition] = task
 
     def _checkpoint(self, key: bytes, value: bytes | None) -> None:
         if value is not None:
