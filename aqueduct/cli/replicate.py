@@ -5,7 +5,11 @@ any moment and started again. Keys, values, headers, times and order are kept; o
 records are mirrored. A second process of the same flow takes over, and the first one ends with 1.
 
 With --shared, processes on several hosts share the tasks of a flow. If one ends, is killed or does not
-respond for ten seconds, the others take over its tasks. A process without tasks stands by.
+respond for ten seconds, the others take over its tasks. A process without tasks stands by. A process without
+--shared takes over all tasks, and those with --shared stand back until it has ended.
+
+A topic that the target refuses is skipped and listed, and the others continue. With --shared, a task that
+fails is listed and starts again after a pause.
 
 Positions are in the topic aqueduct-mirror-positions.FLOW.internal at the target, checkpoints for the
 translation of offsets in aqueduct-mirror-checkpoints.FLOW.internal. Both are compacted, and have a partition

@@ -15,11 +15,18 @@ import clients
 import pytest
 from mirror_engine_flows import Flow, started
 
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.mirror.engine.names import positions_topic
+from aqueduct.mirror.engine.position import UnreadablePosition, task_of
+from aqueduct.mirror.engine.state import FlowState
 from servers import broker
 from servers.broker import Broker
 from servers.process import free_ports
 
 PARTITIONS = 0, 1, 2, 3
+TAKEN = "mirror-task-taken"
 # Large enough to be moving for a while, and distinct, so that a record that comes twice is seen.
 PADDING = "x" * 300
 
@@ -65,7 +72,10 @@ class Worker:
 
     @property
     def fences(self) -> int:
-        return self.journal.read_text().count("[producer-fenced]")
+        return self.count("producer-fenced")
+
+    def count(self, identifier: str) -> int:
+        return self.journal.read_text().count(f"[{identifier}]")
 
 
 @contextmanager
@@ -192,6 +202,56 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
         assert sum(of["partitions"] for of in metrics) == len(PARTITIONS)
         assert sum(of["lag"] for of in metrics) == 0
         assert sum(worker.fences for worker in workers[1:]) == 0
+
+
+def test_workers_stand_back_while_a_process_runs_that_does_not_share(shared: Flow, tmp_path: Path) -> None:
+    with Worker(shared, tmp_path, "shared", tasks=1).running() as worker:
+        wait_for_tasks([worker], 1)
+        with written_meanwhile(shared):
+            wait_for_more(shared)
+            with shared.running() as other:
+                wait_for_tasks([worker], 0)
+                clients.wait_for("that it stands back, again and again", lambda: worker.count(TAKEN) >= 2)
+                wait_for_more(shared)
+                assert other.poll() is None
+                assert {finding.split()[0] for finding in shared.findings()} == {f"[{TAKEN}]"}
+                assert worker.metrics["refused"] == 1
+                other.terminate()
+                assert other.wait(60) == 0
+            wait_for_tasks([worker], 1)
+            wait_for_more(shared)
+        check_all_arrived_once(shared)
+        assert shared.catch_up() == 0  # it has all tasks meanwhile
+        wait_for_tasks([worker], 1)
+        assert shared.findings("--wait=60s") == []
+        assert worker.process.poll() is None
+
+
+def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> None:
+    """The record in the topic of positions is that of another program."""
+    assert shared.catch_up("--tasks", "2") == 0
+    clients.produce(shared.target, positions_topic(shared.name), [{"key": "x", "value": "y"}], 0)
+    mine = [p for p in PARTITIONS if task_of(TopicPartition(shared.topic, p), 2) == 1]
+    assert 0 < len(mine) < len(PARTITIONS)
+    with Worker(shared, tmp_path, "worker", tasks=2).running() as worker:
+        for number in range(3):  # also after the failed task was tried again
+            clients.wait_for("the failure", partial(has_failed, worker, number + 1))
+            for partition in PARTITIONS:
+                clients.produce(shared.source, shared.topic, [f"{number}"], partition)
+            for partition in mine:
+                clients.wait_for("the record", partial(has_records, shared, partition, number + 1))
+        assert worker.metrics["refused"] >= 1
+        assert worker.process.poll() is None
+        state: dict[int, UnreadablePosition] = {}
+        with connect(End("target", shared.target.plaintext), "test") as client:
+            flow_state = FlowState(client, shared.name, range(2), state)
+            flow_state.refresh()
+        assert [of.id for of in flow_state.statuses[0].refused] == ["mirror-position-unreadable"]
+        assert flow_state.statuses[1].refused == ()
+
+
+def has_failed(worker: Worker, times: int) -> bool:
+    return worker.count("mirror-position-unreadable") >= times
 
 
 class OtherHost:

@@ -11,6 +11,7 @@ from typing import Any
 import clients
 import pytest
 from clients import unique
+from confluent_kafka.admin import AclOperation
 from mirror_engine_flows import started
 
 from aqueduct.cli import main
@@ -38,6 +39,7 @@ class Service:
             "source": source.authority.client_config(f"mirror-{site}"),
             "target": target.authority.client_config(f"mirror-{site}"),
         }
+        self.pattern = self.flow.topics_pattern
         self._report = tmp_path / "mirror.json"
 
     def _grant(self) -> None:
@@ -58,7 +60,7 @@ class Service:
             "source-config": str(self.configs["source"]),
             "target-bootstrap-servers": self.target.tls,
             "target-config": str(self.configs["target"]),
-            "topics-pattern": self.flow.topics_pattern,
+            "topics-pattern": self.pattern,
             "groups-pattern": self.flow.groups_pattern,
             "target-prefix": self.flow.prefix,
             "tasks": self.flow.tasks,
@@ -79,7 +81,7 @@ class Service:
     def look(self) -> list[str]:
         return [
             *("mirror", f"--source={self.flow.name}", "--engine=batches"),
-            *(f"--topics-pattern={self.flow.topics_pattern}", f"--report={self._report}"),
+            *(f"--topics-pattern={self.pattern}", f"--report={self._report}"),
             *(f"--source-bootstrap-servers={self.source.tls}", f"--source-config={self.configs['source']}"),
             *(f"--target-bootstrap-servers={self.target.tls}", f"--target-config={self.configs['target']}"),
         ]
@@ -137,3 +139,26 @@ def test_status_shows_refused_partitions_and_dead_tasks(
     monkeypatch.setattr(position, "SILENT_SECONDS", 1)
     assert main([*service.look, "--wait=5s"]) == 3
     assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}
+
+
+def test_topic_that_the_flow_may_not_write_to_does_not_stop_others(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    topic, denied = (clients.create(source, unique("flights"), 2) for _ in range(2))
+    service = Service(source, target, tmp_path, topics=[topic], tasks=1)
+    service.pattern = f"{topic}|{denied}"
+    clients.create(target, denied, 2)
+    reading = AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ
+    for broker in (source, target):
+        clients.allow(broker, f"mirror-{service.flow.target}", denied, *reading)
+    for name in (topic, denied):
+        clients.produce(source, name, range(10), 1)
+    with service.running() as process:
+        clients.wait_for("the other topic", lambda: topic in clients.topics(target))
+        clients.wait_for("its records", lambda: clients.ends(target, topic, 1)[0] >= 10)
+        clients.wait_for("the finding", lambda: main(service.look) == 3)
+        [finding] = service.reported()["findings"]
+        assert finding.startswith(f"[mirror-partition-rejected] Not mirrored: {denied}-1")
+        clients.produce(source, topic, range(10), 0)
+        clients.wait_for("more records", lambda: clients.ends(target, topic, 0)[0] >= 10)
+        assert process.poll() is None

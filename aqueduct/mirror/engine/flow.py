@@ -18,7 +18,7 @@ from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
 from aqueduct.mirror.engine.names import state_topics
-from aqueduct.mirror.engine.position import missing_position, task_of
+from aqueduct.mirror.engine.position import UnreadablePosition, missing_position, task_of
 from aqueduct.mirror.engine.state import FlowState
 from aqueduct.mirror.engine.task import Assignment
 from aqueduct.mirror.engine.topics import (
@@ -261,9 +261,10 @@ class FlowTopics:
 
 def check_positions(order: MirrorOrder, target: Client, assignments: Sequence[Assignment]) -> None:
     """Check that each task finds the positions of its partitions, and that a flow without any begins
-    where its target is empty; else Refused."""
+    where its target is empty; else Refused. A task whose positions cannot be read reports it itself."""
     tasks = len(assignments)
-    state = FlowState(target, order.flow, range(tasks))
+    unreadable: dict[int, UnreadablePosition] = {}
+    state = FlowState(target, order.flow, range(tasks), unreadable)
     state.refresh()
     if moved := sorted(p for p, task in state.tasks.items() if task_of(p, tasks) != task):
         raise Refused(
@@ -272,7 +273,7 @@ def check_positions(order: MirrorOrder, target: Client, assignments: Sequence[As
             f"partitions, and had another number when positions of {some(moved)} were stored. Other "
             "tasks would mirror these from their beginning again. Restore both topics.",
         )
-    if state.positions or order.first_start:
+    if state.positions or unreadable or order.first_start:
         return
     partitions = [partition for assignment in assignments for partition in assignment.targets.values()]
     ends = offsets.ends(target, partitions, "read_uncommitted")

@@ -98,8 +98,9 @@ def _run_alone(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> N
                         flow.synchronise()
                         break
                 return
-            with Upkeep(order, figures, prepared) as upkeep:
-                upkeep.lead(leases[LEADER])
+            upkeep = Upkeep(order, figures, prepared)
+            upkeep.lead(leases[LEADER])
+            with upkeep:
                 while not stopping.wait(POLL_SECONDS):
                     upkeep.sample()
                     tasks.end(leases)

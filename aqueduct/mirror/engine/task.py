@@ -170,8 +170,9 @@ class MirrorTask(Thread):
 
     def assign(self, assignment: Assignment) -> None:
         """Mirror these partitions from now on. Partitions that were refused are tried again."""
-        if assignment != self._assignment or self.figures.refused:
-            self._assignment = assignment
+        former, self._assignment = self._assignment, assignment
+        self._reporter.skipped = assignment.skipped
+        if self.figures.refused or replace(former, skipped=assignment.skipped) != assignment:
             self._reassigned.set()
 
     def run(self) -> None:
@@ -255,7 +256,6 @@ class MirrorTask(Thread):
         state.settle()
         state.refresh()
         positions = self._resumed(client, state, assignment)
-        self._reporter.skipped = assignment.skipped
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
