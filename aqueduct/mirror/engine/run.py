@@ -52,29 +52,34 @@ def _run_shared(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> 
     def is_busy(task: int) -> bool:
         return tasks.is_running(task) or (task == LEADER and upkeep.is_synchronising)
 
-    reported: frozenset[int] | None = None
-    leases: Mapping[int, Lease] = {}
-    with Membership(order.target, order.flow, is_busy) as membership, upkeep:
-        try:
-            while not stopping.wait(POLL_SECONDS):
-                leases = membership.leases
-                upkeep.lead(leases.get(LEADER))
-                upkeep.sample()
-                tasks.end(leases)
-                if prepared := upkeep.prepared:
+    with upkeep:
+        while not upkeep.prepared:  # a process that does not reach the source gets no tasks
+            if stopping.wait(POLL_SECONDS):
+                return
+        with Membership(order.target, order.flow, is_busy) as membership:
+            leases: Mapping[int, Lease] = {}
+            reported: frozenset[int] | None = None
+            try:
+                while not stopping.wait(POLL_SECONDS):
+                    leases = membership.leases
+                    upkeep.lead(leases.get(LEADER))
+                    upkeep.sample()
+                    tasks.end(leases)
+                    prepared = upkeep.prepared
                     tasks.assign(prepared)
                     if tasks.startable(leases) and not tasks.is_any_running:
                         with connect(order.target, CLIENT) as target:
                             check_positions(order, target, prepared.assignments)
                     tasks.start(leases)
-                if reported != frozenset(leases):
-                    reported = frozenset(leases)
-                    numbers = ", ".join(map(str, sorted(leases)))
-                    log.info("%s: %s", order.flow, f"has tasks {numbers}" if numbers else "stands by")
-        finally:
-            for lease in leases.values():
-                lease.ended.set()
-            tasks.join()
+                    if reported != frozenset(leases):
+                        reported = frozenset(leases)
+                        numbers = ", ".join(map(str, sorted(leases)))
+                        log.info("%s: %s", order.flow, f"has tasks {numbers}" if numbers else "stands by")
+            finally:
+                for lease in leases.values():
+                    lease.ended.set()
+                tasks.join()
+                upkeep.stop()  # before the group is left: its next leader then synchronises groups
 
 
 def _run_alone(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> None:

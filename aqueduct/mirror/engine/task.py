@@ -22,7 +22,7 @@ from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.produce import RecordTooLarge
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.follow import News
+from aqueduct.kafka.follow import News, ReadDenied
 from aqueduct.kafka.produce import Fenced, Retry, TimesReplaced, TransactionalProducer, until_committed
 from aqueduct.mirror.binding import Binding
 from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
@@ -528,6 +528,9 @@ class _Copy:
 
     def _rejection(self, producer: TransactionalProducer, error: KafkaError) -> "KafkaError | Rejected":
         """Return the reason why a partition is set aside; the error itself if it concerns all of them."""
+        if isinstance(error, ReadDenied):
+            reason = "the flow may not read its topic at the source; grant Read to its principal"
+            return Rejected(error.partition, Skipped(str(error.partition), reason, "cluster-request-failed"))
         source = self._sources.get(producer.rejected) if producer.rejected else None
         if source is None:
             return error

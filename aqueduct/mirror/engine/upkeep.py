@@ -64,6 +64,10 @@ class Upkeep:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End the thread, and wait for it."""
         self._stopping.set()
         self._thread.join()
 
