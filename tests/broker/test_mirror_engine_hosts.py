@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import subprocess
+import time
 import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -13,11 +14,13 @@ from threading import Event, Thread
 
 import clients
 import pytest
+from clients import unique
 from mirror_engine_flows import Flow, started
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
+from aqueduct.mirror.engine.membership import Membership
 from aqueduct.mirror.engine.names import positions_topic
 from aqueduct.mirror.engine.position import UnreadablePosition, task_of
 from aqueduct.mirror.engine.state import FlowState
@@ -252,6 +255,26 @@ def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> No
 
 def has_failed(worker: Worker, times: int) -> bool:
     return worker.count("mirror-position-unreadable") >= times
+
+
+def test_task_moves_only_when_its_process_has_ended_all_work_for_it(target: Broker) -> None:
+    flow = unique("flow")
+    clients.create(target, positions_topic(flow), 2)
+    end = End("target", target.plaintext)
+    busy = Event()
+    busy.set()
+    with Membership(end, flow, lambda task: busy.is_set()) as former:
+        clients.wait_for("both tasks", lambda: former.leases.keys() == {0, 1})
+        leases = former.leases
+        with Membership(end, flow, lambda task: False) as next_:
+            [moved] = clients.wait_for(
+                "the end of a lease", lambda: [of for of in leases.values() if of.ended.is_set()]
+            )
+            for _ in range(20):
+                time.sleep(0.1)
+                assert moved.task not in next_.leases
+            busy.clear()
+            clients.wait_for("the task", lambda: moved.task in next_.leases)
 
 
 class OtherHost:

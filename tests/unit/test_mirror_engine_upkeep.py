@@ -1,6 +1,7 @@
 """What ends all tasks of a process, what it reports of one, and when it looks at topics again."""
 
 import re
+import socket
 from dataclasses import replace
 
 import pytest
@@ -9,12 +10,14 @@ from kafka.errors import TopicAuthorizationFailedError
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.produce import Fenced
+from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.flow import MirrorOrder
+from aqueduct.mirror.engine.membership import consumer_settings
 from aqueduct.mirror.engine.position import UnreadablePosition
 from aqueduct.mirror.engine.run import ends_process
 from aqueduct.mirror.engine.task import TaskTaken, task_failure
 from aqueduct.mirror.engine.topics import MirroredTopics, rejected
-from aqueduct.mirror.engine.upkeep import LEADER_SECONDS, pause_after_look
+from aqueduct.mirror.engine.upkeep import LEADER_SECONDS, Upkeep, pause_after_look
 
 SHARED = MirrorOrder(
     flow="f",
@@ -74,6 +77,21 @@ def test_process_looks_soon_for_topics_that_the_leader_creates_and_seldom_for_re
     assert pauses[1:] == [LEADER_SECONDS, 4, 8, 16, 30, 30]
     assert pause_after_look(4, 30, waits=False, is_new=True) == 30
     assert pause_after_look(1, 1, waits=True, is_new=True) == 1
+
+
+def test_member_sees_a_new_topic_of_positions_soon() -> None:
+    assert consumer_settings(SHARED.target, "f")["topic.metadata.refresh.interval.ms"] <= 10_000
+
+
+def test_upkeep_that_waits_for_a_cluster_blocks_nobody() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts connections and never answers
+        end = End("source", f"127.0.0.1:{silent.getsockname()[1]}")
+        upkeep = Upkeep(replace(SHARED, source=end, target=end), MirrorFigures())
+        with upkeep:
+            silent.accept()
+            assert upkeep.prepared is None
+            assert not upkeep.is_synchronising
+        assert upkeep.prepared is None  # its end is no error
 
 
 def test_refused_topics_are_listed_and_existing_ones_are_mirrored() -> None:

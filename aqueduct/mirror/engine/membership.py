@@ -125,7 +125,18 @@ class Membership:
 
 
 def _consumer(end: End, flow: str) -> Consumer:
-    settings: dict[str, Any] = {
+    try:
+        return Consumer(consumer_settings(end, flow))
+    except KafkaException as error:
+        raise Failed(
+            "client-config-invalid",
+            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files.",
+        ) from None
+
+
+def consumer_settings(end: End, flow: str) -> dict[str, Any]:
+    """Return the settings of a member's librdkafka consumer."""
+    return {
         "client.id": member_id(flow, socket.gethostname()),
         **end.client_config.librdkafka(),
         "bootstrap.servers": end.bootstrap_servers,
@@ -142,10 +153,3 @@ def _consumer(end: End, flow: str) -> Consumer:
         "error_cb": addresses.report_librdkafka,
         "log_level": 0,  # what matters is reported as an error
     }
-    try:
-        return Consumer(settings)
-    except KafkaException as error:
-        raise Failed(
-            "client-config-invalid",
-            f"The {end} can't be asked with these settings: {error.args[0].str()}; see to its PEM files.",
-        ) from None
