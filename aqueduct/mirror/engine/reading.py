@@ -22,7 +22,13 @@ from aqueduct.kafka.client_errors import answering
 from aqueduct.kafka.compacted_topics import Table
 from aqueduct.kafka.lag_seconds import unread_ages
 from aqueduct.mirror.engine.names import group_of, member_host, positions_topic
-from aqueduct.mirror.engine.position import Position, TaskStatus, parse_position, parse_status
+from aqueduct.mirror.engine.position import (
+    Position,
+    TaskStatus,
+    UnreadablePosition,
+    parse_position,
+    parse_status,
+)
 from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
 
@@ -56,11 +62,11 @@ class BatchesReader:
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or is not mirrored, and how far each partition is."""
         with answering(self._target.end.bootstrap_servers):
-            tasks, statuses = self._read()
+            tasks, statuses, unreadable = self._read()
         with answering(self._source.end.bootstrap_servers):
             progress = self._progress()
         now = time.time()
-        findings = task_findings(self.source, tasks, statuses, now)
+        findings = unreadable + task_findings(self.source, tasks, statuses, now)
         if (taken := taken_findings(self.source, statuses, now)) and self.workers():
             findings += taken
         return findings, progress
@@ -123,21 +129,25 @@ class BatchesReader:
             for member in group.members
         )
 
-    def _read(self) -> tuple[int, dict[int, TaskStatus]]:
-        """Read the positions; return the number of tasks and what each last reported."""
+    def _read(self) -> tuple[int, dict[int, TaskStatus], list[str]]:
+        """Read the positions; return the number of tasks, what each last reported, and what is unreadable."""
         name = positions_topic(self.source)
         topic = self._target.topics([name]).get(name)
         if topic is None:
-            return 0, {}
+            return 0, {}, []
         self._table.refresh(topic.topic_partitions)
         statuses: dict[int, TaskStatus] = {}
+        unreadable: list[str] = []
         for key, row in self._table.rows.items():
-            if parsed := parse_status(key, row.value):
-                statuses[parsed[0]] = parsed[1]
-            else:
-                partition, position = parse_position(key, row.value)
-                self._positions[partition] = position
-        return len(topic.partitions), statuses
+            try:
+                if parsed := parse_status(key, row.value):
+                    statuses[parsed[0]] = parsed[1]
+                else:
+                    partition, position = parse_position(key, row.value)
+                    self._positions[partition] = position
+            except UnreadablePosition as error:
+                unreadable.append(error.labelled)
+        return len(topic.partitions), statuses, unreadable
 
     def _progress(self) -> list[MirrorProgress]:
         every = self._source.topics()
