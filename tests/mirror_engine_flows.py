@@ -27,7 +27,8 @@ def started(
         yield process
     finally:
         process.kill()
-        process.wait()
+        output, _ = process.communicate()
+        print(output)  # for the report of a test that failed
 
 
 class Flow:

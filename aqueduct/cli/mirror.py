@@ -104,7 +104,7 @@ class _FlowState:
     progress: list[MirrorProgress]
     lost: Collection[MirrorProgress]  # where records were lost
     positions: list[str]  # findings about positions
-    unmatched: list[str]  # findings about patterns that match no topic
+    unmatched: list[str]  # findings about patterns that match no topic or group
     unknown: list[str]  # sentences
     ranges: list[AffectedRange] = field(default_factory=list)
     ages: dict[TopicPartition, float] = field(default_factory=dict)  # of the oldest unread record, seconds
@@ -216,11 +216,13 @@ def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str
     """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
     try:
         unmatched = mirror.unmatched(patterns.unmatched)
+        of_groups = mirror.unmatched_groups(patterns.unmatched) if isinstance(mirror, MirrorReader) else []
     except PatternError as error:
-        return [labelled("pattern-invalid", f"Whether each pattern matches a topic is not known: {error}.")]
+        return [labelled("pattern-invalid", f"Whether each pattern matches is not known: {error}.")]
     except Failed as error:
-        return [f"Whether each pattern matches a topic is not known: {error.labelled}"]
-    return [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
+        return [f"Whether each pattern matches is not known: {error.labelled}"]
+    findings = [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
+    return findings + [status.unmatched_group_finding(mirror.source, pattern) for pattern in of_groups]
 
 
 def _refuse(args: argparse.Namespace) -> None:

@@ -195,6 +195,20 @@ MIRROR = (
         ),
     ),
     DeclaredMessage(
+        id="mirror-source-topic-deleted",
+        area=Area.MIRROR,
+        meaning=(
+            "A flow with the engine `batches` has mirrored a topic that the source no longer shows. Nobody "
+            "knows whether it had records that were not mirrored: its last end is from the flow's last look."
+        ),
+        fix=(
+            "If the topic should exist, restore it under another name, or give the mirror's principal the "
+            "permission to describe it. If it was deleted on purpose, stop the flow's unit, run `aqueduct "
+            "replicate` once with the options of the flow, `--accept-ranges` and `--until-caught-up`, and "
+            "start the unit."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-task-silent",
         area=Area.MIRROR,
         meaning=(

@@ -15,7 +15,7 @@ from kafka.protocol.metadata import CoordinatorType
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka import offsets
+from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin import transactions
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.client_errors import answering
@@ -64,7 +64,7 @@ class MirrorReader:
         self._positions = FlowPositions(source, target_cluster)
         self._judged: dict[TopicPartition, Judged] = {}
         self._sync_end = 0
-        self._tasks = Tasks({}, frozenset())
+        self._tasks = Tasks(counts={}, partitions=frozenset())
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
@@ -98,6 +98,14 @@ class MirrorReader:
             return []
         with answering(self._source.end.bootstrap_servers):
             return unmatched(left, self._source.topics().keys())
+
+    def unmatched_groups(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
+        """Return the patterns of synchronised groups that match no group at the source."""
+        asked = [pattern for pattern in self._tasks.group_patterns if pattern != ".*"]
+        if not asked:
+            return []
+        with answering(self._source.end.bootstrap_servers):
+            return unmatched(asked, groups.list_groups(self._source).keys())
 
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges that are lost or doubled at the target, as the last look found them."""

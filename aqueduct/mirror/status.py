@@ -26,6 +26,7 @@ from aqueduct.kafka.transactions import Search
 from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
+CHECKPOINT_CONNECTOR = "MirrorCheckpointConnector"
 MOST_TASKS = 100_000  # of a connector; a record with more was not written by a worker
 
 
@@ -43,13 +44,14 @@ class MirrorStatus:
         return _name(self.connector, self.task)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tasks:
     """The tasks that the workers agreed to run."""
 
     counts: Mapping[str, int]  # by connector
     partitions: frozenset[TopicPartition]  # of the source, that the tasks mirror
     patterns: tuple[str, ...] = ()  # of topics, as the flow declares them
+    group_patterns: tuple[str, ...] = ()  # of synchronised groups, likewise
 
 
 @dataclass(frozen=True)
@@ -163,13 +165,25 @@ def parse_tasks(records: Mapping[bytes, bytes]) -> Tasks:
         if key in texts
     ]
     names = [name.rpartition("-") for names in assigned for name in names.split(",") if name]
-    connector = f"connector-{SOURCE_CONNECTOR}"
-    patterns = _property(connector, texts[connector], "topics") if connector in texts else ""
-    return Tasks(
-        counts,
-        frozenset(TopicPartition(topic, int(number)) for topic, _, number in names if number.isdecimal()),
-        tuple(filter(None, map(str.strip, patterns.split(",")))),
+    source, checkpoints = f"connector-{SOURCE_CONNECTOR}", f"connector-{CHECKPOINT_CONNECTOR}"
+    topics = _property(source, texts[source], "topics") if source in texts else ""
+    is_synchronised = (
+        checkpoints in texts
+        and _property(checkpoints, texts[checkpoints], "sync.group.offsets.enabled") == "true"
     )
+    groups = _property(checkpoints, texts[checkpoints], "groups") if is_synchronised else ""
+    return Tasks(
+        counts=counts,
+        partitions=frozenset(
+            TopicPartition(topic, int(number)) for topic, _, number in names if number.isdecimal()
+        ),
+        patterns=_listed(topics),
+        group_patterns=_listed(groups),
+    )
+
+
+def _listed(property_value: str) -> tuple[str, ...]:
+    return tuple(filter(None, map(str.strip, property_value.split(","))))
 
 
 def _number_of_tasks(key: str, value: bytes) -> int:
@@ -260,6 +274,14 @@ def unmatched_finding(source: str, pattern: str) -> str:
         "pattern-matches-nothing",
         f"{source} has no topic that {pattern} of the flow's topics matches as a whole, so that pattern "
         "mirrors nothing. Correct it, or create the topic.",
+    )
+
+
+def unmatched_group_finding(source: str, pattern: str) -> str:
+    return labelled(
+        "pattern-matches-nothing",
+        f"{source} has no consumer group that {pattern} of the flow's groups matches as a whole, so that "
+        "pattern synchronises nothing. Correct it, or let the group commit offsets.",
     )
 
 

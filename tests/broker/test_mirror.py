@@ -8,7 +8,7 @@ from pathlib import Path
 import clients
 import pytest
 from hanging import UNVERIFIED, hang
-from mirrors import mirror_maker
+from mirrors import ANY_PORT, mirror_maker
 
 from aqueduct.cli import main
 from aqueduct.kafka.client import connect
@@ -39,9 +39,13 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 
     clients.create(source, TOPIC, 2)
     clients.transaction(source, TOPIC, range(50), "commit")
-    with mirror_maker(source, target, tmp_path, topics=rf"misspelt-.*,{PATTERN}"):
+    synchronised = "emit.checkpoints.enabled=true\npro1->lake.sync.group.offsets.enabled=true\n"
+    synchronised += "pro1->lake.groups=misspelt-g.*\n"
+    topics = rf"misspelt-.*,{PATTERN}"
+    with mirror_maker(source, target, tmp_path, topics=topics, rest=ANY_PORT + synchronised):
         code, text = said("--wait", "300s", "--until-caught-up")
-        first, unmatched = text.splitlines()
+        first, unmatched, of_groups = text.splitlines()
+        assert of_groups.startswith("[pattern-matches-nothing] pro1 has no consumer group that misspelt-g.*")
         assert (code, first) == (3, "2 partitions, 0 of them behind by 0 records.")
         assert unmatched.startswith("[pattern-matches-nothing] pro1 has no topic that misspelt-.* of")
         assert said("--until-caught-up", "--started") == (0, first + "\n")

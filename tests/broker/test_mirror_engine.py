@@ -220,6 +220,31 @@ def test_unmirrored_offsets_of_deleted_topic_are_listed_until_accepted(flow: Flo
     assert flow.catch_up("--accept-ranges") == 3  # no report has listed these
 
 
+def test_deleted_topic_is_reported_until_accepted(source: Broker, target: Broker, tmp_path: Path) -> None:
+    """The flow's pattern still matches another topic."""
+    prefix = unique("gone")
+    kept, deleted = (clients.create(source, f"{prefix}.{name}", 2) for name in ("kept", "deleted"))
+    flow = Flow(source, target, kept, tmp_path, pattern=rf"{re.escape(prefix)}\..*")
+    for topic in (kept, deleted):
+        clients.produce(source, topic, odd_records(10))
+    assert flow.catch_up() == 0
+    assert flow.findings() == []
+    clients.delete(source, deleted)
+    [finding] = flow.findings()
+    assert "[mirror-source-topic-deleted]" in finding
+    assert f"{deleted}-0 (mirrored to offset 10" in finding
+    assert kept not in finding
+    assert flow.catch_up("--accept-ranges") == 0
+    assert flow.findings() == []
+    clients.create(source, deleted, 2)
+    clients.produce(source, deleted, odd_records(3))
+    assert flow.catch_up() == 3
+    assert flow.catch_up("--accept-ranges") == 0
+    clients.delete(source, deleted)
+    [finding] = flow.findings()
+    assert "[mirror-source-topic-deleted]" in finding
+
+
 def test_restore_of_a_mirrored_topic_is_refused(
     flow: Flow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -103,7 +103,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
             dropped = int(ask(request.get("sends_to", "")))
-            is_decided = dropped >= request["drops"] or all(attempt.connected for attempt in attempts)
+            # The control has no rule that drops a packet, so it waits for its connections.
+            is_decided = 0 < request["drops"] <= dropped or all(attempt.connected for attempt in attempts)
             if is_decided and all(attempt.connected for attempt in permitted):
                 break
             time.sleep(0.1)

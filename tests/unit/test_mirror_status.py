@@ -102,7 +102,7 @@ def test_any_legal_topic_name_survives_the_task_configuration(tasks: list[set[To
 
 
 ALIVE = WorkersGroup("Stable", frozenset({"h1:1", "h2:2"}))
-TASKS = Tasks({SOURCE: 2, "MirrorCheckpointConnector": 0}, frozenset({A0}))
+TASKS = Tasks(counts={SOURCE: 2, "MirrorCheckpointConnector": 0}, partitions=frozenset({A0}))
 
 
 def running(worker: str = "h1:1") -> list[MirrorStatus]:
@@ -160,10 +160,12 @@ def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
 
 
 def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
-    [never] = status.task_findings("pro1", WorkersGroup("Dead", frozenset()), [], Tasks({}, frozenset()))
+    [never] = status.task_findings(
+        "pro1", WorkersGroup("Dead", frozenset()), [], Tasks(counts={}, partitions=frozenset())
+    )
     assert "no state of a mirror from pro1" in never
     statuses = [MirrorStatus(connector=SOURCE, task=None, state="RUNNING", worker="h1:1", trace="")]
-    [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks({SOURCE: 0}, frozenset()))
+    [idle] = status.task_findings("pro1", ALIVE, statuses, Tasks(counts={SOURCE: 0}, partitions=frozenset()))
     assert "has no task: no topic of pro1 matches" in idle
 
 

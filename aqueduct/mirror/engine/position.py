@@ -59,6 +59,8 @@ class Position:
     earlier: tuple[EarlierTopic, ...] = ()
     producers: tuple[int, ...] = ()  # ids of the task's producers: in the headers of its batches
     source_end: int = field(default=0, metadata=ADDED)  # of the source partition, when it was last read
+    # The operator accepted that the source topic was deleted, and that the flow may not have read all of it.
+    is_given_up: bool = field(default=False, metadata=ADDED)
 
     @property
     def checkpoint(self) -> "Checkpoint":
@@ -248,6 +250,7 @@ def resume(
     """
     if position is None or again:
         return _begin(partition, position, log, target, checkpoint=checkpoint, again=again)
+    position = replace(position, is_given_up=False)
     _check_target(partition, position, target)
     if checkpoint and checkpoint[:2] > (position.generation, position.next):
         raise PartitionRefused(

@@ -17,7 +17,7 @@ from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.common.wording import some
 from aqueduct.errors import labelled
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Client, Patience
+from aqueduct.kafka.client import Client, Patience, Topic
 from aqueduct.kafka.client_errors import answering
 from aqueduct.kafka.compacted_topics import Table
 from aqueduct.kafka.lag_seconds import unread_ages
@@ -64,12 +64,20 @@ class BatchesReader:
         with answering(self._target.end.bootstrap_servers):
             tasks, statuses, unreadable = self._read()
         with answering(self._source.end.bootstrap_servers):
-            progress = self._progress()
+            every = self._source.topics()
+            progress = self._progress(every)
+        deleted = {
+            partition: position
+            for partition, position in sorted(self._positions.items())
+            if partition.topic not in every
+            and self._topics.targets({partition.topic: None})
+            and not position.is_given_up
+        }
         now = time.time()
         findings = unreadable + task_findings(self.source, tasks, statuses, now)
         if (taken := taken_findings(self.source, statuses, now)) and self.workers():
             findings += taken
-        return findings, progress
+        return findings + deleted_findings(self.source, deleted), progress
 
     def position_findings(self) -> list[str]:
         """Return the ranges that did not arrive once, a sentence for each kind, until they are accepted.
@@ -149,8 +157,7 @@ class BatchesReader:
                 unreadable.append(error.labelled)
         return len(topic.partitions), statuses, unreadable
 
-    def _progress(self) -> list[MirrorProgress]:
-        every = self._source.topics()
+    def _progress(self, every: Mapping[str, Topic]) -> list[MirrorProgress]:
         mirrored = self._topics.targets(every)
         self._mirrored = frozenset(mirrored)
         asked = sorted(partition for name in mirrored for partition in every[name].led_partitions)
@@ -175,6 +182,31 @@ def assigned_tasks(assignment: bytes) -> tuple[int, ...]:
     return tuple(sorted(partition.partition for partition in partitions))
 
 
+def deleted_findings(source: str, positions: Mapping[TopicPartition, Position]) -> list[str]:
+    """Return which topics the source no longer has, with the offset up to which each was mirrored."""
+    if not positions:
+        return []
+    named = (
+        f"{partition} (mirrored to offset {position.next}, and it last ended at "
+        f"{max(position.next, position.source_end)})"
+        for partition, position in positions.items()
+    )
+    return [
+        labelled(
+            "mirror-source-topic-deleted",
+            f"{source} no longer shows these topics: deleted, or not this client's to see. Records that "
+            f"came after the last look were not mirrored: {some(named)}. {_accept(source)}",
+        )
+    ]
+
+
+def _accept(source: str) -> str:
+    return (
+        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit again."
+    )
+
+
 def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
     """Return a sentence for each kind of range."""
     sentences = {
@@ -188,13 +220,9 @@ def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
             "records: {}."
         ),
     }
-    accept = (
-        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
-        "--accept-ranges and --until-caught-up, and start the unit again."
-    )
     listed = list(ranges)
     return [
-        labelled("mirror-ranges-listed", f"{sentence.format(some(mine))} {accept}")
+        labelled("mirror-ranges-listed", f"{sentence.format(some(mine))} {_accept(source)}")
         for kind, sentence in sentences.items()
         if (mine := [affected for affected in listed if affected.kind == kind])
     ]

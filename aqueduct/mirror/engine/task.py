@@ -256,6 +256,7 @@ class MirrorTask(Thread):
         state.settle()
         state.refresh()
         positions = self._resumed(client, state, assignment)
+        given_up = self._given_up(state, assignment)
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
@@ -271,7 +272,8 @@ class MirrorTask(Thread):
         turns = cycle(producers)
         stored = dict(state.positions)
         try:
-            copy.begin(next(turns), {p: new for p, new in positions.items() if new != stored.get(p)})
+            news = {p: new for p, new in positions.items() if new != stored.get(p)}
+            copy.begin(next(turns), news, given_up)
             progress()
             if not positions:
                 self._reassigned.wait(POLL_SECONDS)
@@ -287,6 +289,19 @@ class MirrorTask(Thread):
 
     def _is_over(self) -> bool:
         return self._stopping.is_set() or self._reassigned.is_set()
+
+    def _given_up(self, state: FlowState, assignment: Assignment) -> dict[TopicPartition, Position]:
+        """Return the positions of topics that the flow has no longer, as they are when that is accepted."""
+        if not self._accept_ranges:
+            return {}
+        others = state.positions.keys() - assignment.targets.keys()
+        with connect(self._share.source, self._share.name, self._stopping) as source:
+            existing = source.topics({partition.topic for partition in others})
+        return {
+            partition: replace(state.positions[partition], ranges=(), is_given_up=True)
+            for partition in others
+            if partition.topic not in existing  # others are refused, and may be mirrored again
+        }
 
     def _resumed(
         self, client: Client, state: FlowState, assignment: Assignment
@@ -418,11 +433,20 @@ class _Copy:
             raise filling.end
         return is_news
 
-    def begin(self, producer: TransactionalProducer, positions: Mapping[TopicPartition, Position]) -> None:
-        """Commit new positions before any of their records, each with a checkpoint."""
-        if positions or self._reporter.is_due():
+    def begin(
+        self,
+        producer: TransactionalProducer,
+        positions: Mapping[TopicPartition, Position],
+        given_up: Mapping[TopicPartition, Position],
+    ) -> None:
+        """Commit new positions before any of their records, each with a checkpoint.
+
+        `given_up`: positions of topics that are not mirrored any more, to store without one.
+        """
+        if positions or given_up or self._reporter.is_due():
             producer.begin()
-            self._commit(producer, _Filling(positions=dict(positions), reached=set(positions)))
+            filling = _Filling(positions=dict(positions), reached=set(positions))
+            self._commit(producer, filling, [position_record(*item) for item in given_up.items()])
 
     def _fill(
         self,
@@ -472,7 +496,10 @@ class _Copy:
         except RecordTooLarge as error:
             raise Rejected(source, Skipped.because_of(str(source), error)) from error
 
-    def _commit(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+    def _commit(
+        self, producer: TransactionalProducer, filling: "_Filling", more: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """Commit what was filled, with its positions and checkpoints, and `more` records of positions."""
         began = time.monotonic()
         producer.drain()
         reached = {}
@@ -490,7 +517,7 @@ class _Copy:
                 since = 0
             self._since_checkpoint[source] = since
             reached[source] = position
-        stored = [position_record(*item) for item in reached.items()]
+        stored = [*more, *(position_record(*item) for item in reached.items())]
         reports = self._reporter.is_due()
         if reports:
             stored.append(self._reporter.record())
