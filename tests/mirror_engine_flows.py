@@ -4,9 +4,10 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import clients
 from clients import unique
@@ -16,10 +17,12 @@ from servers.broker import Broker
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Start `aqueduct` in a process of its own, and kill it at the end."""
-    command = [sys.executable, "-m", "aqueduct.cli", *arguments]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def started(
+    *arguments: str, output: IO[str] | int = subprocess.PIPE, enter: Sequence[str] = ()
+) -> Iterator[subprocess.Popen[str]]:
+    """Start `aqueduct` in a process of its own, and kill it at the end. `enter`: how its command begins."""
+    command = [*enter, sys.executable, "-m", "aqueduct.cli", *arguments]
+    process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, text=True)
     try:
         yield process
     finally:
@@ -56,13 +59,17 @@ class Flow:
 
     def findings(self, *more: str) -> list[str]:
         """Return what `aqueduct mirror` finds about the flow."""
+        return list(self.looked(*more)["findings"])
+
+    def looked(self, *more: str) -> dict[str, Any]:
+        """Return what `aqueduct mirror` reports of the flow."""
         command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
         shared = self.options[self.options.index("--topics-pattern") :]
         run = subprocess.run(
             [*command, "--source", self.name, *shared, *more], capture_output=True, text=True, check=False
         )
         assert run.returncode in (0, 3), run.stderr
-        return list(json.loads(run.stdout)["findings"])
+        return dict(json.loads(run.stdout))
 
     def reported(self) -> dict[str, list[dict[str, object]]]:
         return dict(json.loads(self.report.read_text()))

@@ -4,7 +4,8 @@ The command reads MirrorMaker's internal topics at the target, and the ends of t
 checks each position against the id and the log of its topic, and stores the topic ID beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
 group at the source: pass it with --group. For a mirror engine flow (--engine batches), the command reads its
-topic of positions at the target, in which each task reports its state every ten seconds.
+topic of positions at the target, in which each task reports its state every ten seconds. It lists the
+workers that share the flow, and the tasks of each: a worker without tasks stands by.
 
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
@@ -21,6 +22,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from aqueduct.cli import duration, report_file, selection
 from aqueduct.common.topic_names import TopicPartition
@@ -32,7 +34,7 @@ from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
-from aqueduct.mirror.engine.reading import BatchesReader
+from aqueduct.mirror.engine.reading import BatchesReader, FlowWorker
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import AffectedRange, MirrorProgress
 
@@ -106,6 +108,8 @@ class _FlowState:
     unknown: list[str]  # sentences
     ranges: list[AffectedRange] = field(default_factory=list)
     ages: dict[TopicPartition, float] = field(default_factory=dict)  # of the oldest unread record, seconds
+    # The processes that share a flow of the engine `batches`; None: unknown.
+    workers: list[FlowWorker] | None = field(default_factory=list)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -162,6 +166,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         unmatched=_unmatched(mirror),
         ranges=mirror.ranges(),
         unknown=mirror.unknown(),
+        workers=mirror.workers() if isinstance(mirror, BatchesReader) else [],
         ages=mirror.unread_ages(progress) if args.json or args.report else {},
     )
     try:
@@ -181,10 +186,15 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     else:
         findings = findings + state.unmatched
     content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
+    if args.engine == "batches":
+        content |= _workers(state.workers)
     if args.json:
         print(json.dumps(content, indent=2))
     else:
         print(_table(state.progress))
+        if state.workers != []:
+            names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
+            print(f"Workers: {names}.")
         for finding in findings:
             print(finding)
     for warning in [*warnings, *state.unknown]:
@@ -193,6 +203,13 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     if args.report:
         report_file.write(args.report, "mirror", code, started, content | {"unknown": state.unknown})
     return code
+
+
+def _workers(workers: list[FlowWorker] | None) -> dict[str, Any]:
+    """Return what reports say of the processes that share a flow; null: they are unknown."""
+    if workers is None:
+        return {"workers": None}
+    return {"workers": [{"host": worker.host, "tasks": list(worker.tasks)} for worker in workers]}
 
 
 def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str]:

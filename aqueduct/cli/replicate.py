@@ -4,6 +4,13 @@ Records and positions are committed in the same transactions at the target, so t
 any moment and started again. Keys, values, headers, times and order are kept; offsets are not. Only committed
 records are mirrored. A second process of the same flow takes over, and the first one ends with 1.
 
+With --shared, processes on several hosts share the tasks of a flow. If one ends, is killed or does not
+respond for ten seconds, the others take over its tasks. A process without tasks stands by. A process without
+--shared takes over all tasks, and those with --shared stand back until it has ended.
+
+A topic that the target refuses is skipped and listed, and the others continue. With --shared, a task that
+fails is listed and starts again after a pause.
+
 Positions are in the topic aqueduct-mirror-positions.FLOW.internal at the target, checkpoints for the
 translation of offsets in aqueduct-mirror-checkpoints.FLOW.internal. Both are compacted, and have a partition
 for each task. If a position is missing or does not match the target, the partition is not mirrored and is
@@ -79,6 +86,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="forget the ranges that are listed: lost records, and records that only the target has",
     )
+    add(
+        "--shared",
+        action="store_true",
+        help="share the flow's tasks with other processes that have this option, by the group "
+        "aqueduct-mirror-FLOW at the target; with --again, --accept-ranges or --until-caught-up, the process "
+        "takes over all tasks instead",
+    )
     add("--until-caught-up", action="store_true", help="end when all is mirrored that is there now")
     add(
         "--metrics-port",
@@ -117,10 +131,12 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct.common import prometheus
         from aqueduct.mirror.engine import metrics
         from aqueduct.mirror.engine import run as engine
+        from aqueduct.mirror.engine.figures import MirrorFigures
+        from aqueduct.mirror.engine.flow import MirrorOrder
         from aqueduct.mirror.engine.groups import MirroredGroups
         from aqueduct.mirror.engine.topics import MirroredTopics
     started = datetime.now(UTC)
-    order = engine.MirrorOrder(
+    order = MirrorOrder(
         flow=args.flow,
         source=client_config.end("source", args.source_bootstrap_servers, args.source_config),
         target=client_config.end("target", args.target_bootstrap_servers, args.target_config),
@@ -133,9 +149,11 @@ def run(args: argparse.Namespace) -> ExitCode:
         accept_ranges=args.accept_ranges,
         until_caught_up=args.until_caught_up,
         groups=MirroredGroups(args.groups_pattern) if args.groups_pattern else None,
+        shared=args.shared and not (args.again or args.accept_ranges or args.until_caught_up),
     )
     logging.basicConfig(format="aqueduct: %(message)s", level=logging.WARNING)
-    figures = engine.MirrorFigures()
+    logging.getLogger(engine.__name__).setLevel(logging.INFO)  # which tasks this process has
+    figures = MirrorFigures()
     if args.metrics_port:
         prometheus.serve(args.metrics_port, lambda: metrics.metrics(figures))
     progress = engine.run(order, until_signal(), figures)

@@ -23,7 +23,7 @@ from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.schema_registry import own_prefix
 from aqueduct.link.ledger import entry
-from aqueduct.mirror.engine.names import CLIENT, state_topics
+from aqueduct.mirror.engine.names import CLIENT, group_of, state_topics
 from aqueduct.snapshots.backup.selection import POSITION_GROUP
 
 
@@ -251,6 +251,8 @@ def target_acls(flow: Flow) -> list[DeclaredAcl]:
         return [
             *shared,
             *_allow(mirror, "topic", own, "create describe describe_configs read write"),
+            # Hosts share the flow as members of this group.
+            *_allow(mirror, "group", [Resource(group_of(flow.name), "literal")], "describe read"),
             *_allow(mirror, "transactional_id", [tasks], "describe write"),
         ]
     connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker

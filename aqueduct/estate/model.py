@@ -248,14 +248,6 @@ def read_flows(groups: Groups, hostvars: HostVars, site: str) -> tuple[Flow, ...
     return ()
 
 
-def runs_flow(groups: Groups, host: str, flow: Flow) -> bool:
-    """Return whether a host of the flow's target runs it: the engine `batches` has one host, the others all.
-
-    A second process of such a flow would fence the first one.
-    """
-    return flow.engine != "batches" or host == members(groups, flow.target, "mirror_maker")[0]
-
-
 def read_all_flows(groups: Groups, hostvars: HostVars) -> tuple[Flow, ...]:
     return tuple(flow for site in site_names(groups) for flow in read_flows(groups, hostvars, site))
 
@@ -275,5 +267,4 @@ def read_mirrors(
         for flow in read_all_flows(groups, hostvars)
         if flow.source == source and (topics is None or flow.may_carry(topics))
         for host in members(groups, flow.target, "mirror_maker")
-        if runs_flow(groups, host, flow)
     )

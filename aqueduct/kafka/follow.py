@@ -17,6 +17,7 @@ from kafka.errors import (
     KafkaError,
     NoError,
     OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
     for_code,
 )
 from kafka.future import Future
@@ -44,6 +45,14 @@ _EPOCHS = (1 << 31) - 1  # after which a session's epoch starts again at 1
 NO_EPOCH = -1
 
 FetchPositions = dict[tuple[UUID, int], int]  # the next offset to read, by topic id and partition
+
+
+class ReadDenied(TopicAuthorizationFailedError):  # type: ignore[misc]
+    """The refusal to let the client read a partition."""
+
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(str(partition))
+        self.partition = partition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,6 +204,8 @@ class Follower:
         error = for_code(answer.error_code)
         if error is OffsetOutOfRangeError:
             return self._deleted(partition, topic_id, start)
+        if error is TopicAuthorizationFailedError:
+            raise ReadDenied(partition)
         if error is not NoError:
             raise error(str(partition))
         self._patience.progress()

@@ -15,8 +15,10 @@ from kafka.errors import (
     InvalidProducerIdMappingError,
     InvalidTxnStateError,
     KafkaError,
+    OperationNotAttemptedError,
     OutOfOrderSequenceNumberError,
     ProducerFencedError,
+    TopicAuthorizationFailedError,
     TransactionAbortableError,
     UnknownProducerIdError,
     for_code,
@@ -175,7 +177,7 @@ class TransactionalProducer:
 
     @property
     def rejected(self) -> TopicPartition | None:
-        """Return the partition whose batch the broker refused, which ended the transaction; None: none."""
+        """Return the partition that the cluster refused, which ended the transaction; None: none."""
         return self._rejected
 
     @property
@@ -425,11 +427,18 @@ class TransactionalProducer:
             max_version=_ADD_PARTITIONS_UNTIL,
         )
         response = self._client.send(request, self._coordinator())
-        for result in response.results_by_topic_v3_and_below:
-            for partition_result in result.results_by_partition:
-                self._check(
-                    partition_result.partition_error_code, f"{result.name}-{partition_result.partition_index}"
-                )
+        codes = {
+            TopicPartition(topic.name, result.partition_index): result.partition_error_code
+            for topic in response.results_by_topic_v3_and_below
+            for result in topic.results_by_partition
+            if result.partition_error_code
+        }
+        # If one partition is refused, the coordinator attempts none.
+        causes = {p: code for p, code in codes.items() if for_code(code) is not OperationNotAttemptedError}
+        for refused, code in (causes or codes).items():
+            if for_code(code) is TopicAuthorizationFailedError:
+                self._rejected = refused
+            self._check(code, str(refused))
 
     def _add_group(self, group: str) -> None:
         request = AddOffsetsToTxnRequest(

@@ -177,9 +177,21 @@ MIRROR = (
         ),
         fix=(
             "Save the list with `aqueduct mirror --report FILE`, because `--accept-ranges` removes it. "
-            "Copy the records from another source, if one has them. Stop the flow's unit, run `aqueduct"
-            " replicate` once with the options of the flow, `--accept-ranges` and `--until-caught-up`, "
-            "and start the unit."
+            "Copy the records from another source, if one has them. Stop the flow's unit on all its "
+            "hosts, run `aqueduct replicate` once with the options of the flow, `--accept-ranges` and "
+            "`--until-caught-up`, and start the unit."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-membership-failed",
+        area=Area.MIRROR,
+        meaning=(
+            "A process of the mirror engine `batches` cannot be a member of the group that shares the flow's "
+            "tasks at the target."
+        ),
+        fix=(
+            "Grant its principal `Read` of the group `aqueduct-mirror-FLOW` and of the topic of positions. "
+            "The playbook of the target site grants both."
         ),
     ),
     DeclaredMessage(
@@ -204,6 +216,39 @@ MIRROR = (
             "stopped, or cannot write to the target."
         ),
         fix="Read the journal of `mirror_maker@FLOW` on the host in the message, and start the unit.",
+    ),
+    DeclaredMessage(
+        id="mirror-task-taken",
+        area=Area.MIRROR,
+        meaning=(
+            "A process without `--shared`, such as a run by hand, runs a task of a flow that other processes "
+            "share. They stand back until it has ended."
+        ),
+        fix=(
+            "Wait until the other process has ended, or stop it on the host in the message. "
+            "The others continue within 20 seconds, or 80 seconds if it was killed."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-task-failed",
+        area=Area.MIRROR,
+        meaning=(
+            "A task of the mirror engine `batches` ended with an unexpected error. Other tasks continue, and "
+            "the task is tried again within a minute."
+        ),
+        fix="Read the journal of `mirror_maker@FLOW` on the host of the task, and report the error.",
+    ),
+    DeclaredMessage(
+        id="mirror-partition-stalled",
+        area=Area.MIRROR,
+        meaning=(
+            "A task of the mirror engine `batches` runs, but has mirrored nothing of a partition for five "
+            "minutes, although the source has more records or the partition has no leader."
+        ),
+        fix=(
+            "Check the brokers of the source, and their quotas for the flow's principal. If they are well, "
+            "restart `mirror_maker@FLOW` on the host of the task."
+        ),
     ),
     DeclaredMessage(
         id="mirror-tasks-differ",

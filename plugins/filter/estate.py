@@ -68,15 +68,10 @@ def kafka_tool_files(version: str, home: str, folder: str) -> list[Json]:
     return [{"dest": f"{folder}/{name}", "content": text, "mode": "0755"} for name, text in scripts.items()]
 
 
-def flows(groups: model.Groups, hostvars: model.HostVars, site: str, host: str = "") -> list[Json]:
+def flows(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | flows(hostvars, site)`: the flows that arrive at a site, as `aqueduct.estate.model.Flow` with
-    its properties and `servers`, the source's brokers; without `source_settings`, which may be secret. With a
-    host of the site, only those that it runs."""
-    arriving = [
-        flow
-        for flow in model.read_flows(groups, hostvars, site)
-        if not host or model.runs_flow(groups, host, flow)
-    ]
+    its properties and `servers`, the source's brokers; without `source_settings`, which may be secret."""
+    arriving = model.read_flows(groups, hostvars, site)
     return [{**_flow(flow), "servers": _servers(groups, hostvars, flow)} for flow in arriving]
 
 

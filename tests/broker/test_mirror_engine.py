@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Event, Thread
 
 import clients
 import pytest
@@ -15,7 +16,15 @@ from identifiers import printed
 from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
-from aqueduct.mirror.engine.names import positions_topic, state_topics
+from aqueduct.kafka.admin.quotas import apply_quotas
+from aqueduct.kafka.client import connect
+from aqueduct.kafka.client_config import End
+from aqueduct.kafka.quotas import Quota
+from aqueduct.mirror.engine import run, stalls, upkeep
+from aqueduct.mirror.engine.figures import MirrorFigures
+from aqueduct.mirror.engine.flow import MirrorOrder
+from aqueduct.mirror.engine.names import positions_topic, state_topics, task_id
+from aqueduct.mirror.engine.topics import MirroredTopics
 from servers.broker import Broker
 
 
@@ -361,6 +370,58 @@ def test_topics_and_partitions_that_are_new_are_mirrored(
     assert flow.catch_up() == 0
     for topic, partitions in ((first, range(40)), (second, range(3))):
         assert clients.records(target, topic, *partitions) == clients.records(source, topic, *partitions)
+
+
+def test_topic_that_the_target_refuses_does_not_stop_others(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    name = unique("collision")
+    refused, other = (clients.create(source, f"{name}{end}", 2) for end in (".first", "-second"))
+    clients.create(target, f"{name}_first")  # Kafka refuses names that differ in . and _ only
+    for topic in (refused, other):
+        clients.produce(source, topic, ["one"], 1)
+    flow = Flow(source, target, other, tmp_path, rf"{name}\.first|{name}-.*")
+    assert flow.catch_up() == 3
+    assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [("topic-rejected", refused)]
+    assert flow.is_equal(0, 1)
+    with flow.running():
+        clients.wait_for("the finding", lambda: len(flow.findings()) == 1)
+        assert flow.findings()[0].startswith(f"[topic-rejected] Not mirrored: {refused}")
+        third = clients.create(source, f"{name}-third")
+        clients.produce(source, third, ["three"])
+        clients.wait_for("a new topic", lambda: third in clients.topics(target))
+        clients.delete(target, f"{name}_first")
+        clients.wait_for("the topic", lambda: refused in clients.topics(target))
+    assert flow.catch_up() == 0
+    assert clients.records(target, refused, 0, 1) == clients.records(source, refused, 0, 1)
+
+
+def test_partition_that_makes_no_progress_is_listed(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stalls, "STALLED_SECONDS", 1)
+    monkeypatch.setattr(upkeep, "PROGRESS_SECONDS", 0.5)
+    order = MirrorOrder(
+        flow=flow.name,
+        source=End("source", flow.source.plaintext),
+        target=End("target", flow.target.plaintext),
+        topics=MirroredTopics(re.compile(re.escape(flow.topic))),
+        tasks=1,
+    )
+    slow = Quota({"client-id": task_id(flow.name, 0)}, {"consumer_byte_rate": 1})
+    with connect(End("source", flow.source.plaintext), "test") as client:
+        apply_quotas(client, [slow])
+    clients.produce(flow.source, flow.topic, [b"x" * 100_000] * 20, **{"batch.num.messages": 1})
+    figures, stopping = MirrorFigures(), Event()
+    runner = Thread(target=run.run, args=(order, stopping, figures))
+    runner.start()
+    try:
+        listed = {("mirror-partition-stalled", f"{flow.topic}-0")}
+        clients.wait_for("the metric", lambda: {(of.id, of.what) for of in figures.skipped} == listed)
+        clients.wait_for(
+            "the finding", lambda: any("mirror-partition-stalled" in one for one in flow.findings())
+        )
+    finally:
+        stopping.set()
+        runner.join()
 
 
 def test_pattern_that_matches_nothing_is_reported(source: Broker, target: Broker, tmp_path: Path) -> None:

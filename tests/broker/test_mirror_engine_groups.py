@@ -1,6 +1,7 @@
 """Groups that `aqueduct replicate` synchronises continue at the target with the very next record."""
 
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 
 import clients
 import pytest
@@ -12,6 +13,8 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import groups
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
+from aqueduct.mirror.engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
+from aqueduct.mirror.engine.state import FlowState
 from servers.broker import Broker
 
 OTHERS = b"of another source"
@@ -71,6 +74,45 @@ def test_group_is_never_moved_beyond_what_arrived_nor_back(flow: Flow) -> None:
     clients.set_position(flow.source, group, flow.topic, 3)
     assert flow.catch_up("--groups-pattern", group) == 0
     assert list(clients.committed(flow.target, group).values()) == [10]
+
+
+def synchronised(flow: Flow, group: str, is_over: Callable[[], bool]) -> GroupsSynchronised:
+    """Synchronise a group in one round. `is_over` is asked while the round runs."""
+    partitions = [TopicPartition(flow.topic, number) for number in (0, 1)]
+    with (
+        connect(End("source", flow.source.plaintext), "test") as source,
+        connect(End("target", flow.target.plaintext), "test") as target,
+    ):
+        synchroniser = GroupSynchroniser(source, target, FlowState(target, flow.name, range(2)))
+        chosen = MirroredGroups(re.compile(re.escape(group)))
+        return synchroniser.synchronise(chosen, {p: p for p in partitions}, is_over)
+
+
+def test_group_that_another_process_moves_meanwhile_does_not_go_back(flow: Flow) -> None:
+    group = f"{flow.name}-group"
+    clients.produce(flow.source, flow.topic, numbered(10))
+    clients.set_position(flow.source, group, flow.topic, 4)
+    assert flow.catch_up() == 0
+
+    def move() -> bool:
+        """Commit as the next leader does, after this round has read the group's offsets."""
+        with connect(End("target", flow.target.plaintext), "test") as client:
+            groups.commit(client, group, {TopicPartition(flow.topic, 0): (7, "")})
+        return False
+
+    assert synchronised(flow, group, move).offsets == 0
+    assert clients.committed(flow.target, group) == {(flow.topic, 0): 7}
+
+
+def test_round_of_a_process_that_no_longer_leads_sets_nothing(flow: Flow) -> None:
+    group = f"{flow.name}-group"
+    clients.produce(flow.source, flow.topic, numbered(10))
+    clients.set_position(flow.source, group, flow.topic, 4)
+    assert flow.catch_up() == 0
+    assert synchronised(flow, group, lambda: True).offsets == 0
+    assert clients.committed(flow.target, group) == {}
+    assert synchronised(flow, group, lambda: False).offsets == 1
+    assert clients.committed(flow.target, group) == {(flow.topic, 0): 4}
 
 
 def test_group_with_members_at_the_target_is_listed(flow: Flow) -> None:

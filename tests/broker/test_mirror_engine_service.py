@@ -1,6 +1,7 @@
 """A flow of the engine `batches` as its role runs it: mutual TLS, its own rights only, and its status."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import Any
 import clients
 import pytest
 from clients import unique
+from confluent_kafka.admin import AclOperation
 from mirror_engine_flows import started
 
 from aqueduct.cli import main
@@ -20,7 +22,7 @@ from aqueduct.kafka import acls as kafka_acls
 from aqueduct.kafka.admin.acls import grant_known
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.mirror.engine import reading
+from aqueduct.mirror.engine import position
 from plugins.filter.units import option_file
 from servers.broker import Broker
 
@@ -38,6 +40,8 @@ class Service:
             "source": source.authority.client_config(f"mirror-{site}"),
             "target": target.authority.client_config(f"mirror-{site}"),
         }
+        self.pattern = self.flow.topics_pattern
+        self.refresh = "1s"
         self._report = tmp_path / "mirror.json"
 
     def _grant(self) -> None:
@@ -58,13 +62,14 @@ class Service:
             "source-config": str(self.configs["source"]),
             "target-bootstrap-servers": self.target.tls,
             "target-config": str(self.configs["target"]),
-            "topics-pattern": self.flow.topics_pattern,
+            "topics-pattern": self.pattern,
             "groups-pattern": self.flow.groups_pattern,
             "target-prefix": self.flow.prefix,
             "tasks": self.flow.tasks,
             "replication-factor": 1,
-            "refresh": "1s",
+            "refresh": self.refresh,
             "first-start": self.flow.first_start,
+            "shared": True,
         }
 
     @contextmanager
@@ -78,7 +83,7 @@ class Service:
     def look(self) -> list[str]:
         return [
             *("mirror", f"--source={self.flow.name}", "--engine=batches"),
-            *(f"--topics-pattern={self.flow.topics_pattern}", f"--report={self._report}"),
+            *(f"--topics-pattern={self.pattern}", f"--report={self._report}"),
             *(f"--source-bootstrap-servers={self.source.tls}", f"--source-config={self.configs['source']}"),
             *(f"--target-bootstrap-servers={self.target.tls}", f"--target-config={self.configs['target']}"),
         ]
@@ -133,6 +138,40 @@ def test_status_shows_refused_partitions_and_dead_tasks(
         assert behind == {0: 1, 1: 0}
         clients.configure(target, topic, max_message_bytes="100000")
         assert main([*service.look, "--until-caught-up", "--wait=120s"]) == 0
-    monkeypatch.setattr(reading, "SILENT_SECONDS", 1)
+    monkeypatch.setattr(position, "SILENT_SECONDS", 1)
     assert main([*service.look, "--wait=5s"]) == 3
     assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}
+
+
+def test_topics_that_the_flow_may_not_use_do_not_stop_others(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    topic, unread, unwritten = (clients.create(source, unique("flights"), 2) for _ in range(3))
+    service = Service(source, target, tmp_path, topics=[topic], tasks=1)
+    service.pattern = f"{topic}|{unread}|{unwritten}"
+    service.refresh = "5s"  # at which each refused partition is tried again
+    rights = {AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS, AclOperation.READ, AclOperation.WRITE}
+    principal = f"mirror-{service.flow.target}"
+    for name in (unread, unwritten):
+        clients.create(target, name, 2)
+        clients.produce(source, name, range(10), 1)
+    clients.allow(source, principal, unread, *rights - {AclOperation.READ})
+    clients.allow(target, principal, unread, *rights)
+    clients.allow(source, principal, unwritten, *rights)
+    clients.allow(target, principal, unwritten, *rights - {AclOperation.WRITE})
+    clients.produce(source, topic, range(10), 1)
+    expected = {("cluster-request-failed", f"{unread}-1"), ("mirror-partition-rejected", f"{unwritten}-1")}
+    with service.running() as process:
+        clients.wait_for("the other topic", lambda: topic in clients.topics(target))
+        clients.wait_for("its records", lambda: clients.ends(target, topic, 1)[0] >= 10)
+        clients.wait_for("the findings", lambda: expected <= listed(service))
+        clients.produce(source, topic, range(10), 0)
+        clients.wait_for("more records", lambda: clients.ends(target, topic, 0)[0] >= 10)
+        assert process.poll() is None
+
+
+def listed(service: Service) -> set[tuple[str, str]]:
+    """Return the identifiers and partitions that are not mirrored, by `aqueduct mirror`."""
+    main(service.look)
+    findings = (re.match(r"\[(.*?)\] Not mirrored: (.*?):", one) for one in service.reported()["findings"])
+    return {(match[1], match[2]) for match in findings if match}

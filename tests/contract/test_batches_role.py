@@ -1,4 +1,4 @@
-"""The role mirror_maker and flows of the engine `batches`: their files, their host, and their options."""
+"""The role mirror_maker and flows of the engine `batches`: their files, their hosts, and their options."""
 
 import json
 import sys
@@ -115,6 +115,7 @@ def test_options_are_those_of_the_inventory(rendered: Mapping[str, Any], tmp_pat
         "first_start": True,
         "again": (),
         "until_caught_up": False,
+        "shared": True,
         "metrics_port": 9421,
         "report": None,
     }
@@ -136,14 +137,15 @@ def test_source_outside_of_the_inventory_has_its_own_settings(
     assert rendered["lake-kafka-1 outside"]["client.properties"] == "security.protocol=PLAINTEXT\n"
 
 
-def test_only_the_first_host_runs_it(rendered: Mapping[str, Any]) -> None:
+def test_every_host_shares_it(rendered: Mapping[str, Any]) -> None:
     units = {host: [unit["name"] for unit in rendered[host]["units"]] for host in ("lake-kafka-1", "lake-2")}
-    assert units == {
-        "lake-kafka-1": ["mirror_maker@java", "mirror_maker@pro1", "mirror_maker@outside"],
-        "lake-2": ["mirror_maker@java"],
+    assert set(map(tuple, units.values())) == {
+        ("mirror_maker@java", "mirror_maker@pro1", "mirror_maker@outside")
     }
-    assert rendered["lake-kafka-1"]["needs"]["environments"] == ["base", "mirror"]
-    assert rendered["lake-2"]["needs"]["environments"] == ["base"]
+    for host in units:
+        assert rendered[host]["needs"]["environments"] == ["base", "mirror"]
+    # All hosts share each flow, so one host waits for it.
+    assert [len(rendered[host]["awaited"]) for host in ("lake-2", "lake-kafka-1")] == [3, 0]
     assert (ROOT / "locks/mirror.txt").is_file()
 
 
@@ -162,4 +164,4 @@ def test_files_of_another_engine_are_removed(rendered: Mapping[str, Any]) -> Non
 def test_status_asks_the_engine(rendered: Mapping[str, Any]) -> None:
     asked = rendered["lake-kafka-1"]["commands"]["flow:pro1"]
     assert {"--engine=batches", "--json", "--source=pro1"} <= {*asked}
-    assert "flow:pro1" not in rendered["lake-2"]["commands"]
+    assert rendered["lake-2"]["commands"].keys() == rendered["lake-kafka-1"]["commands"].keys()

@@ -107,7 +107,7 @@ def test_offsets_of_synchronised_groups_may_be_committed_at_the_target() -> None
     assert ("topic", "flights", "literal", "read") in every
 
 
-def test_the_engine_batches_gets_its_own_topics_and_transactional_ids_only() -> None:
+def test_the_engine_batches_gets_its_own_topics_group_and_transactional_ids_only() -> None:
     batches = replace(FLIGHTS, engine="batches")
     assert flow_acls("pro1", [batches]) == flow_acls("pro1", [FLIGHTS])
     every = rights(flow_acls("lake", [batches]), "mirror-lake")
@@ -115,6 +115,8 @@ def test_the_engine_batches_gets_its_own_topics_and_transactional_ids_only() -> 
     assert {name for kind, name, _, operation in every if (kind, operation) == ("topic", "read")} == state
     assert {name for kind, name, _, operation in every if operation == "alter"} == {"flights"}
     assert {entry for entry in every if entry[0] in ("group", "transactional_id")} == {
+        ("group", "aqueduct-mirror-pro1", "literal", "describe"),
+        ("group", "aqueduct-mirror-pro1", "literal", "read"),
         ("transactional_id", "aqueduct-mirror-pro1-", "prefixed", "describe"),
         ("transactional_id", "aqueduct-mirror-pro1-", "prefixed", "write"),
     }

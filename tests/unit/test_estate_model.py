@@ -92,12 +92,13 @@ def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
 
 
-def test_a_flow_of_the_engine_batches_runs_on_one_host() -> None:
+def test_a_flow_of_the_engine_batches_runs_on_every_host() -> None:
     flow = {"source": "pro1", "topics": ["flights"], "engine": "batches"}
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [flow]}}
     assert read_mirrors(groups, hostvars, "pro1") == (
         MirrorUnit(host="m1", flow="pro1", target="lake", engine="batches"),
+        MirrorUnit(host="m2", flow="pro1", target="lake", engine="batches"),
     )
 
 

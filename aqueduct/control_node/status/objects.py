@@ -14,7 +14,6 @@ from aqueduct.estate.model import (
     principal,
     read_flows,
     read_site,
-    runs_flow,
     site_names,
 )
 
@@ -71,7 +70,7 @@ def _of_site(
             kind=ObjectKind.FLOW,
             name=f"{flow.name} to {site}",
             site=site,
-            hosts=tuple(host for host in mirrors if runs_flow(groups, host, flow)),
+            hosts=mirrors,
             source=flow.source,
             details={"flow": flow.name},
         )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from kafka.admin import ConfigResourceType, ConfigSourceType
-from kafka.errors import NoError, UnknownTopicOrPartitionError, for_code
+from kafka.errors import KafkaError, NoError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from aqueduct.common.wording import some
@@ -54,18 +54,26 @@ def default_replication_factor(client: Client) -> int:
 
 
 def settings_of(
-    client: Client, keys: Mapping[str, list[str] | None], which: Literal["all", "modified"]
+    client: Client,
+    keys: Mapping[str, list[str] | None],
+    which: Literal["all", "modified"],
+    denied: dict[str, KafkaError] | None = None,
 ) -> dict[str, dict[str, str]]:
     """Return settings by topic and key (None: every key): all that hold, or those of the topics themselves.
 
-    Nothing for a topic that is not there.
+    Nothing for a topic that is not there. `denied`, if given, gets the topics whose settings cannot be read,
+    each with its error; otherwise, the first of these errors is raised.
     """
     config_by_topic: dict[str, dict[str, str]] = {}
     for names in in_lists(keys, RESOURCES_PER_REQUEST):
         for result in _described(client, ConfigResourceType.TOPIC, {name: keys[name] for name in names}):
             error = for_code(result.error_code)
             if error not in (NoError, UnknownTopicOrPartitionError):
-                raise error(f"settings of topic {result.resource_name}")
+                problem = error(f"settings of topic {result.resource_name}")
+                if denied is None:
+                    raise problem
+                denied[result.resource_name] = problem
+                continue
             config_by_topic[result.resource_name] = {
                 entry.name: entry.value
                 for entry in result.configs

@@ -1,10 +1,11 @@
 """Topics: find, create, grow and alter them."""
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 from kafka.admin import AlterConfigOp, ConfigResourceType
-from kafka.errors import InvalidConfigurationError, for_code
+from kafka.errors import InvalidConfigurationError, KafkaError, for_code
 from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, IncrementalAlterConfigsRequest
 
 from aqueduct.common.wording import count, some
@@ -22,11 +23,20 @@ RECORDS_PER_REQUEST = 5_000
 _MILLISECONDS = REQUEST_SECONDS * 1000
 
 
-def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, ActualTopic]:
-    """Return the declared topics that exist, with the overrides whose keys are declared."""
+def find_topics(
+    client: Client, declared: Iterable[DeclaredTopic], denied: dict[str, KafkaError] | None = None
+) -> dict[str, ActualTopic]:
+    """Return the declared topics that exist, with the overrides whose keys are declared.
+
+    `denied`, if given, gets the topics whose settings cannot be read, each with its error. They have none
+    then, and a topic that the client may not describe is one that does not exist.
+    """
     keys = {topic.name: list(topic.config) for topic in declared}
-    existing = client.topics(keys)
-    configs = settings_of(client, {name: keys[name] for name in existing if keys[name]}, "modified")
+    if denied is None:
+        existing = client.topics(keys)
+    else:
+        existing = {name: topic for name, topic in client.topics().items() if name in keys}
+    configs = settings_of(client, {name: keys[name] for name in existing if keys[name]}, "modified", denied)
     return {
         name: ActualTopic(
             partitions=len(topic.partitions),
@@ -41,9 +51,18 @@ def find_topics(client: Client, declared: Iterable[DeclaredTopic]) -> dict[str, 
 def apply_topics(client: Client, changes: TopicChanges, *, check_only: bool = False) -> None:
     """Ask the controller to check all changes, then make them; Refused, with nothing done, for a mistake."""
     if refused := _alter(client, changes, validate_only=True):
-        raise Refused("topic-rejected", f"The controller refuses {some(refused)}. Nothing was changed.")
+        raise Refused("topic-rejected", f"The controller refuses {_listed(refused)}. Nothing was changed.")
     if not check_only and (refused := _alter(client, changes, validate_only=False)):
-        raise Failed("topic-rejected", f"The controller refused {some(refused)}; the rest was done.")
+        raise Failed("topic-rejected", f"The controller refused {_listed(refused)}; the rest was done.")
+
+
+def apply_accepted(client: Client, changes: TopicChanges) -> dict[str, str]:
+    """Make the changes that the controller accepts; return the topics that it refuses, with the reasons."""
+    return _alter(client, changes, validate_only=False)
+
+
+def _listed(refused: Mapping[str, str]) -> str:
+    return some(f"topic {name} ({reason})" for name, reason in refused.items())
 
 
 def refused_settings(
@@ -93,62 +112,88 @@ def refused_settings(
 
 def await_topics(client: Client, declared: Collection[DeclaredTopic]) -> None:
     """Return when the topics are known as declared and each of their partitions has a leader."""
+    if unsettled := unsettled_topics(client, declared):
+        raise Failed(
+            "topic-not-ready",
+            f"{count(len(unsettled), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
+            f"{some(unsettled)}; see whether all brokers run.",
+        )
+
+
+def unsettled_topics(
+    client: Client, declared: Collection[DeclaredTopic], denied: dict[str, KafkaError] | None = None
+) -> list[str]:
+    """Wait until topics are known as declared and each of their partitions has a leader, for SETTLE_SECONDS.
+
+    Return the others, in order. `denied` as in `find_topics`; these are not waited for.
+    """
     deadline = time.monotonic() + SETTLE_SECONDS
     pending = list(declared)
     while pending:
-        actual = find_topics(client, pending)
+        actual = find_topics(client, pending, denied)
+        pending = [topic for topic in pending if topic.name not in (denied or ())]
         unsettled = topics.plan(pending, actual).touched()
         unsettled |= {name for name, topic in actual.items() if topic.without_leader}
         pending = [topic for topic in pending if topic.name in unsettled]
         if pending and time.monotonic() > deadline:
-            raise Failed(
-                "topic-not-ready",
-                f"{count(len(pending), 'topic')} not ready {SETTLE_SECONDS} s after the change: "
-                f"{some(sorted(unsettled))}; see whether all brokers run.",
-            )
+            break
         if pending:
             client.sleep(POLL_SECONDS)
+    return sorted(topic.name for topic in pending)
 
 
-def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> list[str]:
-    refused = []
+def _alter(client: Client, changes: TopicChanges, *, validate_only: bool) -> dict[str, str]:
+    """Ask the controller for the changes; return the topics that it refused, each with the reasons."""
+    refused: dict[str, list[str]] = {}
+
+    def ask(request: Any, read_results: Callable[[Any], Iterable[Said]]) -> None:
+        reasons: dict[str, str] = {}
+
+        def noted(response: Any) -> Iterator[Said]:
+            reasons.clear()  # of a controller that was asked before
+            for name, code, message in read_results(response):
+                if code:
+                    reasons[name] = message or for_code(code).__name__
+                yield name, code, message
+
+        change(client, request, noted)
+        for name, reason in reasons.items():
+            refused.setdefault(name, []).append(reason)
+
     for creating in in_lists(changes.create, RECORDS_PER_REQUEST, lambda t: t.partitions + len(t.config)):
-        refused += change(
-            client,
+        ask(
             CreateTopicsRequest(
                 topics=[_creation(topic) for topic in creating],
                 timeout_ms=_MILLISECONDS,
                 validate_only=validate_only,
                 min_version=4,  # takes -1 for the default replication factor
             ),
-            lambda response: ((f"topic {t.name}", t.error_code, t.error_message) for t in response.topics),
+            lambda response: ((t.name, t.error_code, t.error_message) for t in response.topics),
         )
     for growing in in_lists(changes.grow.items(), RECORDS_PER_REQUEST, lambda growth: growth[1]):
         kind = CreatePartitionsRequest.CreatePartitionsTopic
-        refused += change(
-            client,
+        ask(
             CreatePartitionsRequest(
                 topics=[kind(name=name, count=partitions, assignments=None) for name, partitions in growing],
                 timeout_ms=_MILLISECONDS,
                 validate_only=validate_only,
             ),
-            lambda response: ((f"topic {t.name}", t.error_code, t.error_message) for t in response.results),
+            lambda response: ((t.name, t.error_code, t.error_message) for t in response.results),
         )
     for altering in in_lists(
         changes.alter.items(), RECORDS_PER_REQUEST, lambda alteration: len(alteration[1])
     ):
-        refused += change(
-            client,
+        ask(
             IncrementalAlterConfigsRequest(
                 resources=[_alteration(name, config) for name, config in altering],
                 validate_only=validate_only,
             ),
             lambda response: (
-                (f"topic {result.resource_name}", result.error_code, result.error_message)
+                (result.resource_name, result.error_code, result.error_message)
                 for result in response.responses
             ),
         )
-    return refused
+    return {name: "; ".join(reasons) for name, reasons in refused.items()}
 
 
 def _creation(topic: DeclaredTopic) -> CreateTopicsRequest.CreatableTopic:

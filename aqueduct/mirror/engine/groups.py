@@ -3,7 +3,7 @@
 import re
 import time
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -78,9 +78,15 @@ class GroupSynchroniser:
                 samples.append(checkpoint)
 
     def synchronise(
-        self, chosen: MirroredGroups, targets: Mapping[TopicPartition, TopicPartition]
+        self,
+        chosen: MirroredGroups,
+        targets: Mapping[TopicPartition, TopicPartition],
+        is_over: Callable[[], bool] = lambda: False,
     ) -> GroupsSynchronised:
-        """Set the offsets of the chosen groups that have no members at the target. None is moved back."""
+        """Set the offsets of the chosen groups that have no members at the target. None is moved back.
+
+        Nothing is set once it `is_over`: another process may synchronise the groups then.
+        """
         names = chosen.among(groups.list_groups(self._source).values())
         unmatched = tuple(chosen.unmatched(names))
         committed = groups.committed(self._source, names)
@@ -96,10 +102,12 @@ class GroupSynchroniser:
         there = groups.committed(self._target, wanted.keys() - live)
         result = GroupsSynchronised(groups=len(wanted), unmatched=unmatched)
         for name, offsets in sorted(wanted.items()):
+            if is_over():
+                break
             if name in live:
                 result = _skipping(result, name)
                 continue
-            result = self._set(name, offsets, there.get(name, {}), targets, result)
+            result = self._set(name, offsets, there.get(name, {}), targets, result, is_over)
         return result
 
     def _refresh(self) -> None:
@@ -110,7 +118,7 @@ class GroupSynchroniser:
             positions = self._state.positions
             is_visible = all(
                 partition in positions and positions[partition].checkpoint >= samples[-1]
-                for partition, samples in self._samples.items()
+                for partition, samples in list(self._samples.items())  # another thread samples
             )
             if is_visible or time.monotonic() > deadline:
                 return
@@ -123,8 +131,9 @@ class GroupSynchroniser:
         there: groups.CommittedOffsets,
         targets: Mapping[TopicPartition, TopicPartition],
         result: GroupsSynchronised,
+        is_over: Callable[[], bool],
     ) -> GroupsSynchronised:
-        moves: dict[TopicPartition, tuple[int, str]] = {}
+        translations: dict[TopicPartition, tuple[int, str]] = {}
         inexact: list[Skipped] = []
         for partition, (offset, metadata) in sorted(offsets.items()):
             translated = self._translate(partition, targets[partition], offset)
@@ -133,8 +142,12 @@ class GroupSynchroniser:
             if not translated.exact:
                 reason = f"records were compacted since, so it reads again from offset {translated.offset}"
                 inexact.append(Skipped(f"group {name}, {partition}", reason, "group-offset-inexact"))
-            if there.get(targets[partition], (-1, ""))[0] < translated.offset:
-                moves[targets[partition]] = translated.offset, metadata
+            translations[targets[partition]] = translated.offset, metadata
+        moves = advances(translations, there)
+        if moves:  # translations can take long: another process may have moved the group meanwhile
+            moves = advances(moves, groups.committed(self._target, [name]).get(name, {}))
+        if is_over():
+            return result
         try:
             groups.commit(self._target, name, moves)
         except groups.LiveGroup:
@@ -150,7 +163,8 @@ class GroupSynchroniser:
         if key in self._cache:
             self._cache.move_to_end(key)
             return self._cache[key]
-        every = chain(self._state.checkpoints.get(partition, ()), self._samples.get(partition, ()))
+        samples = tuple(self._samples.get(partition, ()))  # another thread appends to them
+        every = chain(self._state.checkpoints.get(partition, ()), samples)
         translated = translate(
             of_topic(position, every),
             offset,
@@ -185,6 +199,17 @@ class GroupSynchroniser:
             return None
         found = index.offset(rank)
         return None if isinstance(found, Inside) else found
+
+
+def advances(
+    translations: groups.CommittedOffsets, committed: groups.CommittedOffsets
+) -> groups.CommittedOffsets:
+    """Return the translated offsets that are after those that the group has committed at the target."""
+    return {
+        partition: (offset, metadata)
+        for partition, (offset, metadata) in translations.items()
+        if partition not in committed or committed[partition][0] < offset
+    }
 
 
 def _skipping(result: GroupsSynchronised, name: str) -> GroupsSynchronised:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import Metric
 
 from aqueduct.common import prometheus
-from aqueduct.mirror.engine.run import MirrorFigures
+from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.status import LOST, LOST_EARLIER
 
 OWN = prometheus.Named("aqueduct_mirror")
@@ -14,9 +14,11 @@ OWN = prometheus.Named("aqueduct_mirror")
 def metrics(figures: MirrorFigures) -> Iterator[Metric]:
     """Yield every metric of a process that runs a flow."""
     tasks = figures.tasks
-    yield OWN.counter("records", "records that were mirrored", sum(task.records for task in tasks))
-    yield OWN.counter("batch_bytes", "bytes of their batches", sum(task.bytes for task in tasks))
-    yield OWN.counter("transactions", "transactions of the tasks", sum(task.transactions for task in tasks))
+    counted = (*tasks, figures.ended)
+    yield OWN.counter("records", "records that were mirrored", sum(task.records for task in counted))
+    yield OWN.counter("batch_bytes", "bytes of their batches", sum(task.bytes for task in counted))
+    yield OWN.counter("transactions", "transactions of the tasks", sum(task.transactions for task in counted))
+    yield OWN.gauge("tasks", "tasks of the flow that this process runs; 0: it stands by", len(tasks))
     positions = figures.positions
     yield OWN.gauge("partitions", "source partitions that are mirrored", len(positions))
     yield OWN.gauge("refused", "partitions and topics that are not mirrored", len(figures.skipped))
@@ -31,5 +33,5 @@ def metrics(figures: MirrorFigures) -> Iterator[Metric]:
         if of.kind in (LOST, LOST_EARLIER)
     )
     yield OWN.gauge("lost", "offsets that the source deleted before they were mirrored, at most", lost)
-    if newest := max((task.committed_time for task in tasks), default=0.0):
+    if newest := max((task.committed_time for task in counted), default=0.0):
         yield OWN.gauge("committed_time", "when a transaction was committed, Unix time", newest)

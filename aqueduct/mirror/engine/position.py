@@ -19,6 +19,7 @@ from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 RANGES = 100  # that a position keeps, the newest
 EARLIER = 10  # topics of the same name, likewise
 REFUSED = 100  # partitions that the status of a task lists
+SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
 
 
 def task_of(partition: TopicPartition, tasks: int) -> int:
@@ -90,6 +91,15 @@ class TaskStatus:
     host: str
     refused: tuple[RefusedItem, ...] = ()  # the first of them
     refused_count: int = 0
+    alone: bool = field(default=False, metadata=ADDED)  # its process does not share the flow with others
+
+    def is_silent(self, now: float) -> bool:
+        """Return whether the task counts as dead. `now`: seconds since 1970."""
+        return now - self.time / 1000 > SILENT_SECONDS
+
+    def is_taken(self, now: float) -> bool:
+        """Return whether a process runs the task that does not share the flow."""
+        return self.alone and not self.is_silent(now)
 
 
 class Checkpoint(NamedTuple):

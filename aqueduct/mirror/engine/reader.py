@@ -9,7 +9,7 @@ from typing import Self
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.follow import NO_EPOCH, Follower, News
+from aqueduct.kafka.follow import NO_EPOCH, Follower, News, ReadDenied
 from aqueduct.mirror.engine.position import Position
 
 AHEAD_ANSWERS = 2  # that are kept in memory, each of up to 16 MB for each broker
@@ -40,7 +40,7 @@ class SourceReader:
         self._thread.join()
 
     def take(self, seconds: float) -> list[News]:
-        """Return the news of one answer; none if none comes in time. LogCut; errors of the reader."""
+        """Return the news of one answer; none if none comes in time. LogCut, ReadDenied; other errors."""
         try:
             news = self._ready.get(timeout=seconds) if seconds > 0 else self._ready.get_nowait()
         except Empty:
@@ -63,8 +63,12 @@ class SourceReader:
                     },
                 )
                 while not self._stopping.is_set():
-                    news = [part for part in follower.poll(POLL_SECONDS) if part.next_offset > part.start]
-                    if news:
+                    try:
+                        read = follower.poll(POLL_SECONDS)
+                    except ReadDenied as denied:  # as it is: the task sets the partition aside
+                        self._put(denied)
+                        return
+                    if news := [part for part in read if part.next_offset > part.start]:
                         self._put(news)
         except Exception as error:  # the task raises it
             self._put(error)

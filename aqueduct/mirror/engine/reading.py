@@ -6,21 +6,43 @@ Only with what every host has. Nothing is written.
 import re
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka.errors import GroupAuthorizationFailedError, GroupIdNotFoundError, for_code
+from kafka.protocol.admin import DescribeGroupsRequest
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment
+from kafka.protocol.metadata import CoordinatorType
 
 from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.common.wording import some
 from aqueduct.errors import labelled
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Client, Topic
+from aqueduct.kafka.client import Client, Patience, Topic
 from aqueduct.kafka.client_errors import answering
 from aqueduct.kafka.compacted_topics import Table
 from aqueduct.kafka.lag_seconds import unread_ages
-from aqueduct.mirror.engine.names import positions_topic
-from aqueduct.mirror.engine.position import Position, TaskStatus, parse_position, parse_status
+from aqueduct.mirror.engine.names import group_of, member_host, positions_topic
+from aqueduct.mirror.engine.position import (
+    Position,
+    TaskStatus,
+    UnreadablePosition,
+    parse_position,
+    parse_status,
+)
 from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
 
-SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
+
+@dataclass(frozen=True, order=True)
+class FlowWorker:
+    """A process that shares the flow's tasks. Without a task, it stands by."""
+
+    host: str
+    tasks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        tasks = f"tasks {', '.join(map(str, self.tasks))}" if self.tasks else "stands by"
+        return f"{self.host} ({tasks})"
 
 
 class BatchesReader:
@@ -40,7 +62,7 @@ class BatchesReader:
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or is not mirrored, and how far each partition is."""
         with answering(self._target.end.bootstrap_servers):
-            tasks, statuses = self._read()
+            tasks, statuses, unreadable = self._read()
         with answering(self._source.end.bootstrap_servers):
             every = self._source.topics()
             progress = self._progress(every)
@@ -51,7 +73,10 @@ class BatchesReader:
             and self._topics.targets({partition.topic: None})
             and not position.is_given_up
         }
-        findings = task_findings(self.source, tasks, statuses, time.time())
+        now = time.time()
+        findings = unreadable + task_findings(self.source, tasks, statuses, now)
+        if (taken := taken_findings(self.source, statuses, now)) and self.workers():
+            findings += taken
         return findings + deleted_findings(self.source, deleted), progress
 
     def position_findings(self) -> list[str]:
@@ -81,21 +106,56 @@ class BatchesReader:
         with answering(self._source.end.bootstrap_servers):
             return unread_ages(self._source, {p.partition: p.first for p in progress if p.behind})
 
-    def _read(self) -> tuple[int, dict[int, TaskStatus]]:
-        """Read the positions; return the number of tasks and what each last reported."""
+    def workers(self) -> list[FlowWorker] | None:
+        """Return the processes that share the flow's tasks; None if they cannot be known at the moment.
+
+        None is listed of a flow that one process runs without sharing it.
+        """
+        group = group_of(self.source)
+        patience = Patience(self._target, f"does not describe group {group}")
+        with answering(self._target.end.bootstrap_servers):
+            try:
+                return patience.until_done(lambda: self._ask_workers(group))
+            except GroupAuthorizationFailedError:
+                return None
+
+    def _ask_workers(self, name: str) -> list[FlowWorker] | None:
+        coordinator = self._target.coordinator(CoordinatorType.GROUP, name)
+        [group] = self._target.send(DescribeGroupsRequest(groups=[name]), coordinator).groups
+        error = for_code(group.error_code)
+        if error is GroupIdNotFoundError or group.group_state in ("Empty", "Dead"):
+            return []
+        if group.error_code:
+            raise error(f"group {name}")
+        if group.group_state != "Stable":  # members have no assignment while they are being assigned
+            return None
+        return sorted(
+            FlowWorker(
+                member_host(member.client_id) or member.client_host.removeprefix("/"),
+                assigned_tasks(member.member_assignment),
+            )
+            for member in group.members
+        )
+
+    def _read(self) -> tuple[int, dict[int, TaskStatus], list[str]]:
+        """Read the positions; return the number of tasks, what each last reported, and what is unreadable."""
         name = positions_topic(self.source)
         topic = self._target.topics([name]).get(name)
         if topic is None:
-            return 0, {}
+            return 0, {}, []
         self._table.refresh(topic.topic_partitions)
         statuses: dict[int, TaskStatus] = {}
+        unreadable: list[str] = []
         for key, row in self._table.rows.items():
-            if parsed := parse_status(key, row.value):
-                statuses[parsed[0]] = parsed[1]
-            else:
-                partition, position = parse_position(key, row.value)
-                self._positions[partition] = position
-        return len(topic.partitions), statuses
+            try:
+                if parsed := parse_status(key, row.value):
+                    statuses[parsed[0]] = parsed[1]
+                else:
+                    partition, position = parse_position(key, row.value)
+                    self._positions[partition] = position
+            except UnreadablePosition as error:
+                unreadable.append(error.labelled)
+        return len(topic.partitions), statuses, unreadable
 
     def _progress(self, every: Mapping[str, Topic]) -> list[MirrorProgress]:
         mirrored = self._topics.targets(every)
@@ -112,6 +172,14 @@ class BatchesReader:
     def _next(self, partition: TopicPartition, start: int) -> int:
         position = self._positions.get(partition)
         return position.next if position else start
+
+
+def assigned_tasks(assignment: bytes) -> tuple[int, ...]:
+    """Parse the tasks of a member of the flow's group: partitions of the one topic that it subscribes to."""
+    if not assignment:
+        return ()
+    partitions = ConsumerProtocolAssignment.decode(assignment).partitions()
+    return tuple(sorted(partition.partition for partition in partitions))
 
 
 def deleted_findings(source: str, positions: Mapping[TopicPartition, Position]) -> list[str]:
@@ -134,8 +202,8 @@ def deleted_findings(source: str, positions: Mapping[TopicPartition, Position]) 
 
 def _accept(source: str) -> str:
     return (
-        f"To accept this, stop mirror_maker@{source}, run aqueduct replicate with its options, "
-        "--accept-ranges and --until-caught-up, and start the unit."
+        f"To accept this, stop mirror_maker@{source} on every host, run aqueduct replicate with its options, "
+        "--accept-ranges and --until-caught-up, and start the unit again."
     )
 
 
@@ -171,8 +239,8 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
         if task is None:
             findings.append(f"Task {number} has not started; if that lasts, restart {unit}.")
             continue
-        silent = now - task.time / 1000
-        if silent > SILENT_SECONDS:
+        if task.is_silent(now):
+            silent = now - task.time / 1000
             findings.append(
                 labelled(
                     "mirror-task-silent",
@@ -188,3 +256,16 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
         if more := task.refused_count - len(task.refused):
             findings.append(f"Task {number} does not mirror {more} more; see the journal of {unit}.")
     return findings
+
+
+def taken_findings(source: str, statuses: Mapping[int, TaskStatus], now: float) -> list[str]:
+    """Return the tasks that a process runs which does not share the flow, a sentence each."""
+    return [
+        labelled(
+            "mirror-task-taken",
+            f"A process on {status.host} runs task {number} without --shared, such as a run by hand, so the "
+            f"hosts of mirror_maker@{source} stand back. They continue when it has ended.",
+        )
+        for number, status in sorted(statuses.items())
+        if status.is_taken(now)
+    ]

@@ -18,6 +18,8 @@ from aqueduct.mirror.engine.names import positions_topic, state_topics
 from aqueduct.mirror.engine.position import (
     Checkpoint,
     Position,
+    TaskStatus,
+    UnreadablePosition,
     parse_checkpoint,
     parse_checkpoint_key,
     parse_position,
@@ -28,13 +30,24 @@ BATCH_BYTES = 500_000
 
 
 class FlowState:
-    """The committed positions and checkpoints of some tasks. `refresh` reads on from where it was."""
+    """The committed positions and checkpoints of some tasks. `refresh` reads on from where it was.
 
-    def __init__(self, client: Client, flow: str, tasks: Iterable[int]) -> None:
+    `unreadable`, if given, gets the tasks with records that cannot be read, each with the last error.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        flow: str,
+        tasks: Iterable[int],
+        unreadable: dict[int, UnreadablePosition] | None = None,
+    ) -> None:
         self.positions: dict[TopicPartition, Position] = {}
         # Of each source partition, in the order of generations and offsets.
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
         self.tasks: dict[TopicPartition, int] = {}  # in whose partition a position is
+        self.statuses: dict[int, TaskStatus] = {}  # the last of each task
+        self._unreadable = unreadable
         self._client = client
         self._positions_topic = positions_topic(flow)
         self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
@@ -56,17 +69,29 @@ class FlowState:
         ]
         for range_, records in keys_and_values(self._client, ranges):
             for key, value in records:
-                if range_.topic == self._positions_topic:
-                    self._position(range_.partition, key or b"", value)
-                else:
-                    self._checkpoint(key or b"", value)
+                try:
+                    self._read(range_, key or b"", value)
+                except UnreadablePosition as error:
+                    if self._unreadable is None:
+                        raise
+                    self._unreadable[range_.partition] = error
         self._next |= ends
 
+    def _read(self, range_: Range, key: bytes, value: bytes | None) -> None:
+        if range_.topic == self._positions_topic:
+            self._position(range_.partition, key, value)
+        else:
+            self._checkpoint(key, value)
+
     def _position(self, task: int, key: bytes, value: bytes | None) -> None:
-        if value is not None and parse_status(key, value) is None:
-            partition, position = parse_position(key, value)
-            self.positions[partition] = position
-            self.tasks[partition] = task
+        if value is None:
+            return
+        if parsed := parse_status(key, value):
+            self.statuses[parsed[0]] = parsed[1]
+            return
+        partition, position = parse_position(key, value)
+        self.positions[partition] = position
+        self.tasks[partition] = task
 
     def _checkpoint(self, key: bytes, value: bytes | None) -> None:
         if value is not None:

@@ -17,18 +17,19 @@ from kafka.errors import (
 
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
-from aqueduct.errors import LeftOut, Skipped
+from aqueduct.errors import AqueductError, Failed, LeftOut, Skipped
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.produce import RecordTooLarge
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.follow import News
-from aqueduct.kafka.produce import TimesReplaced, TransactionalProducer, until_committed
+from aqueduct.kafka.follow import News, ReadDenied
+from aqueduct.kafka.produce import Fenced, Retry, TimesReplaced, TransactionalProducer, until_committed
 from aqueduct.mirror.binding import Binding
 from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
 from aqueduct.mirror.engine.outgoing_batches import pieces
 from aqueduct.mirror.engine.position import (
     REFUSED,
+    SILENT_SECONDS,
     PartitionRefused,
     Piece,
     Position,
@@ -72,6 +73,7 @@ class MirrorShare:
     target: End
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
     accept_ranges: bool = False  # forget the ranges that the stored positions list
+    shared: bool = False  # another process may have the task, and this one stands back then
 
     @property
     def name(self) -> str:
@@ -90,7 +92,10 @@ class Assignment:
 
 @dataclass(kw_only=True)
 class TaskFigures:
-    """The counts of a task, and what it knows of its partitions. Only the task changes them."""
+    """The counts of a task, and what it knows of its partitions. Only the task changes them.
+
+    The process that runs the task sets `stalled`.
+    """
 
     records: int = 0
     bytes: int = 0
@@ -99,6 +104,7 @@ class TaskFigures:
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
     behind: dict[TopicPartition, int] = field(default_factory=dict)  # offsets, when it was last read
     refused: dict[TopicPartition, Skipped] = field(default_factory=dict)
+    stalled: dict[TopicPartition, Skipped] = field(default_factory=dict)
 
     def add(self, reached: Mapping[TopicPartition, Position], filling: "_Filling") -> None:
         """Count a transaction that was committed."""
@@ -113,8 +119,9 @@ class TaskFigures:
 class TaskReporter:
     """The status of a task, which is stored whenever it changes, and from time to time: the task is alive."""
 
-    def __init__(self, number: int, figures: TaskFigures) -> None:
-        self._number = number
+    def __init__(self, share: MirrorShare, figures: TaskFigures) -> None:
+        self._number = share.number
+        self.alone = not share.shared
         self._figures = figures
         self._host = socket.gethostname()
         self._stored: LeftOut | None = None
@@ -123,7 +130,8 @@ class TaskReporter:
 
     @property
     def _refused(self) -> LeftOut:
-        return (*self.skipped, *(item for _, item in sorted(self._figures.refused.items())))
+        partitions = self._figures.stalled | self._figures.refused
+        return (*self.skipped, *(item for _, item in sorted(partitions.items())))
 
     def is_due(self) -> bool:
         return self._refused != self._stored or time.monotonic() > self._stored_time + STATUS_SECONDS
@@ -136,6 +144,7 @@ class TaskReporter:
             host=self._host,
             refused=tuple(RefusedItem(item.what, item.why, item.id) for item in refused[:REFUSED]),
             refused_count=len(refused),
+            alone=self.alone,
         )
         return status_record(self._number, status)
 
@@ -157,12 +166,13 @@ class MirrorTask(Thread):
         self._again = share.again
         self._accept_ranges = share.accept_ranges
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
-        self._reporter = TaskReporter(share.number, self.figures)
+        self._reporter = TaskReporter(share, self.figures)
 
     def assign(self, assignment: Assignment) -> None:
         """Mirror these partitions from now on. Partitions that were refused are tried again."""
-        if assignment != self._assignment or self.figures.refused:
-            self._assignment = assignment
+        former, self._assignment = self._assignment, assignment
+        self._reporter.skipped = assignment.skipped
+        if self.figures.refused or replace(former, skipped=assignment.skipped) != assignment:
             self._reassigned.set()
 
     def run(self) -> None:
@@ -180,10 +190,54 @@ class MirrorTask(Thread):
                     while not self._stopping.is_set():
                         self._mirror(client, producers, state, progress)
 
-                until_committed(client, attempt)
+                try:
+                    self._stand_back(state)
+                    until_committed(client, attempt)
+                    self._report_end(producers[0])
+                except Fenced:
+                    raise
+                except Exception as error:
+                    self._report_failure(producers[0], error)
+                    raise
         except Exception as error:
             if not self._stopping.is_set():
                 self.error = error
+
+    def _stand_back(self, state: FlowState) -> None:
+        """Leave the task to a process that runs without sharing the flow: TaskTaken while it reports."""
+        if self._share.shared:
+            state.refresh()
+            status = state.statuses.get(self._share.number)
+            if status and status.is_taken(time.time()):
+                raise TaskTaken(
+                    f"A process on {status.host} runs it without --shared, such as a run by hand. It is "
+                    f"taken back when that process has ended, or has not reported for {SILENT_SECONDS} s."
+                )
+
+    def _report_failure(self, producer: TransactionalProducer, error: Exception) -> None:
+        if not self._stopping.is_set():
+            self._reporter.skipped = (task_failure(self._share.number, error), *self._assignment.skipped)
+            self._store_status(producer)
+
+    def _report_end(self, producer: TransactionalProducer) -> None:
+        """Let the processes that share the flow take the task back at once."""
+        if self._reporter.alone:
+            self._reporter.alone = False
+            self._store_status(producer)
+
+    def _store_status(self, producer: TransactionalProducer) -> None:
+        """Store the status if the target accepts it; Fenced. Without it, the task is reported as silent."""
+        partition = TopicPartition(positions_topic(self._share.flow), self._share.number)
+        try:
+            producer.begin()
+            producer.enlist([partition])
+            for batch in state_batches([self._reporter.record()]):
+                producer.queue(partition, batch)
+            producer.commit()
+        except Fenced:
+            raise
+        except (KafkaError, Retry, Failed):
+            return
 
     def _mirror(
         self,
@@ -203,7 +257,6 @@ class MirrorTask(Thread):
         state.refresh()
         positions = self._resumed(client, state, assignment)
         given_up = self._given_up(state, assignment)
-        self._reporter.skipped = assignment.skipped
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
@@ -241,10 +294,13 @@ class MirrorTask(Thread):
         """Return the positions of topics that the flow has no longer, as they are when that is accepted."""
         if not self._accept_ranges:
             return {}
+        others = state.positions.keys() - assignment.targets.keys()
+        with connect(self._share.source, self._share.name, self._stopping) as source:
+            existing = source.topics({partition.topic for partition in others})
         return {
-            partition: replace(position, ranges=(), is_given_up=True)
-            for partition, position in state.positions.items()
-            if partition not in assignment.targets
+            partition: replace(state.positions[partition], ranges=(), is_given_up=True)
+            for partition in others
+            if partition.topic not in existing  # others are refused, and may be mirrored again
         }
 
     def _resumed(
@@ -286,6 +342,19 @@ class MirrorTask(Thread):
             for partition, position in positions.items()
         }
         return positions
+
+
+class TaskTaken(Fenced):
+    """The end of a task that a process runs which does not share the flow."""
+
+    id = "mirror-task-taken"
+
+
+def task_failure(number: int, error: Exception) -> Skipped:
+    """Return what a flow reports of a task that has ended with an error and is tried again."""
+    if isinstance(error, AqueductError | KafkaError):
+        return Skipped.because_of(f"task {number}", error)
+    return Skipped(f"task {number}", f"{type(error).__name__}: {error}", "mirror-task-failed")
 
 
 def _binding(position: Position | None) -> Binding | None:
@@ -486,6 +555,9 @@ class _Copy:
 
     def _rejection(self, producer: TransactionalProducer, error: KafkaError) -> "KafkaError | Rejected":
         """Return the reason why a partition is set aside; the error itself if it concerns all of them."""
+        if isinstance(error, ReadDenied):
+            reason = "the flow may not read its topic at the source; grant Read to its principal"
+            return Rejected(error.partition, Skipped(str(error.partition), reason, "cluster-request-failed"))
         source = self._sources.get(producer.rejected) if producer.rejected else None
         if source is None:
             return error

@@ -88,3 +88,25 @@ def unsuitable(target: str, settings: Mapping[str, str]) -> Skipped | None:
             "mirror-times-replaced",
         )
     return None
+
+
+def rejected(reasons: Mapping[str, str], existing: Collection[str]) -> list[Skipped]:
+    """Return the topics of which the target's controller refuses something, by their names at the source.
+
+    Topics that exist at the target are mirrored all the same.
+    """
+    kept = "the target's controller refuses new settings or partitions, so the target topic keeps its own"
+    return [
+        Skipped(
+            name,
+            f"{kept if name in existing else 'the controller of the target refuses the topic'}: {reason}",
+            "topic-rejected",
+        )
+        for name, reason in sorted(reasons.items())
+    ]
+
+
+def not_ready(name: str) -> Skipped:
+    """Return a topic that the target should have, and has not or has with fewer partitions."""
+    reason = "the target does not have it with all its partitions yet; see whether all its brokers run"
+    return Skipped(name, reason, "topic-not-ready")

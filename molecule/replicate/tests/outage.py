@@ -19,7 +19,7 @@ from demo.offsets import watermarks
 
 FLOWS = ("pro1", "pro2", "pro1-bookings")
 MIRRORS = ("lake-mirror-1", "lake-mirror-2")
-BATCHES_FLOW = "pro1-crews"  # of the engine `batches`, which runs on the first of these hosts alone
+BATCHES_FLOW = "pro1-crews"  # of the engine `batches`
 GROUP = "bookings-desk"
 
 Topic = dict[int, list[Record]]
@@ -126,7 +126,7 @@ def kill_mirror(lab: Lab, chance: random.Random, seed: int) -> None:
     host, flow = chance.choice(MIRRORS), chance.choice(FLOWS)
     print(f"seed {seed}: kill -9 of mirror_maker@{flow} on {host}")
     lab.kill(host, f"mirror_maker@{flow}")
-    lab.kill(MIRRORS[0], f"mirror_maker@{BATCHES_FLOW}")
+    lab.kill(host, f"mirror_maker@{BATCHES_FLOW}")
     pause(chance)
 
 
@@ -150,7 +150,7 @@ def grow_topics(lab: Lab, chance: random.Random, seed: int) -> str:
 
 
 def lose_mirror_host(lab: Lab) -> None:
-    host = MIRRORS[1]  # the other one alone has the flow of the engine `batches`
+    host = MIRRORS[1]
     print(f"{host} is lost for good")
     lab.lose(host)
 

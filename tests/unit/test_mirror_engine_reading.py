@@ -1,0 +1,41 @@
+"""The workers that share a flow, as the target's group coordinator describes them."""
+
+from aqueduct.mirror.engine.names import member_host, member_id
+from aqueduct.mirror.engine.position import SILENT_SECONDS, TaskStatus, parse_status
+from aqueduct.mirror.engine.reading import FlowWorker, assigned_tasks, taken_findings
+
+
+def test_tasks_are_partitions_of_the_assignment() -> None:
+    # Version 0, one topic with partitions 2 and 0, and no user data.
+    assignment = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\2" + b"\0\0\0\2\0\0\0\0" + b"\xff\xff\xff\xff"
+    assert assigned_tasks(assignment) == (0, 2)
+
+
+def test_member_without_assignment_stands_by() -> None:
+    assert assigned_tasks(b"") == ()
+    assert assigned_tasks(b"\0\0" + b"\0\0\0\0" + b"\xff\xff\xff\xff") == ()
+    assert str(FlowWorker("lake-1", ())) == "lake-1 (stands by)"
+    assert str(FlowWorker("lake-1", (0, 2))) == "lake-1 (tasks 0, 2)"
+
+
+def test_host_of_a_member_is_in_its_client_id() -> None:
+    assert member_host(member_id("pro1", "lake-1.example.com")) == "lake-1.example.com"
+    assert member_host("another") == ""
+
+
+def status(number: int, *, alone: bool, seconds: float) -> dict[int, TaskStatus]:
+    return {number: TaskStatus(time=int(seconds * 1000), host="lake-1", alone=alone)}
+
+
+def test_task_that_runs_without_sharing_is_listed_while_it_reports() -> None:
+    statuses = status(0, alone=False, seconds=1000) | status(1, alone=True, seconds=1000)
+    [finding] = taken_findings("pro1", statuses, 1000 + SILENT_SECONDS)
+    assert finding.startswith("[mirror-task-taken]")
+    assert taken_findings("pro1", statuses, 1001 + SILENT_SECONDS) == []
+
+
+def test_status_of_a_former_version_is_of_a_process_that_shares() -> None:
+    assert parse_status(b'{"task":0}', b'{"time":1,"host":"h","refused":[],"refused_count":0}') == (
+        0,
+        TaskStatus(time=1, host="h"),
+    )
