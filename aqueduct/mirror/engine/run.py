@@ -174,7 +174,7 @@ class _Flow:
         self._figures = figures
         self._targets: dict[TopicPartition, TopicPartition] = {}
         self._groups: GroupSynchroniser | None = None
-        self._assigned = 0  # number of tasks
+        self._assigned = 0  # number of tasks; 0: not read yet
 
     def sample(self) -> None:
         if self._groups:
@@ -260,7 +260,7 @@ class _Flow:
                 "Each has one for each task, which must not change. Restore them.",
             )
         number = tasks.pop()
-        if self._targets and number != self._assigned:
+        if self._assigned and number != self._assigned:
             raise Refused(
                 "mirror-tasks-differ",
                 f"The topics {some(names)} of the {self._target.end} have {number} partitions, and had "
