@@ -198,8 +198,8 @@ MIRROR = (
         id="mirror-source-topic-deleted",
         area=Area.MIRROR,
         meaning=(
-            "A flow with the engine `batches` has mirrored a topic that the source no longer shows. Nobody "
-            "knows whether it had records that were not mirrored: its last end is from the flow's last look."
+            "The source no longer shows a topic that a flow with the engine `batches` has mirrored. It is "
+            "unknown whether all its records were mirrored: the flow read the end of its log before."
         ),
         fix=(
             "If the topic should exist, restore it under another name, or give the mirror's principal the "

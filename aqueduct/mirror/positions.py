@@ -299,7 +299,7 @@ def _next(value: bytes) -> int | None:
 
 
 def parse_sync(key: bytes | None, value: bytes | None) -> tuple[TopicPartition, OffsetSync] | None:
-    """Parse an offset sync: its source partition, and its offsets; None: the record is no sync."""
+    """Return the source partition and the offsets of an offset sync; None if the record is none."""
     if not key or not value or len(key) < 2 or len(value) < 16:
         return None
     (length,) = struct.unpack_from(">h", key)

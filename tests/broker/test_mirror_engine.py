@@ -147,6 +147,17 @@ def test_tasks_that_grow_while_the_flow_runs_are_reported(flow: Flow) -> None:
         clients.wait_for("more records", lambda: flow.is_equal(0))
 
 
+def test_tasks_that_grow_before_a_topic_is_there_are_reported(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    flow = Flow(source, target, unique("later"), tmp_path)
+    with flow.running():
+        clients.wait_for("its topics", lambda: set(state_topics(flow.name)) <= clients.topics(target))
+        for topic in state_topics(flow.name):
+            clients.grow(target, topic, 3)
+        clients.wait_for("the finding", lambda: any("mirror-tasks-differ" in one for one in flow.findings()))
+
+
 def test_target_prefix_and_settings(source: Broker, target: Broker, tmp_path: Path) -> None:
     settings = {"retention_ms": "987654321000", "min_insync_replicas": "1", "max_message_bytes": "200000"}
     topic = clients.create(source, unique("mirrored"), 3, **settings)

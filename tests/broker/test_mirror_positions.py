@@ -372,7 +372,7 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
 
 @pytest.mark.parametrize(
     ("bound", "code_", "ids"),
-    # The unit's start has told of the re-created topic: the restore tells of what it finds itself.
+    # The start of the unit has reported the re-created topic, so the restore does not report it again.
     [("by nobody", 3, ["mirror-ahead"]), ("before the second restore", 0, [])],
 )
 def test_a_second_restore_of_one_snapshot_is_mirrored_once(

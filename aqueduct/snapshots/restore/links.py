@@ -57,7 +57,7 @@ class _LinkAtTarget:
 
     @property
     def begun(self) -> set[TopicPartition]:
-        """Return the partitions of which the link has sent records; waiting in an empty topic sends none."""
+        """Return the partitions from which the link has sent records, not those whose topic was empty."""
         return {
             partition
             for partition, (offset, sender) in self.positions.items()
