@@ -12,7 +12,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, staging, verify
 from aqueduct.recovery.file_backup.entries import FileEntry
 from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
-from aqueduct.recovery.file_backup.target import Target, opened
+from aqueduct.recovery.file_backup.target import OpenedTarget, opened
 
 OTHERS_WRITE = 0o022  # the bits of a mode that let others change what a folder has
 HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
@@ -109,7 +109,7 @@ class _Differences:
     top: str  # in what the target's own folder differs
 
 
-def _restored(order: FileRestoreOrder, target: Target) -> FilesRestored:
+def _restored(order: FileRestoreOrder, target: OpenedTarget) -> FilesRestored:
     selected = _select(order, makes_target=bool(target.missing))
     above = _look(target.top, selected.above)
     raised = [entry for entry in selected.above if not above.is_folder(entry.path)]
@@ -153,7 +153,7 @@ def _restored(order: FileRestoreOrder, target: Target) -> FilesRestored:
     )
 
 
-def _is_exposed(target: Target, seen: Iterable[FileEntry]) -> bool:
+def _is_exposed(target: OpenedTarget, seen: Iterable[FileEntry]) -> bool:
     """Tell whether another user may make a link that would lead root elsewhere, now or after the restore."""
     folders = (entry for entry in seen if entry.is_folder)
     return os.geteuid() == 0 and not (
@@ -234,7 +234,7 @@ def _look(target: Path | int, due: Iterable[FileEntry]) -> _AtTarget:
     return _AtTarget(entry_by_path, frozenset(hidden))
 
 
-def _refuse_full_folders(target: Target, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
+def _refuse_full_folders(target: OpenedTarget, due: Iterable[FileEntry], at_target: _AtTarget) -> None:
     def is_full(path: str) -> bool:
         with entries.folder(target.top, path) as descriptor:
             return any(Path(f"/proc/self/fd/{descriptor}").iterdir())
@@ -376,7 +376,7 @@ def _write_staged(
     snapshot: FileSnapshot,
     sent: Sequence[FileEntry],
     at_target: _AtTarget,
-    target: Target,
+    target: OpenedTarget,
     ignored: Sequence[str],
 ) -> tuple[str, ...]:
     """Write, as root, where other users may change folders; return what may not be read.
@@ -427,7 +427,7 @@ def _copy_fresh(
     order: FileRestoreOrder,
     snapshot: FileSnapshot,
     fresh: Sequence[FileEntry],
-    target: Target,
+    target: OpenedTarget,
     private: int,
 ) -> None:
     names = [f"./{entry.path}\0" for entry in fresh if entry.path != "."]
@@ -445,7 +445,7 @@ def _copy_fresh(
         )
 
 
-def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: Target, private: int, parent: int) -> None:
+def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: OpenedTarget, private: int, parent: int) -> None:
     if target.missing:
         # Nothing was there: what has come since is not replaced.
         os.rename(staging.TREE, target.missing[-1], src_dir_fd=private, dst_dir_fd=parent)
@@ -456,7 +456,7 @@ def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: Target, private:
             staging.move(entry.path, copy, target.descriptor)
 
 
-def _set_folder(snapshot: FileSnapshot, source: str, target: Target, path: str) -> None:
+def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path: str) -> None:
     """Give an existing folder the owner, mode, times and attributes of the backup."""
     with entries.folder(target.descriptor, path) as descriptor:
         itself = f"/proc/self/fd/{descriptor}/"

@@ -19,7 +19,7 @@ MOST_LINKS = 40  # of one path, as Linux has it
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class OpenedTarget:
     """A folder, or the place of one that does not exist yet."""
 
     path: Path  # without links
@@ -34,7 +34,7 @@ class Target:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Target]:
+def opened(path: Path) -> Iterator[OpenedTarget]:
     """Open a target. Refused, for root, if a link of another user is on the way to it."""
     root = os.geteuid() == 0
     steps = list(reversed((path if root else Path(os.path.realpath(path))).parts[1:]))
@@ -75,7 +75,7 @@ def opened(path: Path) -> Iterator[Target]:
                 walked = walked.parent if name == ".." else walked / name
             os.close(descriptor)
             descriptor = following
-        yield Target(
+        yield OpenedTarget(
             path=walked.joinpath(*reversed(steps)),
             descriptor=descriptor,
             missing=tuple(reversed(steps)),
