@@ -445,7 +445,9 @@ def _copy_fresh(
         )
 
 
-def _move_fresh(fresh: Sequence[FileEntry], copy: Path, target: OpenedTarget, private: int, parent: int) -> None:
+def _move_fresh(
+    fresh: Sequence[FileEntry], copy: Path, target: OpenedTarget, private: int, parent: int
+) -> None:
     if target.missing:
         # Nothing was there: what has come since is not replaced.
         os.rename(staging.TREE, target.missing[-1], src_dir_fd=private, dst_dir_fd=parent)
