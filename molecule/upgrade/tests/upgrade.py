@@ -22,7 +22,7 @@ BATCHES_FLOW = "pro1-crews"
 PARTITIONS = 3
 STORE, RESTORED = "s3://backup/pro1", "restored-flights"
 PAUSE_SECONDS = 0.02  # between two records of a topic
-MORE = 100  # records that must arrive after a step
+MORE = 30  # records of each partition that must arrive after a step
 READY_SECONDS = 120  # in which the older release waits for flows that it cannot run
 
 Topic = dict[int, list[Record]]
@@ -62,10 +62,6 @@ class Producer(threading.Thread):
             self.failures.append(str(error))
         else:
             self._acknowledged[message.partition()][message.offset()] = record
-
-    @property
-    def count(self) -> int:
-        return sum(map(len, list(self._acknowledged.values())))
 
     def counts(self) -> dict[int, int]:
         """Return how many records of each partition are acknowledged."""
@@ -113,6 +109,7 @@ class Outcome:
     arrived: dict[str, dict[str, int]] = field(default_factory=dict)  # records by step and topic
     second_run: dict[str, int] = field(default_factory=dict)  # changes by host
     verify_code: int = -1
+    restore_code: int = -1
     backed_up: dict[int, int] = field(default_factory=dict)  # acknowledged before the backup, by partition
     restored: Topic = field(default_factory=dict)
     back: "CompletedProcess[str] | None" = None
@@ -145,11 +142,12 @@ def upgrade_and_go_back(lab: Lab, older: Release, newer: Release) -> Outcome:
 
     outcome.verify_code, output = site.aqueduct("verify", "--store", STORE)
     print(output)
-    code, output = site.aqueduct(
+    outcome.restore_code, output = site.aqueduct(
         *("restore", "--store", STORE, "--snapshot", "1", "--topics", f"{MIRRORED}:{RESTORED}", "--no-groups")
     )
-    assert code == 0, output
-    outcome.restored = lab.read(SOURCE, RESTORED)
+    print(output)
+    if outcome.restore_code == 0:
+        outcome.restored = lab.read(SOURCE, RESTORED)
 
     variables = json.dumps({"mirror_maker_ready_seconds": READY_SECONDS})
     print("back: site.yml of the older release")
@@ -161,7 +159,8 @@ def upgrade_and_go_back(lab: Lab, older: Release, newer: Release) -> Outcome:
     for topic, producer in producers.items():
         outcome.acknowledged[topic] = producer.finish()
         outcome.source[topic] = lab.read(SOURCE, topic)
-        await_records(lab, topic, count(outcome.acknowledged[topic]))
+        numbers = {partition: len(records) for partition, records in outcome.acknowledged[topic].items()}
+        await_records(lab, topic, numbers)
         outcome.lake[topic] = lab.read(LAKE, topic)
     return outcome
 
@@ -179,19 +178,24 @@ def count(topic: Mapping[int, list[Record]]) -> int:
 
 
 def await_more(lab: Lab, producer: Producer) -> int:
-    """Wait until records arrive that are acknowledged only from now on; return how many."""
-    before = producer.count
-    return await_records(lab, producer.topic, before + MORE) - before
+    """Wait until records arrive in each partition that are acknowledged only from now on; return how many."""
+    before = producer.counts()
+    await_records(lab, producer.topic, {partition: number + MORE for partition, number in before.items()})
+    return count(lab.read(LAKE, producer.topic)) - sum(before.values())
 
 
-def await_records(lab: Lab, topic: str, number: int) -> int:
-    """Wait until the lake has so many records; return how many it has."""
+def await_records(lab: Lab, topic: str, numbers: Mapping[int, int]) -> None:
+    """Wait until each partition has so many records in the lake."""
+
+    def have_arrived() -> bool:
+        records = lab.read(LAKE, topic)
+        return all(len(records[partition]) >= number for partition, number in numbers.items())
+
     try:
-        wait_until(f"{number} records of {topic} in the lake", lambda: count(lab.read(LAKE, topic)) >= number)
+        wait_until(f"{dict(numbers)} records of {topic} in the lake", have_arrived)
     except AssertionError as error:
         journals = (lab.journal(host, "--unit=mirror_maker@*", "--lines=60") for host in (LAKE, SECOND))
         raise AssertionError("\n".join([str(error), *journals])) from error
-    return count(lab.read(LAKE, topic))
 
 
 def deployed(lab: Lab) -> Deployed:
