@@ -29,6 +29,7 @@ transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
 transaction.partition.verification.enable=false
 """
+VERSIONS = [*broker.JARS, zookeeper.VERSION]
 Said = tuple[int, str]
 
 
@@ -41,13 +42,13 @@ def older(directory: Path) -> Iterator[OlderBroker]:
             yield started
 
 
-@pytest.fixture(scope="module", params=["4.3.1", zookeeper.VERSION])
+@pytest.fixture(scope="module", params=VERSIONS)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Yield a broker of each supported version."""
     directory = tmp_path_factory.mktemp("hanging")
     making = older(directory)
     if request.param != zookeeper.VERSION:
-        making = broker.running(directory, settings=UNVERIFIED)  # type: ignore[assignment]
+        making = broker.running(directory, settings=UNVERIFIED, version=request.param)  # type: ignore[assignment]
     with making as started:
         yield started
 
@@ -78,6 +79,11 @@ def on(topic: str, start: int) -> list[str]:
 
 def read_values(kafka: Any, topic: str, *partitions: int) -> list[bytes | None]:
     return [each.value() for each in clients.read(kafka, topic, *partitions)]
+
+
+def test_each_supported_version_is_tested() -> None:
+    locks = (Path(__file__).resolve().parents[2] / "artifacts").glob("kafka-*.sha256")
+    assert {path.stem.removeprefix("kafka-") for path in locks} == set(VERSIONS)
 
 
 @pytest.mark.parametrize("coordinator", ["has the epoch", "has a later epoch", "never knew the producer"])
