@@ -180,6 +180,25 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
     assert asking.find(asked, partitions).hanging == ()
 
 
+def test_wait_for_a_mirror_reports_the_hanging_transaction_that_its_worker_waits_for(
+    kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By this command, site.yml waits for a mirror, and so does each step of authority.yml."""
+    flow = unique("flow")
+    positions = clients.create(kafka, f"mm2-offsets.{flow}.internal")
+    hang(asked, kafka, positions, f"{flow}-mm2-MirrorSourceConnector-0")
+    at_both = ["--source-bootstrap-servers", kafka.plaintext, "--target-bootstrap-servers", kafka.plaintext]
+    command = ["mirror", "--source", flow, *at_both, "--started", "--wait", "1s"]
+    assert main(command) == 3
+    said = capsys.readouterr().out
+    assert f"{positions}-0 has a hanging transaction" in said
+    assert f"`aqueduct transactions abort {' '.join(on(positions, 0))}`" in said
+    assert f"start mirror_maker@{flow}" not in said
+    assert say(capsys, kafka, "transactions", "abort", *on(positions, 0), "--execute")[0] == 0
+    assert main(command) == 3
+    assert f"start mirror_maker@{flow}" in capsys.readouterr().out
+
+
 def test_what_does_not_exist_is_refused(kafka: Any, capsys: pytest.CaptureFixture[str]) -> None:
     missing = unique("missing")
     code, said = say(capsys, kafka, "transactions", "abort", *on(missing, 0), "--execute")
