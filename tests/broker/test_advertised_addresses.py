@@ -123,7 +123,7 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def short_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let reconcile wait shorter for answers that do not come."""
-    monkeypatch.setattr(reader, "OFFSETS_SECONDS", 5)
+    monkeypatch.setattr(reader, "OFFSETS_SECONDS", 10)
     monkeypatch.setattr(reader, "STALL_SECONDS", 10)
 
 
