@@ -284,9 +284,9 @@ def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
         copied.extend([True] if deep else [])
         return copy(self, update=update, deep=deep)
 
-    def looked(self: Any, path: str) -> memoryview:
+    def looked(self: Any, path: str, **options: Any) -> memoryview:
         read.append(path)
-        return look(self, path)
+        return look(self, path, **options)
 
     monkeypatch.setattr(TableMetadataV2, "model_copy", counted)
     monkeypatch.setattr(objects, "read", looked)
