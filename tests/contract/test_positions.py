@@ -26,7 +26,8 @@ CHANGED_TARGET = (
     "test_a_topic_that_changes_while_it_is_restored_fails_the_run",
 )
 ANOTHER_LETTERS = "broker/test_dead_letters.py", "test_letters_of_a_topic_that_was_made_anew_are_new"
-NEW_LINEAGE = "unit/test_link_ledger_arrivals.py", "test_a_topic_made_anew_starts_anew"
+RECREATED_RAW = "broker/test_dedup.py", "test_a_raw_topic_that_was_recreated_is_read_from_its_start"
+CUT_RAW = "broker/test_dedup.py", "test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut"
 OTHER_BUNDLE = "broker/test_link_resend.py", "test_what_is_missing_of_another_topic_is_not_sent_from_this_one"
 BROKERS_DELETE = "Kafka deletes the offsets of a group with their topic, and the consumer resets"
 
@@ -63,7 +64,7 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
         CUT_LINK,
         CUT_LINK,
     ),
-    "dedup": (NEW_LINEAGE, "the ledger decides what is new", NEW_LINEAGE),
+    "dedup": (RECREATED_RAW, CUT_RAW, CUT_RAW),
     "resend bundle": (OTHER_BUNDLE, "what the log lacks is reported", OTHER_BUNDLE),
     "landing": (
         ("broker/test_land.py", "test_a_topic_that_was_made_again_is_not_landed"),
