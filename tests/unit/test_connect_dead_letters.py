@@ -1,6 +1,5 @@
-from collections.abc import Sequence
-
 import json
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
