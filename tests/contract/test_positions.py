@@ -152,6 +152,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "land/reset",
         "land/task",
         "land/verify",
+        "link/dedup/raw_position",
         "link/dedup/share",
         "link/feed",
         "link/ledger/bundle",
