@@ -8,8 +8,9 @@ from uuid import UUID
 from aqueduct.common import strict_json
 from aqueduct.common.strict_json import ADDED
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.follow import NO_EPOCH
 from aqueduct.kafka.requests import METADATA_BYTES
+
+NO_EPOCH = -1
 
 
 @dataclass(frozen=True)
