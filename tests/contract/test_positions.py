@@ -42,7 +42,10 @@ NO_POSITION_OF_OURS = (
     "reset, and no verb calls a sink caught up"
 )
 OTHER_BUNDLE = "broker/test_link_resend.py", "test_what_is_missing_of_another_topic_is_not_sent_from_this_one"
-BROKERS_DELETE = "Kafka deletes the offsets of a group with their topic, and the consumer resets"
+CUT_CLASSIC = (
+    "broker/test_classic_mirror.py",
+    "test_a_log_that_was_cut_is_reported_until_that_is_accepted",
+)
 
 MIRROR_ENGINE = "unit/test_mirror_engine_position.py", "test_each_record_arrives_once_or_is_listed"
 
@@ -50,9 +53,12 @@ MIRROR_ENGINE = "unit/test_mirror_engine_position.py", "test_each_record_arrives
 HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "mirror (MirrorMaker 2)": (MIRROR, MIRROR, MIRROR),
     "mirror (classic)": (
-        BROKERS_DELETE,
-        ("unit/test_mirror_status.py", "test_how_far_a_partition_is"),
-        ("unit/test_mirror_classic.py", "test_what_a_position_can_not_show_is_unknown"),
+        (
+            "broker/test_classic_mirror.py",
+            "test_a_running_mirror_whose_topic_is_recreated_is_reported_until_that_is_accepted",
+        ),
+        CUT_CLASSIC,
+        CUT_CLASSIC,
     ),
     "mirror (`batches`)": (
         (
@@ -162,6 +168,7 @@ def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
         "link/wire/frame",
         "link/wire/position",
         "mirror/binding",
+        "mirror/classic_binding",
         "mirror/engine/position",
         "recovery/broker_ids/disk_logs",
         "recovery/broker_ids/log_comparison",
