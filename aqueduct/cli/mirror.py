@@ -83,8 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--accept-ranges",
         action="store_true",
-        help="forget ranges that the target has twice, and bind positions of a classic mirror to the present "
-        "topics: you have compared both ends",
+        help="you have compared both ends: forget ranges that the target has twice, accept offsets of "
+        "synchronised groups, and bind positions of a classic mirror to the present topics",
     )
     add(
         "--started",

@@ -58,10 +58,13 @@ MIRROR = (
         id="synchronised-groups-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A topic was re-created or truncated at the source of a mirror. The offsets that MirrorMaker "
-            "committed at the target for consumer groups were not checked."
+            "A topic was re-created, truncated or restored at the source of a mirror that synchronises "
+            "consumer groups. The offsets that MirrorMaker committed for them at the target were not checked."
         ),
-        fix="Compare the groups' offsets at both ends before a consumer moves to the target.",
+        fix=(
+            "Compare the groups' offsets at both ends before a consumer moves to the target. Then run "
+            "`aqueduct mirror` with `--accept-ranges`."
+        ),
     ),
     DeclaredMessage(
         id="mirror-position-missing",

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from aqueduct.common import strict_json
 from aqueduct.mirror import binding
-from aqueduct.mirror.binding import UNKNOWN_TOPIC, Binding, Evidence, PositionFit, SourceLog
+from aqueduct.mirror.binding import UNKNOWN_TOPIC, Binding, Evidence, SourceLog
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +60,6 @@ def check(
     if log.topic_id == UNKNOWN_TOPIC:
         return PositionState.UNCHECKED
     prior = Binding(topic_id=bound.topic_id, next=bound.next, epoch=bound.epoch) if bound else None
-    fit = binding.judge(position, prior, log, Evidence()).fit
-    if fit not in (PositionFit.FITS, PositionFit.STEPPED_BACK):
+    if binding.judge(position, prior, log, Evidence()).is_of_another_log:
         return PositionState.OUTDATED
     return PositionState.CHECKED if bound else PositionState.UNCHECKED

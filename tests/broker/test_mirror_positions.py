@@ -13,6 +13,7 @@ from uuid import UUID
 import clients
 import pytest
 from confluent_kafka import KafkaException
+from cut_logs import cut_log
 from mirrors import mirror_maker
 
 from aqueduct.cli import main
@@ -283,6 +284,40 @@ def test_a_late_sync_is_no_new_begin(
     write(source, topic, "new", 40)
     code, report = ask()
     assert (code, ranges(report)) == (3, {("rebuilt", "lost"): lost})
+
+
+@pytest.mark.parametrize("attack", ["recreated", "cut", "grown again"])
+def test_groups_of_another_log_are_unknown_until_that_is_accepted(
+    attack: str, flow: str, topic: str, source: Broker, target: Broker, ask: Ask
+) -> None:
+    for name in ("offsets", "configs"):
+        clients.create(target, f"mm2-{name}.{flow}.internal", cleanup_policy="compact")
+    clients.create(target, f"mm2-offset-syncs.{flow}.internal")
+    synchronised = {"properties": {"sync.group.offsets.enabled": "true", "groups": ".*"}}
+    connector = {"key": "connector-MirrorCheckpointConnector", "value": json.dumps(synchronised)}
+    clients.produce(target, f"mm2-configs.{flow}.internal", [connector])
+    write(source, topic, "old", 20)
+    write(source, topic, "more", 10)
+    store_position(target, flow, topic, 30)
+    assert ask("--before-start")[0] == 0
+
+    def unknown(*more: str) -> int:
+        code, report = ask(*more)
+        assert code == 3, "no worker runs"
+        assert {*report["unknown"]} <= {*report["findings"]}
+        return sum("[synchronised-groups-unchecked]" in sentence for sentence in report["unknown"])
+
+    assert unknown() == 0
+    if attack == "recreated":
+        clients.recreate(source, topic)
+    else:
+        cut_log(source, topic, 20)
+    write(source, topic, "new", 5 if attack == "cut" else 40)
+    assert unknown() == 1
+    assert ask("--before-start")[0] == 0
+    assert unknown() == unknown() == 1, "the mirror continues elsewhere, and its groups are as they were"
+    assert unknown("--accept-ranges") == 0
+    assert unknown() == 0
 
 
 @pytest.fixture

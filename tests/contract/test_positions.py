@@ -74,10 +74,9 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
         ("unit/test_mirror_engine_translation.py", "test_no_record_is_skipped_where_a_log_was_cut"),
     ),
     "groups that a mirror synchronises": (
-        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
-        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
-        ("unit/test_mirror_status.py", "test_groups_of_topics_that_do_not_fit_are_unknown"),
-    ),
+        ("broker/test_mirror_positions.py", "test_groups_of_another_log_are_unknown_until_that_is_accepted"),
+    )
+    * 3,
     "sending end of a link": (
         ("broker/test_restore.py", "test_a_link_goes_on_at_the_same_record_in_the_new_topic"),
         CUT_LINK,
