@@ -15,6 +15,7 @@ Exit codes:
      - a sender is silent (--silence-after), so it is unknown what is missing
      - a sender announces fewer offsets than the ledger contains, so it is unknown what is missing
      - no record of a topic in --topics has crossed
+     - a raw topic was re-created or truncated, and is read again
 """
 
 import argparse
@@ -112,7 +113,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         common.serve_metrics(args, done_so_far.all, workers)
         counts = dedup.run(order, workers, tell)
     odd = counts.malformed or counts.quarantined or counts.unlisted or counts.contradicted or counts.silent
-    return ExitCode.INCOMPLETE if odd else ExitCode.DONE
+    return ExitCode.INCOMPLETE if odd or counts.rewound else ExitCode.DONE
 
 
 def _retire(order: "DedupOrder", topic: str, *, with_gaps: bool) -> ExitCode:

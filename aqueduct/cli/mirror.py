@@ -3,14 +3,16 @@
 The command reads MirrorMaker's internal topics at the target, and the ends of the logs at the source. It
 checks each position against the id and the log of its topic, and stores the topic ID beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
-group at the source: pass it with --group. For a mirror engine flow (--engine batches), the command reads its
-topic of positions at the target, in which each task reports its state every ten seconds. It lists the
-workers that share the flow, and the tasks of each: a worker without tasks stands by.
+group at the source: pass it with --group. Its topic IDs are stored in the group GROUP-bindings at the target.
+For a mirror engine flow (--engine batches), the command reads its topic of positions at the target, in which
+each task reports its state every ten seconds. It lists the workers that share the flow, and the tasks of
+each: a worker without tasks stands by.
 
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
 
-Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic; 1 a cluster does not
+Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic, or a position that
+cannot be checked; 1 a cluster does not
 answer. --json prints the report of --report; topic IDs are then not stored, and nothing is changed. With
 --wait, the command checks again until no problem is left or the time has passed.
 """
@@ -81,7 +83,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--accept-ranges",
         action="store_true",
-        help="forget ranges that the target has twice: they were cleaned, or may stay",
+        help="you have compared both ends: forget ranges that the target has twice, accept offsets of "
+        "synchronised groups, and bind positions of a classic mirror to the present topics",
     )
     add(
         "--started",
@@ -140,7 +143,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
     findings, progress, lost = _look(flow, args)
-    return _FlowState(  # without ages: Kafka 0.10 has no batches to read them of
+    if args.accept_ranges:
+        flow.renew(accept=True)
+        findings, progress, lost = _look(flow, args)
+    state = _FlowState(  # without ages: Kafka 0.10 has no batches to read them of
         source=args.source,
         findings=findings,
         progress=progress,
@@ -148,7 +154,9 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
         positions=flow.position_findings(),
         unmatched=_unmatched(flow),
         unknown=flow.unknown(),
+        ranges=flow.ranges(),
     )
+    return state if args.json else _renewed(flow, state)
 
 
 def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace) -> _FlowState:
@@ -169,12 +177,16 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         workers=mirror.workers() if isinstance(mirror, BatchesReader) else [],
         ages=mirror.unread_ages(progress) if args.json or args.report else {},
     )
+    return _renewed(mirror, state) if isinstance(mirror, MirrorReader) and not args.json else state
+
+
+def _renewed(mirror: MirrorReader | ClassicReader, state: _FlowState) -> _FlowState:
+    """Bind positions that fit to the ids of their topics; return the state with what that failed for."""
     try:
-        if isinstance(mirror, MirrorReader) and not args.json:
-            mirror.renew()
+        mirror.renew()
     except Failed as error:  # such as a client that may only read
         unbound = f"The positions were checked, and not bound to their topics: {error.labelled}"
-        return replace(state, findings=[*findings, unbound])
+        return replace(state, findings=[*state.findings, unbound])
     return state
 
 
@@ -183,8 +195,9 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     findings, warnings = state.findings, list[str]()
     if args.started:
         warnings = status.loss_findings(state.source, state.lost) + state.positions + state.unmatched
+        warnings += state.unknown
     else:
-        findings = findings + state.unmatched
+        findings = findings + state.unmatched + state.unknown
     content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
     if args.engine == "batches":
         content |= _workers(state.workers)
@@ -197,7 +210,7 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
             print(f"Workers: {names}.")
         for finding in findings:
             print(finding)
-    for warning in [*warnings, *state.unknown]:
+    for warning in warnings:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if args.report:
@@ -235,10 +248,13 @@ def _refuse(args: argparse.Namespace) -> None:
             "A classic mirror needs --group and --topics-pattern, and --engine batches needs "
             "--topics-pattern. MirrorMaker 2 has neither.",
         )
-    if (args.group or is_batches) and (args.before_start or args.accept_ranges):
+    if (args.group or is_batches) and args.before_start:
         raise Refused(
-            "option-conflict",
-            "--before-start and --accept-ranges are for MirrorMaker 2: leave --group and --engine out.",
+            "option-conflict", "--before-start is for MirrorMaker 2: leave --group and --engine out."
+        )
+    if is_batches and args.accept_ranges:
+        raise Refused(
+            "option-conflict", "--accept-ranges of --engine batches is an option of `aqueduct replicate`."
         )
     if args.started and (args.before_start or args.accept_ranges or args.begin_at_ends):
         raise Refused(

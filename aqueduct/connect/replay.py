@@ -131,6 +131,7 @@ class _Replay:
         self._dead = client.topic(order.topic)
         self._targets: dict[str, Topic | None] = {}
         self._ledger = read_ledger(client, order.ledger, self._dead)
+        self._epochs: dict[int, int] = {}  # of the partitions' leaders, not older than the letters'
         self._unseen = set(order.choice.names)
         self._has_letters = False
 
@@ -165,6 +166,8 @@ class _Replay:
     def _chosen(self) -> Iterator[_Letter]:
         partitions = self._dead.topic_partitions
         starts, ends = offsets.log_starts(self._client, partitions), offsets.ends(self._client, partitions)
+        leaders = offsets.stable_ends(self._client, partitions)
+        self._epochs = {partition.partition: leaders[partition].epoch for partition in partitions}
         for partition in partitions:
             offset_range = Range(*partition, starts[partition], ends[partition])
             for piece in read(self._client, offset_range, topic_id=self._dead.id):
@@ -241,7 +244,8 @@ class _Replay:
         for target, some in by_target.items():
             _write(producer, target, some)
         now = timestamps.now()
-        entries = self._ledger.entries((letter.partition, letter.offset) for letter in letters)
+        sent = ((letter.partition, letter.offset) for letter in letters)
+        entries = self._ledger.entries(sent, self._epochs)
         rows = [Record(now, 0, body(key.encode(), value.encode())) for key, value in entries.items()]
         _write(producer, TopicPartition(self._order.ledger, 0), rows)
 
@@ -297,6 +301,24 @@ def read_ledger(client: Client, ledger: str, dead: Topic) -> ReplayLedger:
     end = offsets.ends(client, [partition], "read_uncommitted")[partition]
     while offsets.ends(client, [partition])[partition] < end:
         patience.pause(NodeNotReadyError("what comes after it can't be read"))
-    return ReplayLedger.parse(
+    replayed = ReplayLedger.parse(
         dead.name, str(dead.id), compacted_topics.texts(compacted_topics.newest(client, [partition]))
     )
+    _forget_cut(client, dead, replayed)
+    return replayed
+
+
+def _forget_cut(client: Client, dead: Topic, replayed: ReplayLedger) -> None:
+    """Forget what the ledger has of letters that their topic lost: others may have their offsets since."""
+    if not replayed:
+        return
+    partitions = {partition.partition: partition for partition in dead.topic_partitions}
+    epoch_ends = {
+        (partition.partition, epoch): end
+        for epoch, numbers in replayed.epochs.items()
+        for partition, end in offsets.ends_of_epochs(
+            client, {partitions[number]: epoch for number in numbers & partitions.keys()}
+        ).items()
+    }
+    ends = offsets.ends(client, partitions.values(), "read_uncommitted")
+    replayed.forget_cut({partition.partition: end for partition, end in ends.items()}, epoch_ends)

@@ -23,6 +23,7 @@ from aqueduct.estate.links import RECORD, Link, kept_raw, ledgers
 from aqueduct.estate.model import Flow, principal
 from aqueduct.estate.schema_registry import own_prefix
 from aqueduct.link.ledger import entry
+from aqueduct.mirror.classic_binding import bindings_group
 from aqueduct.mirror.engine.names import CLIENT, group_of, state_topics
 from aqueduct.snapshots.backup.selection import POSITION_GROUP
 
@@ -235,7 +236,9 @@ def target_acls(flow: Flow) -> list[DeclaredAcl]:
     mirror, topics = principal("mirror_maker", flow.target), written(flow)
     if flow.engine == "classic":  # it makes no topics
         return [
-            *_allow(mirror, "topic", topics, "describe write"),
+            # The bindings of its positions are offsets of a group, for which the topic is read, too.
+            *_allow(mirror, "topic", topics, "describe read write"),
+            *_allow(mirror, "group", [Resource(bindings_group(flow.group), "literal")], "describe read"),
             *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
         ]
     shared = [

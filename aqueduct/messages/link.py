@@ -31,6 +31,19 @@ LINK = (
         ),
     ),
     DeclaredMessage(
+        id="raw-position-outdated",
+        area=Area.LINK,
+        meaning=(
+            "A raw topic was re-created or lost the end of its log, so the position of dedup was of other "
+            "records. Dedup reads it again, and the ledger skips what arrived before. Frames that the log "
+            "lost unread do not arrive."
+        ),
+        fix=(
+            "Find out why the log was truncated, such as an unclean leader election. Send the offsets that "
+            "the ledger lists as missing again with `aqueduct diode resend`."
+        ),
+    ),
+    DeclaredMessage(
         id="raw-batch-unreadable",
         area=Area.LINK,
         meaning=(

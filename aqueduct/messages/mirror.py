@@ -31,23 +31,40 @@ MIRROR = (
         id="classic-positions-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A classic mirror stores its position without the topic's id. If a topic was re-created or "
-            "truncated and has grown past the position, the mirror continues in its middle, and nothing "
-            "shows it. The warning does not change the exit code."
+            "A classic mirror stores its position without the topic's id. `aqueduct mirror` stores it at the "
+            "target. It did not before, or it may not, or the source is older than Kafka 2.8 and has no "
+            "topic ids. If a topic was re-created or truncated and has grown past the position, the mirror "
+            "continued in its middle."
         ),
         fix=(
-            "Compare both ends with `aqueduct reconcile`. Stop the mirror before you re-create a topic at "
-            "its source."
+            "Compare both ends with `aqueduct reconcile`, and run `aqueduct mirror` again: it now knows the "
+            "topic's id. Stop the mirror before you re-create a topic at a source without topic ids."
+        ),
+    ),
+    DeclaredMessage(
+        id="classic-position-outdated",
+        area=Area.MIRROR,
+        meaning=(
+            "A topic was re-created or truncated at the source of a classic mirror since its position was "
+            "checked last. A process that ran meanwhile may have continued in the middle of the new log."
+        ),
+        fix=(
+            "Compare both ends with `aqueduct reconcile`. To send missing records, stop the mirror, reset "
+            "its group with `kafka-consumer-groups --reset-offsets`, and start it. Then run "
+            "`aqueduct mirror` with `--accept-ranges`."
         ),
     ),
     DeclaredMessage(
         id="synchronised-groups-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A topic was re-created or truncated at the source of a mirror. The offsets that MirrorMaker "
-            "committed at the target for consumer groups were not checked."
+            "A topic was re-created, truncated or restored at the source of a mirror that synchronises "
+            "consumer groups. The offsets that MirrorMaker committed for them at the target were not checked."
         ),
-        fix="Compare the groups' offsets at both ends before a consumer moves to the target.",
+        fix=(
+            "Compare the groups' offsets at both ends before a consumer moves to the target. Then run "
+            "`aqueduct mirror` with `--accept-ranges`."
+        ),
     ),
     DeclaredMessage(
         id="mirror-position-missing",

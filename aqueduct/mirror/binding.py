@@ -79,6 +79,9 @@ class Binding:
     doubled: tuple[OffsetSpan, ...] = ()  # source offsets that the target has twice, until they are accepted
     copy: RestoredCopy | None = None
     restored: RestoreRanges | None = None
+    # The topic was re-created, truncated or restored, and nobody has accepted the offsets since that the
+    # mirror commits for consumer groups: it translates them by syncs of a topic name.
+    groups_unchecked: bool = False
 
     def position_in(self, topic_id: str) -> int | None:
         """Return the position in a topic that had the name before; None: the mirror never read it."""
@@ -128,6 +131,8 @@ def dumps(binding: Binding) -> bytes:
     }
     if binding.restored:
         content["restored"] = asdict(binding.restored)
+    if binding.groups_unchecked:
+        content["groups_unchecked"] = True
     return json.dumps(content).encode()
 
 
@@ -157,6 +162,7 @@ def _loads(content: Mapping[str, Any]) -> Binding:
         doubled=tuple((start, stop) for start, stop in content["doubled"]),
         copy=RestoredCopy(*content["copy"]) if content["copy"] else None,
         restored=_restored(content.get("restored")),
+        groups_unchecked=bool(content.get("groups_unchecked")),
     )
 
 
@@ -212,6 +218,11 @@ class PositionVerdict:
     target_only: OffsetSpan | None = None  # the target has these, and the source lost them
     at_most: bool = False  # the spans are upper bounds
     reached: int = 0  # the position in the earlier topic
+
+    @property
+    def is_of_another_log(self) -> bool:
+        """Return whether the topic was re-created or truncated since the position was bound."""
+        return self.fit in (PositionFit.UNBOUND, PositionFit.RECREATED, PositionFit.CUT)
 
     @property
     def is_certain(self) -> bool:
@@ -309,7 +320,14 @@ def renewed(
     doubled = (*(bound.doubled if bound and bound.topic_id == log.topic_id else ()),)
     if verdict.doubled:
         doubled = (*doubled, verdict.doubled)
-    new = Binding(topic_id=log.topic_id, next=next_, epoch=log.epoch, syncs=syncs, doubled=doubled)
+    new = Binding(
+        topic_id=log.topic_id,
+        next=next_,
+        epoch=log.epoch,
+        syncs=syncs,
+        doubled=doubled,
+        groups_unchecked=verdict.is_of_another_log or bool(bound and bound.groups_unchecked),
+    )
     if bound is None:
         unknown = Binding(topic_id=UNKNOWN_TOPIC, next=next_)
         return unknown.followed_by(new, verdict.next) if verdict.fit is PositionFit.UNBOUND else new

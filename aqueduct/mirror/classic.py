@@ -1,7 +1,8 @@
 """Status of a flow by the classic MirrorMaker, judged from its consumer group at the source.
 
-Its positions are the group's offsets there, and the target holds nothing of it. A partition without an offset
-begins at its start. It makes no topics: where the target lacks one, or a partition of it, it stands still.
+Its positions are the group's offsets there; the target holds their bindings (`classic_binding`). A partition
+without an offset begins at its start. It makes no topics: where the target lacks one, or a partition of it,
+it stands still.
 """
 
 from collections.abc import Collection, Mapping
@@ -39,9 +40,9 @@ def group_findings(source: str, group: str, state: str) -> list[str]:
 
 
 def unknown(source: str, partitions: Collection[TopicPartition]) -> list[str]:
-    """Return what the position of a classic mirror cannot show, at most one sentence.
+    """Return which positions could not be checked, at most one sentence.
 
-    Its process writes the position and keeps nothing beside it. If a topic is re-created, or its log is cut,
+    A process writes its position and keeps nothing beside it. If a topic is re-created, or its log is cut,
     and grows past the position before the process asks for records again, it continues in the middle.
     """
     if not partitions:
@@ -49,9 +50,23 @@ def unknown(source: str, partitions: Collection[TopicPartition]) -> list[str]:
     return [
         labelled(
             "classic-positions-unchecked",
-            f"It is not known whether topics of {source} were re-created or lost the end of their log and "
-            "have grown past the mirror's position since: a classic mirror stores no topic id. Compare both "
-            "ends with aqueduct reconcile.",
+            f"It is not known whether the mirror's positions in {some(sorted(partitions))} are of the "
+            f"present topics of {source}: no topic id was stored with them before, or the source is older "
+            "than topic ids (Kafka 2.8). Compare both ends with aqueduct reconcile.",
+        )
+    ]
+
+
+def outdated_findings(source: str, partitions: Collection[TopicPartition]) -> list[str]:
+    """Return which positions are of earlier topics or logs, at most one sentence."""
+    if not partitions:
+        return []
+    return [
+        labelled(
+            "classic-position-outdated",
+            f"{some(sorted(partitions))} of {source} were re-created or truncated since the mirror's "
+            "positions were checked last. A mirror that ran may have skipped records of the new logs. "
+            "Compare both ends with aqueduct reconcile, then run this command with --accept-ranges.",
         )
     ]
 

@@ -6,32 +6,50 @@ By kafka-python's own consumer, which speaks such brokers' versions; `kafka.clie
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 import kafka
 from kafka import KafkaAdminClient, KafkaConsumer
+from kafka.errors import GroupAuthorizationFailedError
 from kafka.structs import OffsetAndMetadata
 
 from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.errors import Refused
-from aqueduct.kafka import addresses
-from aqueduct.kafka.client import Client
+from aqueduct.kafka import addresses, groups
+from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.client_errors import RECONNECT, answering, reaching
-from aqueduct.mirror import classic, status
+from aqueduct.mirror import classic, classic_binding, status
+from aqueduct.mirror.binding import UNKNOWN_TOPIC, Binding, SourceLog
+from aqueduct.mirror.classic_binding import BoundPosition, PositionState
+from aqueduct.mirror.positions import source_logs
 from aqueduct.mirror.reading import CONNECT_SECONDS, TAIL_OFFSETS, TAIL_SECONDS
-from aqueduct.mirror.status import Log, MirrorProgress
+from aqueduct.mirror.status import AffectedRange, Log, MirrorProgress
 
 TRANSACTIONS_SINCE = (0, 11)  # KIP-98
+TOPIC_IDS_SINCE = (2, 8)  # KIP-516
 READING: dict[str, Any] = {
     "enable_auto_commit": False,
     "auto_offset_reset": "none",
     "allow_auto_create_topics": False,
     "metrics_enabled": False,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedPosition:
+    """The position of a source partition, None if its group has committed none, and what a check found."""
+
+    position: int | None
+    log: SourceLog
+    state: PositionState
+
+    @property
+    def next(self) -> int:
+        return self.log.start if self.position is None else self.position
 
 
 class ClassicReader:
@@ -45,13 +63,17 @@ class ClassicReader:
         self._clients, self._target = clients, target
         self._progress: list[MirrorProgress] = []
         self._mirrored: frozenset[str] = frozenset()  # topics of the last look
+        self._checked: dict[TopicPartition, CheckedPosition] = {}
+        self._unchecked: list[TopicPartition] = []
+        self._at_target: Mapping[str, int] = {}  # partitions of topics
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
         clients, group = self._clients, self._clients.group
         with answering(clients.end.bootstrap_servers):
             partitions = self._partitions()
-            progress = classic.progress(self._committed(partitions), self._logs(partitions))
+            committed = self._committed(partitions)
+            progress = classic.progress(committed, self._logs(partitions))
             progress = self._without_markers(progress)
             # Where no group ever was, the consumer has waited for the coordinator; this doesn't.
             state = clients.admin.describe_groups([group])[group]["group_state"] if partitions else "Stable"
@@ -59,7 +81,9 @@ class ClassicReader:
             at_source = Counter(topic for topic, _ in partitions)
             self._mirrored = frozenset(at_source)
             topics = self._target.topics(self._prefix + topic for topic in at_source)
-        at_target = {name: len(topic.partitions) for name, topic in topics.items()}
+            bindings = self._bindings()
+        self._at_target = at_target = {name: len(topic.partitions) for name, topic in topics.items()}
+        self._check(committed, bindings, is_running=state not in ("Empty", "Dead"))
         findings = classic.group_findings(self.source, group, state)
         findings += classic.topic_findings(self.source, self._prefix, at_source, at_target)
         self._progress = progress
@@ -67,11 +91,44 @@ class ClassicReader:
 
     def position_findings(self) -> list[str]:
         """Return which positions do not fit their topics, as the last look found them."""
-        return status.recreated_findings(self.source, self._progress)
+        outdated = self._outdated()
+        findings = classic.outdated_findings(self.source, outdated)
+        others = [progress for progress in self._progress if progress.partition not in outdated]
+        return findings + status.recreated_findings(self.source, others)
 
     def unknown(self) -> list[str]:
         """Return what the last look could not find out."""
-        return classic.unknown(self.source, [progress.partition for progress in self._progress])
+        return classic.unknown(self.source, self._unchecked)
+
+    def ranges(self) -> list[AffectedRange]:
+        """Return the ranges of re-created or truncated logs that the mirror may have skipped."""
+        spans = {
+            partition: (checked.log.start, min(checked.next, checked.log.end))
+            for partition, checked in self._outdated().items()
+        }
+        return [
+            AffectedRange(partition=partition, kind=status.LOST, start=start, stop=stop, at_most=True)
+            for partition, (start, stop) in sorted(spans.items())
+            if start < stop
+        ]
+
+    def renew(self, *, accept: bool = False) -> None:
+        """Bind the positions of the last look to their topics; `accept`: those that are outdated, too."""
+        bindings = {
+            TopicPartition(self._prefix + partition.topic, partition.partition): (
+                checked.next,
+                BoundPosition(
+                    topic_id=checked.log.topic_id, next=checked.next, epoch=checked.log.epoch
+                ).dumps(),
+            )
+            for partition, checked in self._checked.items()
+            if checked.log.topic_id != UNKNOWN_TOPIC
+            and (accept or checked.state is not PositionState.OUTDATED)
+            and partition.partition < self._at_target.get(self._prefix + partition.topic, 0)
+        }
+        if bindings:
+            with answering(self._target.end.bootstrap_servers):
+                groups.commit(self._target, self._bindings_group, bindings)
 
     def unmatched(self, _: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
         """Return the parts of the pattern that match no topic that was mirrored in the last look."""
@@ -103,6 +160,74 @@ class ClassicReader:
         return [
             TopicPartition(name, number) for name in names for number in consumer.partitions_for_topic(name)
         ]
+
+    @property
+    def _bindings_group(self) -> str:
+        return classic_binding.bindings_group(self._clients.group)
+
+    def _bindings(self) -> dict[TopicPartition, BoundPosition]:
+        """Return the bindings by source partition; none if the client may not read them."""
+        try:
+            offsets = groups.committed(self._target, [self._bindings_group])[self._bindings_group]
+        except GroupAuthorizationFailedError:
+            return {}
+        return {
+            TopicPartition(partition.topic.removeprefix(self._prefix), partition.partition): bound
+            for partition, (_, metadata) in offsets.items()
+            if partition.topic.startswith(self._prefix) and (bound := classic_binding.loads(metadata))
+        }
+
+    def _check(
+        self,
+        committed: Mapping[TopicPartition, int | None],
+        bindings: Mapping[TopicPartition, BoundPosition],
+        *,
+        is_running: bool,
+    ) -> None:
+        """Check every position. They were read before the logs are."""
+        logs = self._source_logs(committed, bindings)
+        self._checked = {
+            partition: CheckedPosition(
+                position=committed[partition],
+                log=log,
+                state=classic_binding.check(
+                    committed[partition], bindings.get(partition), log, is_running=is_running
+                ),
+            )
+            for partition, log in logs.items()
+        }
+        without_log = [
+            partition
+            for partition, position in committed.items()
+            if position is not None and partition not in logs
+        ]
+        self._unchecked = without_log + [
+            partition
+            for partition, checked in self._checked.items()
+            if checked.state is PositionState.UNCHECKED
+        ]
+
+    def _source_logs(
+        self, partitions: Collection[TopicPartition], bindings: Mapping[TopicPartition, BoundPosition]
+    ) -> dict[TopicPartition, SourceLog]:
+        """Return the logs with the ids of their topics; none of a source that has no topic ids."""
+        if self._clients.with_ids is None:
+            return {}
+        prior = {
+            partition: Binding(topic_id=bound.topic_id, next=bound.next, epoch=bound.epoch)
+            for partition, bound in bindings.items()
+        }
+        with answering(self._clients.end.bootstrap_servers):
+            return source_logs(
+                self._clients.with_ids, {partition: prior.get(partition) for partition in partitions}
+            )
+
+    def _outdated(self) -> dict[TopicPartition, CheckedPosition]:
+        return {
+            partition: checked
+            for partition, checked in self._checked.items()
+            if checked.state is PositionState.OUTDATED
+        }
 
     def _committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
         return {
@@ -156,6 +281,7 @@ class Clients:
     group: str
     admin: KafkaAdminClient
     consumer: KafkaConsumer
+    with_ids: Client | None = None  # a client that reads topic ids; None: the source has none
 
     @property
     def has_transactions(self) -> bool:
@@ -185,4 +311,9 @@ def opened(end: End, group: str, client_id: str) -> Iterator[Clients]:
             admin = stack.enter_context(closing(KafkaAdminClient(**settings)))
         # Older brokers know of no transactions, and refuse to be asked for what was committed.
         clients = Clients(end=end, group=group, admin=admin, consumer=consumer("read_uncommitted"))
-        yield replace(clients, consumer=consumer("read_committed")) if clients.has_transactions else clients
+        if clients.has_transactions:
+            clients = replace(clients, consumer=consumer("read_committed"))
+        if clients.consumer.config["api_version"] >= TOPIC_IDS_SINCE:
+            with_ids = connect(end, client_id, timeout_seconds=CONNECT_SECONDS)
+            clients = replace(clients, with_ids=stack.enter_context(with_ids))
+        yield clients

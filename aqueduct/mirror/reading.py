@@ -84,7 +84,16 @@ class MirrorReader:
 
     def unknown(self) -> list[str]:
         """Return what the last look could not find out."""
-        return status.unknown_groups(self.source, self.ranges())
+        if not self._tasks.group_patterns:
+            return []
+        return status.unknown_groups(
+            self.source,
+            {
+                partition.topic
+                for partition, judged in self._judged.items()
+                if judged.verdict.is_of_another_log or (judged.bound and judged.bound.groups_unchecked)
+            },
+        )
 
     def unmatched(self, unmatched: Callable[[Iterable[str], Collection[str]], list[str]]) -> list[str]:
         """Return the flow's patterns that match no topic of the source, as the last look found them.
@@ -118,7 +127,7 @@ class MirrorReader:
     def renew(self, *, accept: bool = False) -> None:
         """Write the bindings of positions that the last look found to fit.
 
-        `accept`: without the ranges that the target has twice.
+        `accept`: without the ranges that the target has twice, and with the offsets of groups as they are.
         """
         renewed = {
             partition: self._renewed(judged, moved=False, accept=accept)
@@ -167,7 +176,7 @@ class MirrorReader:
 
     def _renewed(self, judged: Judged, *, moved: bool, accept: bool = False) -> Binding:
         new = binding.renewed(judged.bound, judged.verdict, judged.log, self._sync_end, moved=moved)
-        return replace(new, doubled=()) if accept else new
+        return replace(new, doubled=(), groups_unchecked=False) if accept else new
 
     def _is_news(self, partition: TopicPartition, new: Binding) -> bool:
         """Return whether a binding says more than the one that is stored, beside the time of its check."""

@@ -369,23 +369,21 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
     ]
 
 
-def unknown_groups(source: str, ranges: Collection[AffectedRange]) -> list[str]:
-    """Return that the offsets of synchronised groups were not checked, where positions did not fit.
+def unknown_groups(source: str, topics: Collection[str]) -> list[str]:
+    """Return that the offsets of synchronised groups in re-created or truncated topics are not known to fit.
 
     MirrorMaker commits them at the target by the offset syncs of a topic name, which may be of the earlier
-    topic.
+    topic. The groups' offsets in that topic are gone, so nothing shows which records they had read.
     """
-    topics = sorted(
-        {affected_range.partition.topic for affected_range in ranges if affected_range.kind != DOUBLED}
-    )
     if not topics:
         return []
     return [
         labelled(
             "synchronised-groups-unchecked",
             f"The offsets that the mirror from {source} has committed at the target for consumer groups of "
-            f"{some(topics)} were not checked, and may be of an earlier topic. Before a group continues at "
-            "the target, compare its offsets with those at the source.",
+            f"{some(sorted(topics))} were not checked, and may be of an earlier topic. Before a group "
+            "continues at the target, compare its offsets with those at the source. Then run this command "
+            "with --accept-ranges.",
         )
     ]
 

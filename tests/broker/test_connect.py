@@ -405,6 +405,26 @@ def test_dead_letters_go_back_when_the_cause_is_mended(
     assert sorted(out.read_text().splitlines()) == ["1", "3", "last", "poison"]
 
 
+def test_a_stopped_sink_reads_a_recreated_topic_from_its_start(
+    worker: Worker, module: Module, topic: str, tmp_path: Path
+) -> None:
+    """Kafka deletes the sink's position with the topic, and Connect's consumers begin at the earliest."""
+    out, group, partition = tmp_path / "out", "connect-recreated", (topic, 0)
+    sink = file_sink(topic, out, value_converter="org.apache.kafka.connect.storage.StringConverter")
+    assert changes(module("recreated", config=sink)) == {"created": ["recreated"]}
+    old, new = ([f"{name}-{number}" for number in range(count)] for name, count in (("old", 10), ("new", 20)))
+    clients.produce(worker.broker, topic, old)
+    await_lines(out, {*old})
+    clients.wait_for("a position", lambda: clients.committed(worker.broker, group).get(partition) == 10)
+    assert changes(module("recreated", config=sink, state="stopped")) == {"moved": ["recreated"]}
+    clients.recreate(worker.broker, topic, 2)
+    clients.produce(worker.broker, topic, new)
+    clients.wait_for("no position", lambda: partition not in clients.committed(worker.broker, group))
+    assert changes(module("recreated", config=sink)) == {"moved": ["recreated"]}
+    await_lines(out, {*new})
+    assert sorted(out.read_text().splitlines()) == sorted(old + new)
+
+
 def await_lines(file: Path, wanted: set[str]) -> None:
     clients.wait_for(
         f"{wanted} in {file}", lambda: file.exists() and wanted <= set(file.read_text().splitlines())

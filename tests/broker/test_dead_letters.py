@@ -13,6 +13,7 @@ from typing import Any
 import clients
 import pytest
 from confluent_kafka import Message
+from cut_logs import cut_log
 from identifiers import assert_printed, printed
 from kafka.errors import KafkaError
 
@@ -207,6 +208,21 @@ def test_letters_of_a_topic_that_was_made_anew_are_new(broker: Broker, topic: st
     fill(broker, topic, 6)
     assert main(command(broker, topic)) == 0
     assert Counter(numbers(broker, topic)) == dict.fromkeys(range(6), 2)
+
+
+@pytest.mark.parametrize("more", [2, 8])  # the log ends before, and after what was sent back of it
+def test_letters_at_offsets_that_were_cut_are_new(broker: Broker, topic: str, more: int) -> None:
+    fill(broker, topic, 6)
+    [kept] = clients.ends(broker, dead(topic))
+    fill(broker, topic, 4, start=6)
+    assert main(command(broker, topic)) == 0
+    [sent] = clients.ends(broker, dead(topic))
+    cut_log(broker, dead(topic), kept)
+    fill(broker, topic, more, start=10)
+    assert (clients.ends(broker, dead(topic))[0] > sent) is (more == 8)
+    for _ in range(2):
+        assert main(command(broker, topic)) == 0
+        assert numbers(broker, topic) == list(range(10 + more))
 
 
 def test_a_commit_of_which_nobody_knows_is_looked_up(

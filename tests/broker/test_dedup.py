@@ -7,10 +7,13 @@ from uuid import UUID
 import clients
 import pytest
 from crossed import ID, PARTITIONS, Crossed, frames
-from identifiers import printed
+from cut_logs import cut_log
+from identifiers import assert_printed, printed
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as kafka
+from aqueduct.kafka import groups
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.produce import Fenced
 from aqueduct.link import silence
@@ -135,6 +138,58 @@ def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
     said = capsys.readouterr().out
     assert "0 records in 8 frames" in said
     assert "80 offsets had arrived before" in said
+
+
+@pytest.mark.parametrize("regrown", [False, True])
+def test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut(
+    crossed: Crossed, capsys: pytest.CaptureFixture[str], regrown: bool
+) -> None:
+    topic, _ = crossed.topics
+    number = bucket(topic, 0, PARTITIONS)
+    crossed.bring(*frames(topic, 0, 9, [0]))
+    [kept] = clients.ends(crossed.broker, crossed.raw, number)
+    for first in (10, 20):
+        crossed.bring(*frames(topic, first, first + 9, [0]))
+    crossed.dedup()
+    [position] = clients.ends(crossed.broker, crossed.raw, number)
+    cut_log(crossed.broker, crossed.raw, kept, number)
+    stop = 80 if regrown else 40
+    for first in range(30, stop, 10):
+        crossed.bring(*frames(topic, first, first + 9, [0]))
+    assert (clients.ends(crossed.broker, crossed.raw, number)[0] > position) is regrown
+    capsys.readouterr()
+    crossed.dedup(code=3)
+    assert_printed(capsys.readouterr().out, "raw-position-outdated", f"{crossed.raw}-{number}", f"at {kept}")
+    assert len(clients.records(crossed.broker, topic, 0)) == stop, "each record once"
+    crossed.dedup()
+    assert len(clients.records(crossed.broker, topic, 0)) == stop
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_raw_topic_that_was_recreated_is_read_from_its_start(
+    crossed: Crossed, client: Client, capsys: pytest.CaptureFixture[str], is_known: bool
+) -> None:
+    """Kafka deletes the position with the topic. A dedup that runs meanwhile commits its own once more."""
+    topic, _ = crossed.topics
+    number = bucket(topic, 0, PARTITIONS)
+    for first in (0, 10, 20):
+        crossed.bring(*frames(topic, first, first + 9, [0]))
+    crossed.dedup()
+    group = f"aqueduct-dedup-{crossed.gaps}"
+    raw = TopicPartition(crossed.raw, number)
+    before = groups.progress(client, group, [raw])[raw]
+    clients.recreate(crossed.broker, crossed.raw, PARTITIONS)
+    clients.wait_for("no position", lambda: raw not in groups.progress(client, group, [raw]))
+    for first in range(30, 80, 10):  # past the former position
+        crossed.bring(*frames(topic, first, first + 9, [0]))
+    if is_known:
+        groups.commit(client, group, {raw: before})
+    capsys.readouterr()
+    crossed.dedup(code=3 if is_known else 0)
+    assert ("[raw-position-outdated]" in capsys.readouterr().out) is is_known
+    assert len(clients.records(crossed.broker, topic, 0)) == 80
+    crossed.dedup()
+    assert len(clients.records(crossed.broker, topic, 0)) == 80
 
 
 def test_a_topic_with_gaps_is_retired_only_when_told_so(

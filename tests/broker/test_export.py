@@ -16,6 +16,7 @@ import pytest
 from clients import create
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from cut_logs import cut_log
 from identifiers import assert_printed, printed
 
 from aqueduct.cli import main
@@ -174,6 +175,26 @@ def test_deleted_records_are_named(
     assert exports.rows(tmp_path / "exported" / name) == before + exports.expected(source, name)
     assert report["gaps"] == [{"topic": name, "partition": 0, "from": 5, "to": 12}]
     assert f"{name}-0: offsets 5 to 11 were deleted before they were backed up." in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("attack", ["recreated", "cut", "grown again"])
+def test_an_export_has_what_its_snapshot_has_whatever_became_of_the_topic(
+    source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, attack: str
+) -> None:
+    create(source, name)
+    for first in (0, 5):
+        produce(source, name, range(first, first + 5))
+    backup(name)
+    there = exports.expected(source, name)
+    export()
+    if attack == "recreated":
+        clients.recreate(source, name)
+    else:
+        cut_log(source, name, 5)
+    produce(source, name, range(100, 103 if attack == "cut" else 120))
+    for folder in ("exported", "again"):  # continued, and begun
+        export(to=folder)
+        assert exports.rows(tmp_path / folder / name) == there
 
 
 FLIGHTS = """

@@ -7,6 +7,7 @@ from uuid import UUID
 import clients
 import pytest
 from clients import wait_for
+from cut_logs import cut_log
 from identifiers import assert_printed
 from links import Link
 
@@ -41,6 +42,32 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
     assert (code, out) == (ExitCode.REFUSED, "")
     assert_printed(err, "bundle-mismatch", "source")
     assert resend(None, now)[0] == ExitCode.DONE
+
+
+def test_offsets_that_a_log_lost_are_reported_and_sent_once_it_has_them_again(
+    link: Link, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """None of them arrived before, so whatever the log has there is not a duplicate."""
+    topic = link.topic
+    for first in (0, 5):
+        clients.produce(link.source, topic, range(first, first + 5))
+    with kafka.connect(End("source", link.source.plaintext), "test") as client:
+        result = {"topic": topic, "partition": 0, "gaps": [[3, 8]], "topic_id": str(client.topic(topic).id)}
+    link.bundle_file.write_text(json.dumps({"type": "all", "results": [result]}))
+    down = link.downstream()
+    cut_log(link.source, topic, 5)
+    capsys.readouterr()
+    assert link.resend() == ExitCode.INCOMPLETE
+    printed_text = capsys.readouterr().out
+    assert printed_text.startswith("2 offsets sent, with 2 records in them.")
+    assert f"{topic}-0: 5 to 8 can't be sent: beyond" in printed_text
+    wait_for("what the log kept", lambda: link.covered() == {(0, 3), (0, 4)})
+    clients.produce(link.source, topic, range(100, 120))
+    assert link.resend() == ExitCode.DONE
+    wait_for("what it has again", lambda: link.covered() == {(0, offset) for offset in range(3, 9)})
+    link.stop(down)
+    link.dedup()
+    assert link.arrived(0) == link.sent(0)[3:9]
 
 
 @pytest.mark.long

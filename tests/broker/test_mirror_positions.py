@@ -13,9 +13,11 @@ from uuid import UUID
 import clients
 import pytest
 from confluent_kafka import KafkaException
+from cut_logs import cut_log
 from mirrors import mirror_maker
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.estate.acls import flow_acls
 from aqueduct.estate.model import Flow
 from aqueduct.kafka import acls
@@ -23,6 +25,7 @@ from aqueduct.kafka import client as raw
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.admin.acls import apply_acls
 from aqueduct.kafka.client_config import End
+from aqueduct.mirror.positions import FlowPositions
 from aqueduct.mirror.status import SOURCE_CONNECTOR
 from servers.broker import Broker
 
@@ -105,6 +108,14 @@ def store_sync(target: Broker, flow: str, topic: str, source_offset: int, target
         "value": struct.pack(">qq", source_offset, target_offset),
     }
     clients.produce(target, f"mm2-offset-syncs.{flow}.internal", [sync])
+
+
+def position(target: Broker, flow: str, topic: str) -> int:
+    """Return the next offset that the mirror reads."""
+    with raw.connect(End("target", target.plaintext), "test") as client:
+        positions = FlowPositions(flow, client)
+        positions.refresh()
+        return positions.stored[TopicPartition(topic, 0)].next
 
 
 def cut(source: Broker, sizes: dict[str, int]) -> None:
@@ -285,6 +296,40 @@ def test_a_late_sync_is_no_new_begin(
     assert (code, ranges(report)) == (3, {("rebuilt", "lost"): lost})
 
 
+@pytest.mark.parametrize("attack", ["recreated", "cut", "grown again"])
+def test_groups_of_another_log_are_unknown_until_that_is_accepted(
+    attack: str, flow: str, topic: str, source: Broker, target: Broker, ask: Ask
+) -> None:
+    for name in ("offsets", "configs"):
+        clients.create(target, f"mm2-{name}.{flow}.internal", cleanup_policy="compact")
+    clients.create(target, f"mm2-offset-syncs.{flow}.internal")
+    synchronised = {"properties": {"sync.group.offsets.enabled": "true", "groups": ".*"}}
+    connector = {"key": "connector-MirrorCheckpointConnector", "value": json.dumps(synchronised)}
+    clients.produce(target, f"mm2-configs.{flow}.internal", [connector])
+    write(source, topic, "old", 20)
+    write(source, topic, "more", 10)
+    store_position(target, flow, topic, 30)
+    assert ask("--before-start")[0] == 0
+
+    def unknown(*more: str) -> int:
+        code, report = ask(*more)
+        assert code == 3, "no worker runs"
+        assert {*report["unknown"]} <= {*report["findings"]}
+        return sum("[synchronised-groups-unchecked]" in sentence for sentence in report["unknown"])
+
+    assert unknown() == 0
+    if attack == "recreated":
+        clients.recreate(source, topic)
+    else:
+        cut_log(source, topic, 20)
+    write(source, topic, "new", 5 if attack == "cut" else 40)
+    assert unknown() == 1
+    assert ask("--before-start")[0] == 0
+    assert unknown() == unknown() == 1, "the mirror continues elsewhere, and its groups are as they were"
+    assert unknown("--accept-ranges") == 0
+    assert unknown() == 0
+
+
 @pytest.fixture
 def rebuild(
     flow: str, topic: str, source: Broker, target: Broker, tmp_path: Path
@@ -336,9 +381,17 @@ def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
     assert values(target, topic) == every
 
 
-@pytest.mark.long
+# A start of MirrorMaker takes as long as all else here. Without the second one the stored position is proof.
+@pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
-    flow: str, topic: str, source: Broker, target: Broker, ask: Ask, rebuild: Ask, tmp_path: Path
+    goes_on: bool,
+    flow: str,
+    topic: str,
+    source: Broker,
+    target: Broker,
+    ask: Ask,
+    rebuild: Ask,
+    tmp_path: Path,
 ) -> None:
     """Nothing looks at the flow between the disaster and the restore."""
     pattern = topic.replace(".", r"\.")
@@ -363,11 +416,18 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
     assert (entry["flow"], entry["topic"], entry["kind"]) == (f"mirror {flow}", topic, "ahead")
     assert (entry["from"], entry["to"], entry["log"]) == (0, 10, "earlier")
     assert rebuild("restore", "--mirror", f"{flow}={target.plaintext}")[1]["ranges"] == [entry]
+    clients.settle(source, topic)
+    last_restored = clients.read(source, topic)[-1].offset()
     later = write(source, topic, "later", 5)
+    first_later = clients.read(source, topic)[-len(later)].offset()
+    assert last_restored is not None
+    assert first_later is not None
     assert ask("--before-start")[1]["moved"] == []
-    with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
-        assert ask(*CAUGHT_UP)[0] == 0
-    assert values(target, topic) == arrived + later
+    assert last_restored < position(target, flow, topic) <= first_later
+    if goes_on:
+        with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
+            assert ask(*CAUGHT_UP)[0] == 0
+    assert values(target, topic) == arrived + (later if goes_on else [])
 
 
 @pytest.mark.parametrize(

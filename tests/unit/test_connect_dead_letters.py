@@ -1,3 +1,4 @@
+import json
 from collections.abc import Sequence
 
 import pytest
@@ -124,6 +125,20 @@ def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
     assert ReplayLedger.parse("dead", "id", entries).has(0, 5)
     assert not ReplayLedger.parse("dead", "of the topic made anew", entries).has(0, 5)
     assert not ReplayLedger.parse("dead/0", "id", entries).has(0, 5)
+
+
+def test_letters_that_a_log_lost_are_forgotten() -> None:
+    letters = [*((0, offset) for offset in range(10)), (1, 3), (2, BLOCK + 1)]
+    written = ReplayLedger("dead", "id").entries(letters, {0: 4, 1: 4})
+    assert json.loads(written["dead/0/0"])["epoch"] == 4
+    ledger = ReplayLedger.parse("dead", "id", written)
+    assert ledger.epochs == {4: {0, 1}}
+    # Partition 0 has grown past its letters again; 2 has no epoch, and ends before its letter.
+    ledger.forget_cut({0: 50, 1: 4, 2: BLOCK}, {(0, 4): 6, (1, 4): 4})
+    assert [ledger.spans(partition) for partition in (0, 1, 2)] == [[(0, 5)], [(3, 3)], []]
+    ledger = ReplayLedger.parse("dead", "id", written)
+    ledger.forget_cut({0: 50, 1: 4}, {(0, 4): -1, (1, 4): -1})  # an epoch that the leader does not know
+    assert ledger.spans(0) == [(0, 9)]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The judgement of a mirror's position after its topic was re-created, cut, or grew past it."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -16,7 +17,11 @@ from aqueduct.mirror.binding import (
     PositionFit,
     RestoredCopy,
     SourceLog,
+    dumps,
     judge,
+    key,
+    parse_bindings,
+    renewed,
 )
 from aqueduct.mirror.positions import OffsetSync
 
@@ -139,6 +144,25 @@ def test_each_position_is_judged(
 ) -> None:
     verdict = judge(at, bound, now, Evidence(None, began))
     assert (verdict.fit, verdict.resume, verdict.lost, verdict.doubled) == (fit, resume, lost, doubled)
+
+
+@pytest.mark.parametrize(
+    ("bound", "now", "is_unchecked"),
+    [
+        (BOUND, log(90), False),
+        (BOUND, log(90, topic="b"), True),
+        (BOUND, log(90, bound_epoch_end=30), True),
+        (None, log(30), True),
+        (replace(BOUND, groups_unchecked=True), log(90), True),  # until it is accepted
+    ],
+)
+def test_groups_of_another_log_stay_unchecked(
+    bound: Binding | None, now: SourceLog, is_unchecked: bool
+) -> None:
+    new = renewed(bound, judge(50, bound, now, Evidence()), now, 9, moved=True)
+    assert new.groups_unchecked is is_unchecked
+    partition = TopicPartition("t", 0)
+    assert parse_bindings({key(partition): dumps(new)}) == {partition: new}
 
 
 sizes = st.integers(0, 9)

@@ -5,6 +5,8 @@ from identifiers import printed
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror import classic
+from aqueduct.mirror.binding import SourceLog
+from aqueduct.mirror.classic_binding import BoundPosition, PositionState, check, loads
 from aqueduct.mirror.status import Log
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
@@ -41,10 +43,57 @@ def test_what_the_target_lacks_is_named() -> None:
     assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
 
 
-def test_what_a_position_can_not_show_is_unknown() -> None:
-    """A log that has grown past the position looks like any other: 'all is well' was not asked."""
-    [fits] = classic.progress({A0: 7}, {A0: Log(0, 10)})
-    assert not fits.recreated
-    [sentence] = classic.unknown("old1", [A0])
-    assert printed(f"aqueduct: {sentence}") == ["classic-positions-unchecked"]
-    assert classic.unknown("old1", []) == []
+def test_positions_that_are_not_of_the_present_topics_are_findings() -> None:
+    for findings, id_ in (
+        (classic.unknown, "classic-positions-unchecked"),
+        (classic.outdated_findings, "classic-position-outdated"),
+    ):
+        [sentence] = findings("old1", [A1, A0])
+        assert printed(f"aqueduct: {sentence}") == [id_]
+        assert "a-0, a-1" in sentence
+        assert findings("old1", []) == []
+
+
+def log(end: int, topic_id: str = "new", epoch_end: int | None = None) -> SourceLog:
+    return SourceLog(topic_id=topic_id, start=0, end=end, stable_end=end, epoch=3, bound_epoch_end=epoch_end)
+
+
+OLD, NEW = (BoundPosition(topic_id=id_, next=50, epoch=2) for id_ in ("old", "new"))
+CHECKED, UNCHECKED, OUTDATED = PositionState
+
+
+@pytest.mark.parametrize(
+    ("position", "bound", "source_log", "is_running", "state"),
+    [
+        (50, NEW, log(90, epoch_end=90), True, CHECKED),
+        (80, NEW, log(90, epoch_end=90), True, CHECKED),
+        (20, NEW, log(90, epoch_end=90), True, CHECKED),  # the group was reset
+        (80, OLD, log(90), True, OUTDATED),  # it has grown past the position
+        (50, OLD, log(30), False, OUTDATED),
+        (50, OLD, log(0), True, OUTDATED),
+        (50, NEW, log(30, epoch_end=30), False, OUTDATED),  # truncated
+        (80, NEW, log(90, epoch_end=30), True, OUTDATED),  # truncated, and grown again
+        (50, None, log(90), True, UNCHECKED),
+        (50, None, log(30), True, OUTDATED),
+        (50, None, log(90, ""), True, UNCHECKED),  # a source without topic ids
+        (50, BoundPosition(topic_id="", next=50, epoch=2), log(90, "", 90), True, UNCHECKED),
+        (None, None, log(90), True, CHECKED),  # nothing was mirrored
+        (None, OLD, log(90), False, CHECKED),  # Kafka deleted the position: it begins at the start
+        (None, OLD, log(90), True, OUTDATED),  # a process may be in the middle, and commit later
+        (None, None, log(90, ""), False, CHECKED),
+    ],
+)
+def test_a_position_is_checked_against_its_topic(
+    position: int | None,
+    bound: BoundPosition | None,
+    source_log: SourceLog,
+    is_running: bool,
+    state: PositionState,
+) -> None:
+    assert check(position, bound, source_log, is_running=is_running) is state
+
+
+def test_a_binding_that_is_none_binds_nothing() -> None:
+    assert loads(NEW.dumps()) == NEW
+    for metadata in ("", "{}", "[]", '{"topic_id": 1, "next": 2, "epoch": 3}', "x" * 4096):
+        assert loads(metadata) is None

@@ -10,6 +10,8 @@ from aqueduct.common.strict_json import ADDED
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import METADATA_BYTES
 
+NO_EPOCH = -1
+
 
 @dataclass(frozen=True)
 class Clean:
@@ -69,6 +71,8 @@ class DedupCounts:
     # Records that are frames, and neither written nor listed as missing.
     unlisted: int = field(default=0, metadata=ADDED)
     contradicted: int = field(default=0, metadata=ADDED)  # announcements of a log that ends before what came
+    # Raw partitions whose position was of an earlier topic or log.
+    rewound: int = field(default=0, metadata=ADDED)
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
@@ -89,6 +93,7 @@ class DedupCounts:
         self.quarantined += other.quarantined
         self.unlisted += other.unlisted
         self.contradicted += other.contradicted
+        self.rewound += other.rewound
         self.told = (*self.told, *other.told)[:MOST_TOLD]
         self.missing += other.missing
         self.lost += other.lost
@@ -113,6 +118,8 @@ class Counted:
     stop: int
     run: str
     done: DedupCounts
+    # Of the leader that wrote the last batch before the position; -1: it is unknown.
+    epoch: int = field(default=NO_EPOCH, metadata=ADDED)
 
     def dumps(self) -> str:
         """Return JSON that Kafka keeps; what is left out is named as far as there is room."""
@@ -127,8 +134,13 @@ class Counted:
 
 def loads(metadata: str, topic_id: UUID | None) -> Counted | None:
     """Parse what was committed with a position; None if it is not of this topic."""
+    counted = parse(metadata)
+    return counted if counted and counted.topic_id == str(topic_id) else None
+
+
+def parse(metadata: str) -> Counted | None:
+    """Parse what was committed with a position, of whatever topic; None if it is nothing of dedup's."""
     try:
-        counted = strict_json.loads(Counted, metadata.encode())
+        return strict_json.loads(Counted, metadata.encode())
     except strict_json.Unreadable:
         return None
-    return counted if counted.topic_id == str(topic_id) else None

@@ -156,7 +156,7 @@ class Sorter:
         if aside := self._aside(raw_position, sent):
             if new:
                 bucket.done.unlisted += 1
-                _tell(bucket.done, f"{aside}.")
+                tell(bucket.done, f"{aside}.")
         elif reason := self._unsound.get(raw_position) or self._share.why_not_writable(
             sent.topic, sent.partition
         ):
@@ -219,7 +219,7 @@ class Sorter:
             f"they cannot be read. {str(error).rstrip('.')}. Find out who wrote them into {raw.topic}",
             "raw-batch-unreadable",
         )
-        _tell(bucket.done, f"{aside}.")
+        tell(bucket.done, f"{aside}.")
 
     def _quarantine(
         self,
@@ -235,7 +235,7 @@ class Sorter:
             bucket.ledger.miss(sent)
         if new and isinstance(sent, Frame):
             bucket.done.quarantined += 1
-            _tell(bucket.done, f"{_which(raw_position, sent)}, which are not written: {reason}.")
+            tell(bucket.done, f"{_which(raw_position, sent)}, which are not written: {reason}.")
 
     def _compare(self, bucket: BucketState, sent: Announcement, came: int) -> None:
         """Tell of a partition whose ledger knows more than its log has: what is to come there is not new."""
@@ -251,7 +251,7 @@ class Sorter:
             "and let the topic cross by another name."
         )
         if sentence not in bucket.done.told:
-            _tell(bucket.done, sentence)
+            tell(bucket.done, sentence)
 
 
 def check_number(share: DedupShare, topic: str, partition: int, number: int, where: str) -> None:
@@ -294,7 +294,7 @@ def _leave_out(counts: DedupCounts, topic: str) -> None:
     counts.left_out[counted] = counts.left_out.get(counted, 0) + 1
 
 
-def _tell(counts: DedupCounts, sentence: str) -> None:
+def tell(counts: DedupCounts, sentence: str) -> None:
     """Keep a sentence, and log it; of many alike only the first ones, for the counts have all."""
     if len(counts.told) < MOST_TOLD:
         log.error(sentence)

@@ -29,11 +29,13 @@ from aqueduct.kafka.batches.produce import Ready, RecordTooLarge, ready
 from aqueduct.kafka.batches.records import Record, RecordPlaces, Records, build
 from aqueduct.kafka.client import Client, Topic, connect
 from aqueduct.kafka.client_config import End
-from aqueduct.kafka.follow import Follower
+from aqueduct.kafka.follow import NO_EPOCH, Follower
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import in_lists
-from aqueduct.link.dedup.share import Counted, DedupCounts, DedupShare, loads
-from aqueduct.link.dedup.sorting import BucketState, Place, Sorter, check_number
+from aqueduct.link.dedup import raw_position
+from aqueduct.link.dedup.raw_position import RawLog
+from aqueduct.link.dedup.share import Counted, DedupCounts, DedupShare, loads, parse
+from aqueduct.link.dedup.sorting import BucketState, Place, Sorter, check_number, tell
 from aqueduct.link.ledger import gap_topic
 from aqueduct.link.ledger.arrivals import Bucket, New, Unsound
 from aqueduct.link.ledger.entry import LedgerPartition
@@ -177,17 +179,27 @@ class _Run:
         self._client = client
         self._share = share
         self._producers = producers
+        self._unsound = unsound
         for producer in producers.values():
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         partitions = [TopicPartition(topic, number) for topic in share.raw_topics for number in share.buckets]
         starts = offsets.log_starts(client, partitions)
         progress = groups.progress(client, share.group, partitions)
         committed = {partition: offset for partition, (offset, _) in progress.items()}
+        rewound = self._rewound(progress, starts)
         # Where retention outran us, the ledger will tell what is missing.
         self._follower = Follower(
             following,
-            {partition: max(starts[partition], committed.get(partition, 0)) for partition in partitions},
+            {partition: max(starts[partition], committed.get(partition, 0)) for partition in partitions}
+            | rewound,
+            self._note_cut,
+            {
+                partition: counted.epoch
+                for partition, (_, metadata) in progress.items()
+                if partition not in rewound and (counted := parse(metadata)) and counted.epoch != NO_EPOCH
+            },
         )
+        self._cut: dict[TopicPartition, tuple[int, int]] = {}  # since the last poll: position, new end
         for raw, offset in [*unsound]:
             if offset < self._follower.positions[raw]:  # it is not read again
                 del unsound[raw, offset]
@@ -197,6 +209,58 @@ class _Run:
         # From where on, in a partition that came last, nothing is sorted yet.
         self._unsorted: dict[TopicPartition, int] = {}
         self._progress: Callable[[], None] = lambda: None
+        for partition, start in rewound.items():
+            self._rewind(partition, committed[partition], start)
+
+    def _rewound(
+        self, progress: groups.CommittedOffsets, starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
+        """Return where to continue in the partitions whose position is of an earlier topic or log."""
+        counted = {partition: parse(metadata) for partition, (_, metadata) in progress.items()}
+        ends = offsets.ends(self._client, progress, "read_uncommitted")
+        epochs = {
+            partition: of.epoch
+            for partition, of in counted.items()
+            if of and of.epoch != NO_EPOCH and of.topic_id == str(self._share.raw_topics[partition.topic])
+        }
+        epoch_ends = offsets.ends_of_epochs(self._client, epochs)
+        logs = {
+            partition: RawLog(
+                topic_id=self._share.raw_topics[partition.topic],
+                start=starts[partition],
+                end=ends[partition],
+                epoch_end=epoch_ends.get(partition),
+            )
+            for partition in progress
+        }
+        moves = {
+            partition: raw_position.outdated(offset, counted[partition], logs[partition])
+            for partition, (offset, _) in progress.items()
+        }
+        return {partition: start for partition, start in moves.items() if start is not None}
+
+    def _note_cut(self, partition: TopicPartition, position: int, end: int) -> None:
+        self._cut[partition] = position, end
+
+    def _rewind(self, partition: TopicPartition, position: int, start: int) -> None:
+        """Count and commit a partition from `start` on, where it is read again."""
+        bucket = self._buckets[partition.partition]
+        bucket.committed.pop(partition, None)
+        bucket.counted[partition] = min(start, bucket.counted.get(partition, 0))
+        bucket.done.rewound += 1
+        bucket.uncommitted = True
+        tell(bucket.done, raw_position.sentence(partition, position, start))
+
+    def _follow_cut_logs(self) -> None:
+        """Follow logs again that were cut while they were followed, from their new ends on."""
+        for partition, (position, end) in self._cut.items():
+            start = max(0, end)
+            self._follower.follow({partition: start})
+            for raw, offset in [*self._unsound]:
+                if raw == partition and offset >= start:  # of the log as it was
+                    del self._unsound[raw, offset]
+            self._rewind(partition, position, start)
+        self._cut.clear()
 
     def _bucket(self, number: int, progress: groups.CommittedOffsets) -> BucketState:
         """Return a bucket as it was committed."""
@@ -228,6 +292,7 @@ class _Run:
         now = time.monotonic()
         wait = POLL_SECONDS if deadline is None else max(0.0, min(POLL_SECONDS, deadline - now))
         polled = self._follower.poll(wait)
+        self._follow_cut_logs()
         self._unsorted = {news.topic_partition: news.start for news in polled}
         for news in polled:
             self._sorter.sort(news.topic_partition, news.batches, self._make_room)
@@ -322,7 +387,11 @@ class _Run:
     def _counted(self, raw: TopicPartition, bucket: BucketState) -> str:
         topic_id = str(self._share.raw_topics[raw.topic])
         return Counted(
-            topic_id=topic_id, stop=bucket.counted.get(raw, 0), run=self._share.run, done=bucket.done
+            topic_id=topic_id,
+            stop=bucket.counted.get(raw, 0),
+            run=self._share.run,
+            done=bucket.done,
+            epoch=self._follower.epochs.get(raw, NO_EPOCH),
         ).dumps()
 
     def _reached(self, number: int, bucket: BucketState) -> dict[TopicPartition, int]:

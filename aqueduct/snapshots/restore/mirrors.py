@@ -463,6 +463,7 @@ def continued(
         doubled=doubled,
         copy=copy,
         restored=RestoreRanges(restore_id, tuple(inexact.ranges)) if inexact.ranges else None,
+        groups_unchecked=True,
     )
     return _MirrorMoved(next=start, binding=_after(old, binding), notes=inexact.notes, unbound=unbound)
 

@@ -1,0 +1,24 @@
+"""Logs that lose their end, as after an unclean leader election or on a disk that lost writes."""
+
+import struct
+
+import clients
+
+from servers.broker import Broker
+
+HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes that follow
+
+
+def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
+    """Kill the broker, cut a log at the first offset of a batch, and start it: its leader has a new epoch."""
+    broker.process.kill()
+    folder = broker.data / f"{topic}-{partition}"
+    log = folder / f"{0:020}.log"
+    batches, position = log.read_bytes(), 0
+    while HEADER.unpack_from(batches, position)[0] < offset:
+        position += HEADER.size + HEADER.unpack_from(batches, position)[1]
+    log.write_bytes(batches[:position])
+    for file in (*folder.glob("*index"), *folder.glob("*.snapshot")):
+        file.unlink()
+    broker.process.start()
+    clients.wait_for(f"the end {offset}", lambda: clients.ends(broker, topic, partition) == [offset])
