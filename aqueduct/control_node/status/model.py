@@ -147,3 +147,8 @@ class StatusLimits:
     drill_days: int = 8
     dead_letters: int = 0
     round_minutes: int = 30
+    lag_records: int = 1_000_000
+    lag_seconds: int = 3600
+    keepalive_seconds: int = 15
+    missing_records: int = 0
+    lost_records: int = 0
