@@ -18,7 +18,8 @@ COMPARED = {"reconcile": "flows", "dedup": "links"}  # what the hosts of a group
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each finding, and one for each site of which hosts gave no answer.
 
-    A host whose journal was not read is a finding: whether clients are rejected there is unknown. A finding has the names of its hosts, unless all hosts of the site that answered have it.
+    A host whose journal was not read is a finding: whether it rejects clients is unknown. A finding has the
+    names of its hosts, unless all hosts of the site that answered have it.
     `hosts`: of each its variables `group_names`, and `__kafka_doctor` and `__kafka_refused`, the results of
     Ansible's commands, if it was asked.
     """
