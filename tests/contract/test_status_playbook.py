@@ -154,4 +154,9 @@ def test_one_site_is_asked_alone(folder: Path) -> None:
     _, document, _ = status(folder, "--extra-vars", "status_site=dwdev1")
     assert document["hosts"] == {"asked": 1, "answered": 1}
     assert {each["site"] for each in document["objects"]} == {"dwdev1", ""}
+    first_seen = json.loads((folder / "reports/status-first-seen.json").read_text())
+    times = {each["since"] for each in first_seen if each["name"] == "dwdev1-kafka-1"}
+    _, again, _ = status(folder, "--extra-vars", "status_site=dwdev1")
+    assert {finding["since"] for each in again["objects"] for finding in each["findings"]} >= times
+    assert json.loads((folder / "reports/status-first-seen.json").read_text()) == first_seen
     assert states(document, "flow") == {"pro1 to dwdev1": "well", "pro2 to dwdev1": "well"}

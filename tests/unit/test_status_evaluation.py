@@ -21,7 +21,8 @@ from estate_facts import (
     unit,
 )
 
-from aqueduct.control_node.status import report
+from aqueduct.common import timestamps
+from aqueduct.control_node.status import first_sight, report
 from aqueduct.control_node.status.evaluation import evaluate
 from aqueduct.control_node.status.facts import HostFacts, metric
 from aqueduct.control_node.status.model import (
@@ -808,6 +809,44 @@ def test_a_file_of_facts_gives_the_same_status() -> None:
     assert declared == DECLARED
     assert "disk-filling" in ids(of(again, ObjectKind.HOST, LAND))
     assert of(again, ObjectKind.HOST, PRO).state == ObjectState.NOT_ASKED
+
+
+def test_a_finding_keeps_the_time_when_it_was_first_seen() -> None:
+    raw = sound()
+    raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
+    first = evaluate(DECLARED, facts(raw))
+    [finding] = of(first, ObjectKind.HOST, LAND).findings
+    assert finding.since == timestamps.text(first.asked)
+    seen = first_sight.parse(first_sight.entries(first_sight.remembered(first, DECLARED, {})))
+    later = replace(facts(raw), now=facts(raw).now + 60_000, first_sights=seen)
+    again = evaluate(DECLARED, later)
+    assert [each.since for each in of(again, ObjectKind.HOST, LAND).findings] == [finding.since]
+    assert first_sight.remembered(again, DECLARED, seen) == seen
+    repaired = evaluate(DECLARED, replace(facts(sound()), first_sights=seen))
+    assert first_sight.remembered(repaired, DECLARED, seen) == {}
+
+
+def test_a_time_that_a_host_reports_is_not_replaced() -> None:
+    raw = sound()
+    put(PRO, "units", "kafka", unit("failed"))(raw)
+    status = evaluate(DECLARED, facts(raw))
+    [stopped] = [each for each in of(status, ObjectKind.BROKER, PRO).findings if each.id == "unit-not-active"]
+    assert stopped.since == timestamps.text(int(SECONDS - 60) * 1000)
+
+
+def test_objects_that_are_not_asked_keep_the_times_of_their_findings() -> None:
+    raw = sound()
+    raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
+    seen = first_sight.remembered(evaluate(DECLARED, facts(raw)), DECLARED, {})
+    for options in ({"site": "pro"}, {"unreachable": ["lake"]}):
+        partial = evaluate(DECLARED, replace(facts(raw), first_sights=seen), **options)
+        assert first_sight.remembered(partial, DECLARED, seen) == seen
+        assert first_sight.remembered(partial, [], seen) == {}, "none of them is declared any more"
+
+
+@pytest.mark.parametrize("source", [None, {}, [7], [{}], [{"kind": 1, "name": "a", "id": "b", "since": "c"}]])
+def test_a_file_of_first_sights_of_another_form_is_none(source: Any) -> None:
+    assert first_sight.parse(source) == {}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
+from aqueduct.control_node.status import first_sight
 from aqueduct.control_node.status.backups import judge_backup, judge_drill
 from aqueduct.control_node.status.certificates import judge_certificate
 from aqueduct.control_node.status.clusters import judge_cluster, judge_node
@@ -79,7 +80,7 @@ def evaluate(
             objects.append(judge_link(declared_object, facts, beyond))
         else:
             objects.append(JUDGES[declared_object.kind](near, facts))
-        objects[-1] = _without_gaps(objects[-1])
+        objects[-1] = first_sight.dated(_without_gaps(objects[-1]), facts.first_sights, facts.now)
     answered = sum(facts.of(host).has_answered for host in asked)
     return EstateStatus(objects=tuple(objects), asked=facts.now, answered=answered, hosts=len(asked))
 

@@ -79,7 +79,7 @@ class StatusFinding:
     id: str
     sentence: str
     fix: str  # a command
-    since: str = ""  # RFC 3339; empty: it is not known
+    since: str = ""  # RFC 3339; empty: no host told it
     is_unknown: bool = False  # the state could not be found out
 
     @property

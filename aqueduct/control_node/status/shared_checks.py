@@ -6,6 +6,7 @@ from typing import Any
 
 from aqueduct.common import timestamps
 from aqueduct.control_node.status.facts import CommandAnswer, HostFacts, UnitFacts, metric, told
+from aqueduct.control_node.status.first_sight import FirstSights
 from aqueduct.control_node.status.model import DeclaredObject, Figure, StatusFinding, StatusLimits
 
 SILENT = HostFacts.silent("", "it was not asked")
@@ -18,6 +19,7 @@ class EstateFacts:
     hosts: Mapping[str, HostFacts]
     now: int
     limits: StatusLimits = field(default_factory=StatusLimits)
+    first_sights: FirstSights = field(default_factory=dict)
 
     def of(self, host: str) -> HostFacts:
         return self.hosts.get(host, SILENT)
