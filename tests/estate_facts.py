@@ -178,7 +178,13 @@ def sound() -> dict[str, dict[str, Any]]:
             metrics={"diode_downstream@pro": beat, "dedup@pro": dedup},
             answers={
                 "cluster": answer(cluster(2)),
-                "flow:pro": answer({"findings": [], "partitions": partitions}),
+                "flow:pro": answer(
+                    {
+                        "findings": [],
+                        "partitions": partitions,
+                        "tasks": [{"task": "Task 0", "running": True, "worker": "lake-kafka-1"}],
+                    }
+                ),
                 "connect": answer({"findings": [], "left_out": [], "connectors": [running]}),
                 "letters": answer(LETTERS_READ),
                 "ledger:pro": answer({"results": []}, error="As of 3 s ago."),

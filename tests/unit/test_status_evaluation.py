@@ -68,6 +68,7 @@ def test_figures_are_those_of_the_hosts() -> None:
     status = judged(sound())
     flow = of(status, ObjectKind.FLOW).figures
     assert (flow["partitions"], flow["lag"], flow["lag_seconds"]) == (1, 3, 1.2)
+    assert (flow["tasks"], flow["running_tasks"]) == (1, 1)
     assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] == 3720
     assert of(status, ObjectKind.BROKER).figures["version"] == "4.3.1"
 
@@ -597,6 +598,7 @@ REPLAYED: dict[str, Any] = {"older_offsets_not_read_by_topic": {"files-dlq": 7}}
         (ObjectKind.FLOW, without(LAKE, "flow:pro", "partitions"), "object-not-answered", UNKNOWN),
         (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=[]), "object-not-answered", UNKNOWN),
         (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=[7]), "object-not-answered", UNKNOWN),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", tasks=[{"running": False}]), "mirror-not-well", WANTS),
         # (f) absent figures, and times in the future
         (ObjectKind.LANDING, table(rows=None), "object-not-answered", UNKNOWN),
         (ObjectKind.LANDING, table(left_out=None), "object-not-answered", UNKNOWN),

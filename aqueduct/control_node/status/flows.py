@@ -43,6 +43,10 @@ def judge_flow(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         # A flow that runs has partitions, though they may be empty; one that matches nothing has a finding.
         if not figures["partitions"] and not labels:
             findings.append(unanswered(declared, host, "no partition is listed", journal(unit)))
+        if figures["running_tasks"] != figures["tasks"] and not labels:
+            sentence = f"{figures['running_tasks']} of {figures['tasks']} tasks of {declared} run."
+            fix = f"on {host}: {journal(unit)}"
+            findings.append(StatusFinding(id="mirror-not-well", sentence=sentence, fix=fix))
         if answer.code != 0 and not labels:
             cause = f"`aqueduct mirror` lists no finding, and its exit code is {answer.code}"
             findings.append(unanswered(declared, host, cause, journal(unit)))
@@ -70,7 +74,17 @@ def _figures(document: Any) -> dict[str, Figure]:
         "lag_seconds": round(max(known_ages, default=0.0), 1)
         if is_listed and len(known_ages) == len(ages)
         else None,
+        **_tasks(document),
     }
+
+
+def _tasks(document: Any) -> dict[str, Figure]:
+    """Return the number of tasks, and of those that run. A classic mirror does not tell them."""
+    tasks = document.get("tasks")
+    if not isinstance(tasks, list):
+        return {"tasks": None, "running_tasks": None}
+    running = [task for task in tasks if isinstance(task, dict) and task.get("running") is True]
+    return {"tasks": len(tasks), "running_tasks": len(running)}
 
 
 def _seconds(value: Any) -> float | None:
