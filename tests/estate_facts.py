@@ -49,6 +49,13 @@ LETTERS = {
     "records": 5,
     "sent_back": 5,
 }
+LETTERS_READ = {
+    "topics": ["files-dlq"],
+    "causes": [LETTERS],
+    "older_offsets_not_read": 0,
+    "older_offsets_not_read_by_topic": {"files-dlq": 0},
+    "unknown": [],
+}
 LAKE: dict[str, Any] = {
     "mirror_maker_flows": [{"source": "pro", "topics": ["flights"]}],
     "connect_connectors": [{"name": "files", "config": {"topics": "flights"}}],
@@ -139,7 +146,7 @@ def sound() -> dict[str, dict[str, Any]]:
     )
     land = metrics(land_round_time=SECONDS - 5) + 'aqueduct_land_failures_total{table="a.flights"} 0\n'
     dedup = metrics(dedup_lag=0, dedup_missing=0, dedup_lost=0, dedup_round_time=SECONDS - 5)
-    beat = 'aqueduct_diode_downstream_beat_age{sender="ab",kind="values"} 1.5\n'
+    beat = 'aqueduct_diode_downstream_beat_age{sender="ab",kind="live"} 1.5\n'
     partitions = [{"topic": "flights", "partition": 0, "behind": 3, "seconds": 1.25}]
     running = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "RUNNING", "reason": ""}]}
     table = {
@@ -171,9 +178,15 @@ def sound() -> dict[str, dict[str, Any]]:
             metrics={"diode_downstream@pro": beat, "dedup@pro": dedup},
             answers={
                 "cluster": answer(cluster(2)),
-                "flow:pro": answer({"findings": [], "partitions": partitions}),
+                "flow:pro": answer(
+                    {
+                        "findings": [],
+                        "partitions": partitions,
+                        "tasks": [{"task": "Task 0", "running": True, "worker": "lake-kafka-1"}],
+                    }
+                ),
                 "connect": answer({"findings": [], "left_out": [], "connectors": [running]}),
-                "letters": answer({"topics": ["files-dlq"], "causes": [LETTERS], "unknown": []}),
+                "letters": answer(LETTERS_READ),
                 "ledger:pro": answer({"results": []}, error="As of 3 s ago."),
             },
         ),
@@ -195,5 +208,7 @@ def judged(host: str, name: str, printed: str, code: int, **changed: Any) -> Est
     """Evaluate the sound estate, in which a host gave what a command really printed to a question."""
     raw = sound()
     raw[host]["answers"][name] = {"code": code, "output": printed, "error": ""}
+    for table in changed.get("land_tables", ()):  # the service has figures of each table that it lands
+        raw[host]["metrics"]["land"] += f'aqueduct_land_failures_total{{table="{table["table"]}"}} 0\n'
     hostvars = {**HOSTVARS, host: HOSTVARS[host] | changed}
     return evaluate(declared_objects(GROUPS, hostvars, DEFAULTS), facts(raw))

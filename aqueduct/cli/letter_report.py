@@ -59,6 +59,7 @@ def document(census: "LetterCensus") -> dict[str, Any]:
             for counted in sorted(census.counts, key=lambda counted: (counted.dead_letters, -counted.records))
         ],
         "older_offsets_not_read": census.unread,
+        "older_offsets_not_read_by_topic": census.unread_by_topic,
         "unknown": left_out_entries(census.unknown),
     }
 

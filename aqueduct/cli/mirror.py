@@ -38,7 +38,7 @@ from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.engine.reading import BatchesReader, FlowWorker
 from aqueduct.mirror.reading import MirrorReader
-from aqueduct.mirror.status import AffectedRange, MirrorProgress
+from aqueduct.mirror.status import AffectedRange, FlowTask, MirrorProgress
 
 POLL_SECONDS = 1
 CLIENT = "aqueduct-mirror"
@@ -109,6 +109,7 @@ class _FlowState:
     positions: list[str]  # findings about positions
     unmatched: list[str]  # findings about patterns that match no topic or group
     unknown: list[str]  # sentences
+    tasks: list[FlowTask] | None  # None: unknown
     ranges: list[AffectedRange] = field(default_factory=list)
     ages: dict[TopicPartition, float] = field(default_factory=dict)  # of the oldest unread record, seconds
     # The processes that share a flow of the engine `batches`; None: unknown.
@@ -155,6 +156,7 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
         unmatched=_unmatched(flow),
         unknown=flow.unknown(),
         ranges=flow.ranges(),
+        tasks=None,
     )
     return state if args.json else _renewed(flow, state)
 
@@ -174,6 +176,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         unmatched=_unmatched(mirror),
         ranges=mirror.ranges(),
         unknown=mirror.unknown(),
+        tasks=mirror.tasks(),
         workers=mirror.workers() if isinstance(mirror, BatchesReader) else [],
         ages=mirror.unread_ages(progress) if args.json or args.report else {},
     )
@@ -199,6 +202,7 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     else:
         findings = findings + state.unmatched + state.unknown
     content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
+    content["tasks"] = status.tasks_report(state.tasks)
     if args.engine == "batches":
         content |= _workers(state.workers)
     if args.json:

@@ -71,11 +71,16 @@ class LetterCensus:
     topics: list[str] = field(default_factory=list)
     counts: list[LetterCount] = field(default_factory=list)
     letters: list[ShownLetter] = field(default_factory=list)  # the newest ones first
-    unread: int = 0  # older records, beyond those that `newest` chose
+    unread_by_topic: dict[str, int] = field(default_factory=dict)  # older offsets than `newest` chose
     unknown: list[Skipped] = field(default_factory=list)
     # Chosen connectors, error classes and topics of origin that no letter has.
     absent: set[str] = field(default_factory=set)
     has_letters: bool = False  # chosen or not
+
+    @property
+    def unread(self) -> int:
+        """Return how many older offsets were not read."""
+        return sum(self.unread_by_topic.values())
 
 
 def read_census(client: Client, query: LetterQuery) -> LetterCensus:
@@ -157,7 +162,8 @@ class _Census:
             start, end = starts[partition], ends[partition]
             if self._query.newest is not None:
                 start = max(start, end - self._query.newest)
-            self._census.unread += start - starts[partition]
+            unread = self._census.unread_by_topic
+            unread[self._topic.name] = unread.get(self._topic.name, 0) + start - starts[partition]
             if start < end:
                 yield Range(*partition, start, end)
 

@@ -11,25 +11,31 @@ from aqueduct.errors import ExitCode
 from aqueduct.estate.model import site_name
 
 CONNECTED = "Listener "  # begins the lines that tell who is connected
+JOURNAL_CODES = (0, 1)  # of journalctl: lines, and no lines
 COMPARED = {"reconcile": "flows", "dedup": "links"}  # what the hosts of a group compare
 
 
 def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each finding, and for the hosts of a site that gave no answer.
+    """Return a sentence for each finding, and one for each site of which hosts gave no answer.
 
-    A finding has the names of its hosts, unless all hosts of the site that answered have it.
+    A host whose journal was not read is a finding: whether it rejects clients is unknown. A finding has the
+    names of its hosts, unless all hosts of the site that answered have it.
     `hosts`: of each its variables `group_names`, and `__kafka_doctor` and `__kafka_refused`, the results of
     Ansible's commands, if it was asked.
     """
     answered = Counter[str]()
     hosts_by_line: dict[tuple[str, str], list[str]] = {}
-    silent: dict[tuple[str, str], list[str]] = {}
+    silent: dict[str, dict[str, list[str]]] = {}
+    unread: dict[str, dict[str, list[str]]] = {}
     for host, variables in hosts.items():
         site = site_name(variables["group_names"])
         result = variables.get("__kafka_doctor") or variables.get("__kafka_refused") or {}
         if "__kafka_doctor" not in variables or result.get("rc") not in (ExitCode.DONE, ExitCode.INCOMPLETE):
-            silent.setdefault((site, _reason(result)), []).append(host)
+            silent.setdefault(site, {}).setdefault(_reason(result), []).append(host)
             continue
+        rejected = variables.get("__kafka_refused") or {}
+        if rejected.get("rc") not in JOURNAL_CODES:
+            unread.setdefault(site, {}).setdefault(_reason(rejected), []).append(host)
         answered[site] += 1
         lines = result["stdout_lines"] if result["rc"] == ExitCode.INCOMPLETE else ()
         for line in dict.fromkeys(lines):
@@ -39,10 +45,20 @@ def findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
         f"{site}: {line}" + ("" if len(names) == answered[site] else f" ({', '.join(names)})")
         for (site, line), names in hosts_by_line.items()
     ]
-    unknown = [
-        f"{site}: {', '.join(names)} did not answer{reason}" for (site, reason), names in silent.items()
-    ]
+    unknown = [f"{site}: {_by_reason(reasons, 'did not answer')}" for site, reasons in silent.items()]
+    journals = "did not read the journal of kafka, so whether it rejects clients is unknown"
+    unknown += [f"{site}: {_by_reason(reasons, journals)}" for site, reasons in unread.items()]
     return sentences + unknown
+
+
+def nothing_found(hosts: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return what doctors without a finding asked, and what they did not."""
+    sites = ", ".join(sorted({site_name(variables["group_names"]) for variables in hosts.values()}))
+    return (
+        f"The clusters of {sites} have no finding: their nodes, partitions, transactions, data folders, and "
+        "clients that were rejected within 2 minutes. Nothing else was asked: playbooks/status.yml reports "
+        "flows, links, connectors, landings, backups and hosts."
+    )
 
 
 def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -72,6 +88,14 @@ def uncompared(flows: Sequence[str]) -> list[str]:
         f"{', '.join(flows)}: no host compares {these}. Add a host of the target's site to the group "
         "reconcile, and run playbooks/site.yml."
     ]
+
+
+def _by_reason(hosts_by_reason: Mapping[str, Sequence[str]], fact: str) -> str:
+    """Return one text about the hosts of a site; a reason that several hosts have stands once."""
+    return " ".join(
+        f"{', '.join(names)} {fact}{reason if reason.endswith('.') else f'{reason}.'}"
+        for reason, names in hosts_by_reason.items()
+    )
 
 
 def _reason(result: Mapping[str, Any]) -> str:

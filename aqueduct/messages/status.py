@@ -81,6 +81,27 @@ STATUS = (
         "Check that both ends of the link and dedup run.",
     ),
     _message(
+        "link-records-lost",
+        "Records of a one-way link were deleted at the source before they could be sent again.",
+        "Read the ranges with `aqueduct diode lost`. Resend more often, or raise the retention of the "
+        "source's topics. `status_lost_records` is the accepted number.",
+    ),
+    _message(
+        "link-silent",
+        "The receiving end of a one-way link receives no keepalive of the live sender.",
+        "Check the sending end, its network card and the cable. A resend does not replace the live sender.",
+    ),
+    _message(
+        "lag-over-limit",
+        "A flow, a link or a landing lags by more than the limit.",
+        "Read the journal of the service, or raise `status_lag_records` or `status_lag_seconds`.",
+    ),
+    _message(
+        "time-in-future",
+        "A time that a host or a store reports is in the future, so its age is unknown.",
+        "Synchronise the clocks with NTP. A snapshot with such a time counts as unknown until it is pruned.",
+    ),
+    _message(
         "rounds-standing-still",
         "A service has ended no round for longer than the limit.",
         "Read the journal of the service.",

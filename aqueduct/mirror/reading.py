@@ -27,6 +27,7 @@ from aqueduct.mirror.binding import Binding, Evidence, PositionVerdict, SourceLo
 from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
 from aqueduct.mirror.status import (
     AffectedRange,
+    FlowTask,
     Log,
     MirrorProgress,
     MirrorStatus,
@@ -65,11 +66,13 @@ class MirrorReader:
         self._judged: dict[TopicPartition, Judged] = {}
         self._sync_end = 0
         self._tasks = Tasks(counts={}, partitions=frozenset())
+        self._flow_tasks: list[FlowTask] = []
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
         group, statuses, tasks, positions = self.state()
         self._tasks = tasks
+        self._flow_tasks = status.flow_tasks(group, statuses, tasks)
         progress = self.progress(tasks.partitions, positions)
         self._judge()
         findings = status.task_findings(self.source, group, statuses, tasks)
@@ -81,6 +84,10 @@ class MirrorReader:
     def position_findings(self) -> list[str]:
         """Return which positions do not fit their topics, as the last look found them."""
         return status.position_findings(self.source, self.ranges())
+
+    def tasks(self) -> list[FlowTask]:
+        """Return the tasks of the flow, by the last look."""
+        return self._flow_tasks
 
     def unknown(self) -> list[str]:
         """Return what the last look could not find out."""

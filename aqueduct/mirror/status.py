@@ -54,6 +54,15 @@ class Tasks:
     group_patterns: tuple[str, ...] = ()  # of synchronised groups, likewise
 
 
+@dataclass(frozen=True, kw_only=True)
+class FlowTask:
+    """A task of a flow, whatever its engine is. `worker`: where it runs or ran last; empty: nowhere yet."""
+
+    name: str
+    is_running: bool
+    worker: str
+
+
 @dataclass(frozen=True)
 class WorkersGroup:
     """The workers' group: its state (DescribeGroups) and, while that is Stable, its members' host:port."""
@@ -268,6 +277,33 @@ def task_findings(
             )
         )
     return findings
+
+
+def flow_tasks(group: WorkersGroup, statuses: Iterable[MirrorStatus], tasks: Tasks) -> list[FlowTask]:
+    """Return the tasks that the workers agreed to run. One runs only while its worker is in the group."""
+    status_by_task = {(status.connector, status.task): status for status in statuses}
+    planned = [(connector, task) for connector, number in tasks.counts.items() for task in range(number)]
+    return [
+        FlowTask(
+            name=_name(connector, task),
+            is_running=(
+                status is not None
+                and status.state == "RUNNING"
+                and group.state == "Stable"
+                and status.worker in group.workers
+            ),
+            worker=status.worker if status else "",
+        )
+        for connector, task in sorted(planned)
+        for status in [status_by_task.get((connector, task))]
+    ]
+
+
+def tasks_report(tasks: Iterable[FlowTask] | None) -> list[dict[str, Any]] | None:
+    """Return what JSON reports of a flow contain of its tasks; None: its engine has none that are known."""
+    if tasks is None:
+        return None
+    return [{"task": task.name, "running": task.is_running, "worker": task.worker} for task in tasks]
 
 
 def unmatched_finding(source: str, pattern: str) -> str:

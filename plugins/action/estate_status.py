@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from aqueduct.common import timestamps
-from aqueduct.control_node.status import metrics, report
+from aqueduct.control_node.status import first_sight, metrics, report
 from aqueduct.control_node.status.evaluation import evaluate
 from aqueduct.control_node.status.model import StatusLimits
 from aqueduct.control_node.status.objects import declared_objects
@@ -19,6 +19,7 @@ from aqueduct.control_node.status.page import page
 from aqueduct.errors import AqueductError, ExitCode
 from aqueduct.estate.model import site_names
 
+FIRST_SEEN = "status-first-seen.json"
 NUMBERS = tuple(limit.name for limit in fields(StatusLimits))
 
 
@@ -49,8 +50,10 @@ class ActionModule(ActionBase):
             declared = declared_objects(groups, hostvars, defaults)
             answers = {host: _facts(hostvars[host].get(given["answers"])) for host in given["hosts"]}
             limits = {name: given[name] for name in NUMBERS}
+            folder = Path(given["directory"])
+            earlier = first_sight.parse(_json(folder / FIRST_SEEN))
             source = report.facts_document(
-                declared, answers, timestamps.now(), limits, given["unreachable_sites"]
+                declared, answers, timestamps.now(), limits, given["unreachable_sites"], earlier
             )
             source = json.loads(json.dumps(source, default=str))  # without what Ansible keeps with its texts
             objects, facts, beyond = report.read_facts(source)
@@ -58,8 +61,9 @@ class ActionModule(ActionBase):
         except AqueductError as error:
             raise AnsibleActionFail(error.labelled) from error
         self._display.display(report.text(status, verbose=given["verbose"]))
-        folder = Path(given["directory"])
         folder.mkdir(parents=True, exist_ok=True)
+        seen = first_sight.remembered(status, objects, facts.first_sights)
+        _write(folder / FIRST_SEEN, json.dumps(first_sight.entries(seen), indent=2))
         _write(folder / "status-facts.json", json.dumps(source))
         _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))
         _write(folder / "status.html", page(status))
@@ -86,6 +90,14 @@ def _facts(answer: Any) -> Any:
     if not isinstance(answer, Mapping):
         return None
     return answer.get("facts") or {"error": str(answer.get("msg") or "it was not asked")}
+
+
+def _json(path: Path) -> Any:
+    """Return the content of a file; None: there is none, or it is no JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
 
 
 def _write(path: Path, content: str) -> None:

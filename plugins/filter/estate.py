@@ -526,6 +526,11 @@ def doctor_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
     return diagnosis.findings({host: hostvars[host] for host in hosts})
 
 
+def doctor_nothing_found(hosts: list[str], hostvars: model.HostVars) -> str:
+    """`ansible_play_hosts_all | doctor_nothing_found(hostvars)`: what was asked, where nothing was found."""
+    return diagnosis.nothing_found({host: hostvars[host] for host in hosts})
+
+
 def bucket_users(buckets: list[Json]) -> list[str]:
     """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
     places = [resource for bucket in buckets for resource in (bucket, *(bucket.get("prefixes") or ()))]
@@ -559,7 +564,13 @@ class FilterModule:
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
-        every += (source_settings, doctor_findings, uncompared_flows, comparison_findings)
+        every += (
+            source_settings,
+            doctor_findings,
+            doctor_nothing_found,
+            uncompared_flows,
+            comparison_findings,
+        )
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker)
         every += (dead_letters, all_dead_letters, letters_topics)

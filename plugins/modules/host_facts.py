@@ -75,10 +75,12 @@ def gather(given: Mapping[str, Any]) -> dict[str, Any]:
         failed = asking.submit(quietly, lambda: failed_units(seconds), None)
         texts = {name: text(path) for name, path in given["files"].items()}
         metrics = {name: asked.result() for name, asked in pages.items()} | texts
+        measured, unmeasured = disks(["/", *given["folders"]])
         facts = {
             "time": time.time(),
             "units": units.result(),
-            "disks": disks(["/", *given["folders"]]),
+            "disks": measured,
+            "unmeasured": unmeasured,
             "certificates": dict(certificates(given["certificates"])),
             "metrics": {
                 name: metric_text for name, metric_text in metrics.items() if metric_text is not None
@@ -156,17 +158,21 @@ def certificates(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield str(path), b"".join(pems).decode("ascii")
 
 
-def disks(folders: Iterable[str]) -> list[dict[str, Any]]:
-    """Measure the file system of each folder once."""
+def disks(folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Measure the file system of each folder once; return also the folders that cannot be measured."""
     disk_by_device: dict[int, dict[str, Any]] = {}
+    unmeasured = []
     for folder in folders:
-        with contextlib.suppress(OSError):
+        try:
             device, of = Path(folder).stat().st_dev, os.statvfs(folder)
-            # As df: what is kept for root, or is not to be had at all, is no part of the size.
-            usable = of.f_blocks - of.f_bfree + of.f_bavail
-            sizes = {"size": usable * of.f_frsize, "free": of.f_bavail * of.f_frsize}
-            disk_by_device.setdefault(device, {"path": folder, **sizes})
-    return list(disk_by_device.values())
+        except OSError:
+            unmeasured.append(folder)
+            continue
+        # As df: what is kept for root, or is not to be had at all, is no part of the size.
+        usable = of.f_blocks - of.f_bfree + of.f_bavail
+        sizes = {"size": usable * of.f_frsize, "free": of.f_bavail * of.f_frsize}
+        disk_by_device.setdefault(device, {"path": folder, **sizes})
+    return list(disk_by_device.values()), unmeasured
 
 
 def unit_states(units: Sequence[str], seconds: int) -> dict[str, Any]:

@@ -524,6 +524,7 @@ def test_letters_are_counted_by_connector_topic_and_cause(
     document = read_json(broker, capsys, 0, "list", "--dlq", dead(topic), "--newest", "3")
     assert sum(each["records"] for each in document["causes"]) == 3 * PARTITIONS
     assert document["older_offsets_not_read"] == 36 - 3 * PARTITIONS
+    assert document["older_offsets_not_read_by_topic"] == {dead(topic): 36 - 3 * PARTITIONS}
     assert main(["dlq", "list", "--bootstrap-servers", broker.plaintext, "--dlq", dead(topic)]) == 0
     assert "36 dead-letter records in 1 topic." in capsys.readouterr().out
 

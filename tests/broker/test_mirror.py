@@ -65,7 +65,9 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
     code, text = said("--until-caught-up")
     assert code == 3
     assert f"Not caught up: {TOPIC}-0 (31 records)." in text
-    told = json.loads(said("--json")[1])["partitions"]
+    document = json.loads(said("--json")[1])
+    assert "Task 0 of MirrorSourceConnector" in {task["task"] for task in document["tasks"]}
+    told = document["partitions"]
     assert told[0]["seconds"] > 0
     assert [each["seconds"] for each in told[1:]] == [0]
 

@@ -16,6 +16,8 @@ from kit.prometheus import promtool
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "molecule/operate/tests"
 GUIDE = (ROOT / "docs/guides/monitoring.md").read_text()
+QUICK_SECONDS = 45  # which a rule for a dead service waits
+AVERAGED = re.compile(r"min_over_time|time\(\) - \w+ > \d{3,}")  # a condition that takes minutes itself
 UNPROVEN = "## Alerts without a real fault"
 
 
@@ -55,6 +57,33 @@ def test_the_guide_lists_each_fault_with_its_alerts(module: Any) -> None:
     expected = re.findall(r"^\| ([^|]+) \| (.*) \| 1 \| 1 \|$", module.table(proofs), re.MULTILINE)
     assert listed == expected
     assert len(listed) == len(proofs)
+
+
+def seconds(duration: str) -> int:
+    """Return the seconds of a duration such as 45s or 5m; 0: there is none."""
+    return int(duration[:-1]) * {"s": 1, "m": 60, "h": 3600}[duration[-1]] if duration else 0
+
+
+def slow_rows() -> dict[str, tuple[int, int]]:
+    """Return, by alert, the least and the most seconds that the guide gives for a slow one."""
+    section = GUIDE.partition("These alerts fire later:")[2].partition("\n#")[0]
+    rows = re.findall(r"^\| (`.*`) \| (\d+)(?: to (\d+))? min \| .+ \|$", section, re.MULTILINE)
+    return {
+        name: (int(least) * 60, int(most or least) * 60)
+        for names, least, most in rows
+        for name in re.findall(r"`(\w+)`", names)
+    }
+
+
+def test_the_guide_lists_each_rule_that_fires_late() -> None:
+    """Those that wait for longer than the rules for dead services."""
+    waits = {name: seconds(rule.get("for", "")) for name, rule in RULES.items()}
+    late = {name for name, wait in waits.items() if wait > QUICK_SECONDS}
+    averaged = {name for name, rule in RULES.items() if AVERAGED.search(rule["expr"])}
+    assert len(late) > 20
+    assert late - slow_rows().keys() == set()
+    assert slow_rows().keys() - late - averaged == set(), "they fire at once"
+    assert {name: most for name, (_, most) in slow_rows().items() if most < waits[name]} == {}
 
 
 def test_the_guide_s_configurations_are_valid(module: Any, tmp_path: Path) -> None:

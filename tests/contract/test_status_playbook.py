@@ -29,9 +29,10 @@ answers = {{
     "mirror": {{"findings": [], "partitions": [{{"behind": 2}}]}},
     "doctor": {{"connectors": [{{"name": "flights-to-files", "state": "RUNNING",
                                "tasks": [{{"task": 0, "state": "RUNNING"}}]}}]}},
-    "land": {{"tables": [{{"table": "flights.departures", "left_out": [], "catalogue": "",
-                         "partitions": [{{"landed": 1, "end": 1}}]}}]}},
-    "dlq": {{"topics": ["flights-to-files-dlq"], "causes": [], "unknown": []}},
+    "land": {{"tables": [{{"table": "flights.departures", "left_out": [], "catalogue": "", "rows": 1,
+                         "bad": 0, "files": 1, "bytes": 9, "partitions": [{{"landed": 1, "end": 1}}]}}]}},
+    "dlq": {{"topics": ["flights-to-files-dlq"], "causes": [], "unknown": [],
+            "older_offsets_not_read_by_topic": {{"flights-to-files-dlq": 0}}}},
     "snapshots": [],
     "diode": {{"results": []}},
 }}
@@ -118,7 +119,7 @@ def test_each_host_is_asked_and_a_silent_one_is_unknown(folder: Path) -> None:
     assert {*brokers.values()} == {"well"}
     assert {*states(document, "flow").values()} == {"well"}
     assert {*states(document, "connector").values()} == {"well"}
-    assert {*states(document, "landing").values()} == {"well"}
+    assert {*states(document, "landing").values()} == {"unknown"}, "no metrics"
     assert states(document, "backup") == {"topics of pro1 at pro1-kafka-1": "needs action"}, "no snapshot"
     assert {*states(document, "link").values()} == {"unknown"}, "no metrics"
     assert {*states(document, "certificate").values()} == {"unknown"}, "no file"
@@ -153,4 +154,9 @@ def test_one_site_is_asked_alone(folder: Path) -> None:
     _, document, _ = status(folder, "--extra-vars", "status_site=dwdev1")
     assert document["hosts"] == {"asked": 1, "answered": 1}
     assert {each["site"] for each in document["objects"]} == {"dwdev1", ""}
+    first_seen = json.loads((folder / "reports/status-first-seen.json").read_text())
+    times = {each["since"] for each in first_seen if each["name"] == "dwdev1-kafka-1"}
+    _, again, _ = status(folder, "--extra-vars", "status_site=dwdev1")
+    assert {finding["since"] for each in again["objects"] for finding in each["findings"]} >= times
+    assert json.loads((folder / "reports/status-first-seen.json").read_text()) == first_seen
     assert states(document, "flow") == {"pro1 to dwdev1": "well", "pro2 to dwdev1": "well"}

@@ -1,12 +1,20 @@
 """A host that does not answer the doctor is not reported as healthy."""
 
+from pathlib import Path
 from typing import Any
 
-from aqueduct.estate.diagnosis import comparison_findings, findings, uncompared
+import pytest
+import yaml
+
+from aqueduct.estate.diagnosis import comparison_findings, findings, nothing_found, uncompared
+
+ROOT = Path(__file__).resolve().parents[2]
+WITHOUT_LINES = {"rc": 1, "stdout": ""}  # of journalctl
 
 
 def host(site: str, **result: Any) -> dict[str, Any]:
-    return {"group_names": ["kafka", f"site_{site}"], **({"__kafka_doctor": result} if result else {})}
+    asked = {"__kafka_doctor": result, "__kafka_refused": WITHOUT_LINES} if result else {}
+    return {"group_names": ["kafka", f"site_{site}"], **asked}
 
 
 def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
@@ -19,25 +27,50 @@ def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
     assert findings(hosts) == ["east: Broker 3 is registered but fenced.", "east: own (b)"]
 
 
-def test_hosts_without_an_answer_are_one_finding_for_each_site_and_reason() -> None:
+def test_hosts_without_an_answer_are_one_finding_for_each_cluster() -> None:
     away = {"rc": 1, "stdout_lines": [], "stderr": "aqueduct: [cluster-unreachable] east does not answer.\n"}
     hosts = {
         "a": host("east", **away),
         "b": host("east", **away),
-        "c": host("west", unreachable=True, msg="Failed to connect\nto the host"),
+        "c": host("east", unreachable=True, msg="Failed to connect\nto the host"),
         "d": host("north"),
         "e": host("south", rc=0, stdout_lines=[]),
     }
-    assert findings(hosts) == [
-        "east: a, b did not answer: aqueduct: [cluster-unreachable] east does not answer.",
-        "west: c did not answer: to the host",
-        "north: d did not answer, and why is not known.",
-    ]
+    [east, north] = findings(hosts)
+    assert "a, b did not answer: aqueduct: [cluster-unreachable]" in east
+    assert "c did not answer: to the host." in east
+    assert north.startswith("north: d did not answer")
+
+
+@pytest.mark.parametrize("journal", [{}, {"rc": 2, "stderr": "No journal files."}, {"msg": "not executed"}])
+def test_a_journal_that_was_not_read_is_a_finding(journal: dict[str, Any]) -> None:
+    hosts = {
+        "a": {**host("east", rc=0, stdout_lines=[]), "__kafka_refused": journal},
+        "b": host("east", rc=0, stdout_lines=[]),
+    }
+    [sentence] = findings(hosts)
+    assert sentence.startswith("east: a did not read the journal")
+    assert "unknown" in sentence
+    assert sentence.endswith(".")
+
+
+def test_no_question_of_the_doctor_ends_with_an_error_of_ansible() -> None:
+    tasks = yaml.safe_load((ROOT / "roles/kafka/tasks/doctor.yml").read_text())
+    assert [task["name"] for task in tasks if task.get("failed_when") is not False] == []
+
+
+def test_success_names_the_clusters_and_what_was_not_asked() -> None:
+    sentence = nothing_found({"a": host("east"), "b": host("west"), "c": host("east")})
+    assert "east, west" in sentence
+    assert "playbooks/status.yml" in sentence
+    [play] = yaml.safe_load((ROOT / "playbooks/doctor.yml").read_text())
+    assert "doctor_nothing_found" in play["tasks"][-1]["ansible.builtin.assert"]["success_msg"]
 
 
 def test_the_reason_of_a_host_that_was_never_asked_is_that_of_the_first_command() -> None:
     lost = {"group_names": ["site_east"], "__kafka_refused": {"unreachable": True, "msg": "ssh: refused"}}
-    assert findings({"a": lost}) == ["east: a did not answer: ssh: refused"]
+    [sentence] = findings({"a": lost})
+    assert sentence.startswith("east: a did not answer: ssh: refused")
 
 
 def test_host_that_did_not_compare_all_is_unknown() -> None:

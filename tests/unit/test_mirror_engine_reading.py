@@ -2,7 +2,7 @@
 
 from aqueduct.mirror.engine.names import member_host, member_id
 from aqueduct.mirror.engine.position import SILENT_SECONDS, TaskStatus, parse_status
-from aqueduct.mirror.engine.reading import FlowWorker, assigned_tasks, taken_findings
+from aqueduct.mirror.engine.reading import FlowWorker, assigned_tasks, flow_tasks, taken_findings
 
 
 def test_tasks_are_partitions_of_the_assignment() -> None:
@@ -32,6 +32,15 @@ def test_task_that_runs_without_sharing_is_listed_while_it_reports() -> None:
     [finding] = taken_findings("pro1", statuses, 1000 + SILENT_SECONDS)
     assert finding.startswith("[mirror-task-taken]")
     assert taken_findings("pro1", statuses, 1001 + SILENT_SECONDS) == []
+
+
+def test_task_runs_while_it_reports() -> None:
+    statuses = status(0, alone=False, seconds=1000)
+    [running, absent] = flow_tasks(2, statuses, 1000 + SILENT_SECONDS)
+    assert (running.is_running, running.worker) == (True, "lake-1")
+    assert (absent.is_running, absent.worker) == (False, "")
+    [silent] = flow_tasks(1, statuses, 1001 + SILENT_SECONDS)
+    assert (silent.is_running, silent.worker) == (False, "lake-1")
 
 
 def test_status_of_a_former_version_is_of_a_process_that_shares() -> None:

@@ -76,6 +76,30 @@ def test_a_member_that_is_no_worker_has_no_address(metadata: bytes) -> None:
     assert status.parse_worker(metadata) == ""
 
 
+@pytest.mark.parametrize(
+    ("group", "running"),
+    [
+        (WorkersGroup("Stable", frozenset({"h1:8083", "h2:8083"})), {0}),
+        (WorkersGroup("Stable", frozenset({"h2:8083"})), set()),
+        (WorkersGroup("PreparingRebalance", frozenset()), set()),
+        (WorkersGroup("Dead", frozenset()), set()),
+    ],
+)
+def test_a_task_runs_only_while_its_worker_is_in_the_group(group: WorkersGroup, running: set[int]) -> None:
+    statuses = [
+        MirrorStatus(connector=SOURCE, task=0, state="RUNNING", worker="h1:8083", trace=""),
+        MirrorStatus(connector=SOURCE, task=1, state="FAILED", worker="h2:8083", trace="x"),
+    ]
+    tasks = status.flow_tasks(group, statuses, Tasks(counts={SOURCE: 3}, partitions=frozenset()))
+    assert [task.worker for task in tasks] == ["h1:8083", "h2:8083", ""]
+    assert {number for number, task in enumerate(tasks) if task.is_running} == running
+
+
+def test_tasks_that_are_not_known_are_null() -> None:
+    assert status.tasks_report(None) is None
+    assert status.tasks_report([]) == []
+
+
 def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
     tasks = status.parse_tasks(CONFIGS)
     assert tasks.patterns == ("a", "b")

@@ -63,6 +63,7 @@ def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
     assert facts["answers"]["absent"]["code"] is None
     assert facts["answers"]["slow"]["code"] is None
     [disk] = [disk for disk in facts["disks"] if disk["path"] == "/"]
+    assert facts["unmeasured"] == [str(tmp_path / "none")]
     shown = subprocess.run(["df", "--output=pcent", "/"], capture_output=True, text=True, check=True).stdout
     used_percent = 100 * (1 - disk["free"] / disk["size"])
     assert abs(used_percent - int(shown.split()[-1].rstrip("%"))) <= 2

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -20,7 +21,8 @@ from estate_facts import (
     unit,
 )
 
-from aqueduct.control_node.status import report
+from aqueduct.common import timestamps
+from aqueduct.control_node.status import first_sight, report
 from aqueduct.control_node.status.evaluation import evaluate
 from aqueduct.control_node.status.facts import HostFacts, metric
 from aqueduct.control_node.status.model import (
@@ -66,6 +68,7 @@ def test_figures_are_those_of_the_hosts() -> None:
     status = judged(sound())
     flow = of(status, ObjectKind.FLOW).figures
     assert (flow["partitions"], flow["lag"], flow["lag_seconds"]) == (1, 3, 1.2)
+    assert (flow["tasks"], flow["running_tasks"]) == (1, 1)
     assert of(status, ObjectKind.BACKUP, "topics").figures["newest_record_age"] == 3720
     assert of(status, ObjectKind.BROKER).figures["version"] == "4.3.1"
 
@@ -472,6 +475,270 @@ def test_a_fault_is_found(kind: ObjectKind, name: str, change: Change, id_: str,
     assert all(each.fix and each.sentence.endswith((".", "`")) for each in found.findings)
 
 
+def beats(*samples: tuple[str, float]) -> str:
+    name = "aqueduct_diode_downstream_beat_age"
+    return "".join(f'{name}{{sender="ab",kind="{kind}"}} {age}\n' for kind, age in samples)
+
+
+def dedup(**changed: float) -> str:
+    return metrics(
+        **{f"dedup_{name}": value for name, value in {"lag": 0, "missing": 0, "lost": 0, **changed}.items()},
+        dedup_round_time=SECONDS - 5,
+    )
+
+
+def landed(**changed: float | None) -> str:
+    """Return the metrics of the landing service; None: it has no such metric."""
+    values = {"land_round_time": SECONDS - 5, "land_failures": 0.0, **changed}
+    names = {"land_failures": 'land_failures_total{table="a.flights"}'}
+    return metrics(**{names.get(name, name): value for name, value in values.items() if value is not None})
+
+
+def drilled(**changed: float | None) -> str:
+    values: dict[str, float | None] = {
+        "exit_code": 0,
+        "time": SECONDS - 60,
+        "succeeded_time": SECONDS - 60,
+        "recovery_seconds": 40,
+        "newest_record_age": 70,
+    }
+    return metrics(
+        **{f"drill_{name}": value for name, value in (values | changed).items() if value is not None}
+    )
+
+
+def without(host: str, name: str, *parts: str) -> Change:
+    """Remove parts of an answer."""
+
+    def change(raw: Raw) -> None:
+        document = json.loads(raw[host]["answers"][name]["output"])
+        rest = {part: value for part, value in document.items() if part not in parts}
+        raw[host]["answers"][name] = answer(rest)
+
+    return change
+
+
+def record_link(page: str) -> Change:
+    return put(LAKE, "metrics", "diode_downstream@pro", page)
+
+
+FAR = 10**9
+LAGGING = [{"topic": "flights", "partition": 0, "behind": FAR, "seconds": 900_000}]
+OLD = [{"topic": "flights", "partition": 0, "behind": 1, "seconds": 900_000}]
+ENDLESS = [{"topic": "flights", "partition": 0, "landed": 8, "end": FAR}]
+NO_LEADER = {"leader": None, "behind": {"1": 0}}
+FUTURE = {"created": "2036-06-01T11:00:00Z", "newest_record": "2026-06-01T10:58:00Z"}
+LATER = SECONDS + 86400
+GAPS = [{"topic": "f", "partition": 0, "gaps": [[5, 9]]}]
+LOST_LINE = "f-0: 5 offsets lost for good, deleted at the source before it could be sent: 10 to 14."
+REPLAYED: dict[str, Any] = {"older_offsets_not_read_by_topic": {"files-dlq": 7}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "id_", "state"),
+    [
+        # (a) a landing whose process is frozen
+        (ObjectKind.LANDING, put(LAND, "metrics", "land", ""), "object-not-answered", UNKNOWN),
+        (ObjectKind.LANDING, named(LAND, "metrics", {}), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.LANDING,
+            put(LAND, "metrics", "land", landed(land_failures=None)),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        # (b) a link whose live sender is silent
+        (ObjectKind.LINK, record_link(beats(("live", 999_999))), "link-silent", WANTS),
+        (ObjectKind.LINK, record_link(beats(("resend", 1), ("live", 999_999))), "link-silent", WANTS),
+        (ObjectKind.LINK, record_link(beats(("resend", 1))), "object-not-answered", UNKNOWN),
+        (ObjectKind.LINK, record_link(beats(("live", float("nan")))), "object-not-answered", UNKNOWN),
+        # (c) figures beyond any limit
+        (ObjectKind.LINK, put(LAKE, "metrics", "dedup@pro", dedup(lost=300)), "link-records-lost", WANTS),
+        (ObjectKind.LINK, put(LAKE, "metrics", "dedup@pro", dedup(missing=5)), "link-records-missing", WANTS),
+        (ObjectKind.LINK, put(LAKE, "metrics", "dedup@pro", dedup(lag=FAR)), "lag-over-limit", WANTS),
+        (
+            ObjectKind.LINK,
+            put(LAKE, "metrics", "dedup@pro", metrics(dedup_lag=0, dedup_round_time=SECONDS)),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.LINK,
+            put(PRO, "metrics", "diode_upstream@lake-pro", metrics(diode_upstream_lag=FAR)),
+            "lag-over-limit",
+            WANTS,
+        ),
+        (ObjectKind.LANDING, table(partitions=ENDLESS), "lag-over-limit", WANTS),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=LAGGING), "lag-over-limit", WANTS),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=OLD), "lag-over-limit", WANTS),
+        # (d) a cluster whose answer is not whole, or contradicts itself
+        (
+            ObjectKind.CLUSTER,
+            without(PRO, "cluster", "problems", "partitions"),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (ObjectKind.CLUSTER, without(PRO, "cluster", "problems"), "object-not-answered", UNKNOWN),
+        (ObjectKind.CLUSTER, without(PRO, "cluster", "partitions"), "object-not-answered", UNKNOWN),
+        (ObjectKind.CLUSTER, answered(PRO, "cluster", 1), "object-not-answered", UNKNOWN),
+        (ObjectKind.CLUSTER, answered(PRO, "cluster", offline=5), "partitions-offline", WANTS),
+        (
+            ObjectKind.CLUSTER,
+            answered(PRO, "cluster", under_replicated=5),
+            "partitions-under-replicated",
+            WANTS,
+        ),
+        (
+            ObjectKind.CLUSTER,
+            answered(PRO, "cluster", controllers=NO_LEADER),
+            "cluster-node-unhealthy",
+            WANTS,
+        ),
+        # (e) a flow without findings or partitions
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", 3), "object-not-answered", UNKNOWN),
+        (ObjectKind.FLOW, without(LAKE, "flow:pro", "partitions"), "object-not-answered", UNKNOWN),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=[]), "object-not-answered", UNKNOWN),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=[7]), "object-not-answered", UNKNOWN),
+        (ObjectKind.FLOW, answered(LAKE, "flow:pro", tasks=[{"running": False}]), "mirror-not-well", WANTS),
+        # (f) absent figures, and times in the future
+        (ObjectKind.LANDING, table(rows=None), "object-not-answered", UNKNOWN),
+        (ObjectKind.LANDING, table(left_out=None), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.DRILL,
+            put(LAND, "metrics", "drill", drilled(newest_record_age=None)),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.DRILL,
+            put(LAND, "metrics", "drill", drilled(recovery_seconds=None)),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.DRILL,
+            put(LAND, "metrics", "drill", drilled(succeeded_time=LATER)),
+            "time-in-future",
+            UNKNOWN,
+        ),
+        (ObjectKind.BACKUP, put(PRO, "answers", "snapshots", answer([FUTURE])), "time-in-future", UNKNOWN),
+        (
+            ObjectKind.LANDING,
+            put(LAND, "metrics", "land", landed(land_round_time=LATER)),
+            "time-in-future",
+            UNKNOWN,
+        ),
+        # (g) a data folder that cannot be measured
+        (ObjectKind.HOST, named(PRO, "unmeasured", ["/var/lib/kafka"]), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.HOST,
+            named(
+                PRO,
+                "disks",
+                [{"path": "/", "size": 100, "free": 60}, {"path": "/a", "size": 0, "free": 0}],
+            ),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        # (h) dead-letter records of which older ones were not read
+        (ObjectKind.CONNECTOR, answered(LAKE, "letters", **REPLAYED), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.CONNECTOR,
+            without(LAKE, "letters", "older_offsets_not_read_by_topic"),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+    ],
+)
+def test_what_was_not_measured_is_not_well(
+    kind: ObjectKind, change: Change, id_: str, state: ObjectState
+) -> None:
+    raw = sound()
+    change(raw)
+    status = judged(raw)
+    [judged_object] = [
+        object_status
+        for object_status in status.objects
+        if object_status.declared.kind == kind and object_status.findings
+    ]
+    assert {(finding.id, finding.state) for finding in judged_object.findings} == {(id_, state)}
+    assert status.exit_code == ExitCode.INCOMPLETE
+    assert id_ in MESSAGES
+    assert all(finding.fix and finding.sentence.endswith((".", "`")) for finding in judged_object.findings)
+
+
+def test_the_finding_names_the_figure_that_is_missing() -> None:
+    raw = sound()
+    table(rows=None, files=None)(raw)
+    [finding] = of(judged(raw), ObjectKind.LANDING).findings
+    assert "rows" in finding.sentence
+    assert "files" in finding.sentence
+
+
+def test_a_dead_record_link_of_an_enclave_is_found_within() -> None:
+    """Nothing else judges it: it has no dedup, and its sending end is not asked."""
+    link = {"source": "pro", "number": 1, "topics": ["flights"], "mode": "record"}
+    hostvars = {**HOSTVARS, LAKE: {**HOSTVARS[LAKE], "diode_downstream_links": [link]}}
+    raw = sound()
+    declared = declared_objects(GROUPS, hostvars, DEFAULTS)
+    alive = of(evaluate(declared, facts(raw), unreachable=["pro"]), ObjectKind.LINK)
+    assert (alive.state, alive.figures) == (ObjectState.WELL, {"beat_age": 1.5})
+    record_link(beats(("live", 950_400)))(raw)
+    dead = of(evaluate(declared, facts(raw), unreachable=["pro"]), ObjectKind.LINK)
+    assert ids(dead) == {"link-silent"}
+
+
+def test_a_live_sender_that_has_a_new_session_is_heard() -> None:
+    raw = sound()
+    record_link(beats(("live", 4000), ("live", 1), ("resend", 9000)))(raw)
+    assert of(judged(raw), ObjectKind.LINK).state == ObjectState.WELL
+
+
+@pytest.mark.parametrize(
+    ("limits", "state"),
+    [
+        (StatusLimits(missing_records=5, lost_records=5), ObjectState.WELL),
+        (StatusLimits(missing_records=4, lost_records=5), WANTS),
+        (StatusLimits(missing_records=5, lost_records=4), WANTS),
+    ],
+)
+def test_losses_up_to_the_limits_are_no_finding(limits: StatusLimits, state: ObjectState) -> None:
+    raw = sound()
+    put(LAKE, "metrics", "dedup@pro", dedup(missing=5, lost=5))(raw)
+    answered(LAKE, "ledger:pro", 3, f"As of 3 s ago.\n{LOST_LINE}", results=GAPS)(raw)
+    status = evaluate(DECLARED, EstateFacts(hosts=facts(raw).hosts, now=int(SECONDS * 1000), limits=limits))
+    assert of(status, ObjectKind.LINK).state == state
+
+
+def test_a_flow_whose_topics_are_empty_is_well() -> None:
+    raw = sound()
+    empty = [{"topic": "flights", "partition": 0, "from": 0, "to": 0, "behind": 0, "seconds": 0.0}]
+    raw[LAKE]["answers"]["flow:pro"] = answer({"findings": [], "partitions": empty})
+    assert of(judged(raw), ObjectKind.FLOW).state == ObjectState.WELL
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_a_host_whose_figures_are_no_numbers_is_unknown(value: float) -> None:
+    """One that is captured must neither pass as well nor end the report."""
+    raw = sound()
+    raw[LAND]["time"] = value
+    put(PRO, "units", "backup", unit(ended=value))(raw)
+    raw[LAKE]["metrics"]["dedup@pro"] = dedup(lag=value, missing=value, lost=value)
+    status = judged(raw)
+    assert of(status, ObjectKind.HOST, LAND).state == UNKNOWN
+    assert of(status, ObjectKind.HOST, PRO).state == UNKNOWN
+    assert of(status, ObjectKind.LINK).state == UNKNOWN
+
+
+def test_an_object_that_no_host_was_asked_about_is_unknown() -> None:
+    """Such as a link of records without a receiving end."""
+    [link] = [declared for declared in DECLARED if declared.kind == ObjectKind.LINK]
+    without_ends = replace(
+        link, hosts=(), source_host="", details={**link.details, "downstream": "", "mode": "record"}
+    )
+    status = evaluate([without_ends], facts(sound()))
+    assert of(status, ObjectKind.LINK).state == UNKNOWN
+
+
 def test_a_metric_that_is_not_known_is_not_zero() -> None:
     raw = sound()
     raw[LAKE]["metrics"]["dedup@pro"] = ""
@@ -544,6 +811,44 @@ def test_a_file_of_facts_gives_the_same_status() -> None:
     assert declared == DECLARED
     assert "disk-filling" in ids(of(again, ObjectKind.HOST, LAND))
     assert of(again, ObjectKind.HOST, PRO).state == ObjectState.NOT_ASKED
+
+
+def test_a_finding_keeps_the_time_when_it_was_first_seen() -> None:
+    raw = sound()
+    raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
+    first = evaluate(DECLARED, facts(raw))
+    [finding] = of(first, ObjectKind.HOST, LAND).findings
+    assert finding.since == timestamps.text(first.asked)
+    seen = first_sight.parse(first_sight.entries(first_sight.remembered(first, DECLARED, {})))
+    later = replace(facts(raw), now=facts(raw).now + 60_000, first_sights=seen)
+    again = evaluate(DECLARED, later)
+    assert [each.since for each in of(again, ObjectKind.HOST, LAND).findings] == [finding.since]
+    assert first_sight.remembered(again, DECLARED, seen) == seen
+    repaired = evaluate(DECLARED, replace(facts(sound()), first_sights=seen))
+    assert first_sight.remembered(repaired, DECLARED, seen) == {}
+
+
+def test_a_time_that_a_host_reports_is_not_replaced() -> None:
+    raw = sound()
+    put(PRO, "units", "kafka", unit("failed"))(raw)
+    status = evaluate(DECLARED, facts(raw))
+    [stopped] = [each for each in of(status, ObjectKind.BROKER, PRO).findings if each.id == "unit-not-active"]
+    assert stopped.since == timestamps.text(int(SECONDS - 60) * 1000)
+
+
+def test_objects_that_are_not_asked_keep_the_times_of_their_findings() -> None:
+    raw = sound()
+    raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
+    seen = first_sight.remembered(evaluate(DECLARED, facts(raw)), DECLARED, {})
+    for options in ({"site": "pro"}, {"unreachable": ["lake"]}):
+        partial = evaluate(DECLARED, replace(facts(raw), first_sights=seen), **options)
+        assert first_sight.remembered(partial, DECLARED, seen) == seen
+        assert first_sight.remembered(partial, [], seen) == {}, "none of them is declared any more"
+
+
+@pytest.mark.parametrize("source", [None, {}, [7], [{}], [{"kind": 1, "name": "a", "id": "b", "since": "c"}]])
+def test_a_file_of_first_sights_of_another_form_is_none(source: Any) -> None:
+    assert first_sight.parse(source) == {}
 
 
 @pytest.mark.parametrize(

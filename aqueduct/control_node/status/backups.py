@@ -10,6 +10,7 @@ from aqueduct.control_node.status.shared_checks import (
     age_text,
     answers,
     failed_run,
+    in_future,
     inactive,
     journal,
     moment,
@@ -38,7 +39,7 @@ def _by_snapshots(declared: DeclaredObject, host: str, facts: EstateFacts) -> Ob
     figures: dict[str, Figure] = {}
     newest = _newest(declared, host, facts, findings, figures)
     if newest:
-        findings += _aged(declared, facts, newest, BACK_UP, figures)
+        findings += _aged(declared, host, facts, newest, BACK_UP, figures)
     elif newest is not None:
         findings.append(
             StatusFinding(id="no-snapshot-yet", sentence=f"{declared} has no snapshot.", fix=BACK_UP)
@@ -56,7 +57,7 @@ def _by_last_run(declared: DeclaredObject, host: str, unit: str, facts: EstateFa
     findings, fix = failed_run(host, unit, state), f"on {host}: systemctl start {unit}"
     figures: dict[str, Figure] = {}
     if state.ended:
-        findings += _aged(declared, facts, state.ended, fix, figures)
+        findings += _aged(declared, host, facts, state.ended, fix, figures)
     else:
         sentence = f"{unit} has not run since {host} started."
         findings.append(StatusFinding(id="no-snapshot-yet", sentence=sentence, fix=fix, is_unknown=True))
@@ -64,9 +65,17 @@ def _by_last_run(declared: DeclaredObject, host: str, unit: str, facts: EstateFa
 
 
 def _aged(
-    declared: DeclaredObject, facts: EstateFacts, newest: float, fix: str, figures: dict[str, Figure]
+    declared: DeclaredObject,
+    host: str,
+    facts: EstateFacts,
+    newest: float,
+    fix: str,
+    figures: dict[str, Figure],
 ) -> list[StatusFinding]:
-    """Note the age of the newest snapshot; return the finding that it is too old."""
+    """Note the age of the newest snapshot; return the finding that it is too old, or in the future."""
+    if early := in_future(declared, facts, host, "newest snapshot", newest):
+        figures["age_seconds"] = None
+        return early
     age = facts.seconds - newest
     figures["age_seconds"] = round(age)
     if age <= facts.limits.backup_hours * 3600:
@@ -149,6 +158,9 @@ def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         findings.append(
             StatusFinding(id="drill-missing", sentence=f"{declared}: no drill was successful.", fix=DRILL_NOW)
         )
+    elif early := in_future(declared, facts, host, "last successful drill", succeeded):
+        figures["age_seconds"] = None
+        findings += early
     else:
         age = facts.seconds - succeeded
         figures["age_seconds"] = round(age)

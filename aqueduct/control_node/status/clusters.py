@@ -21,16 +21,23 @@ from aqueduct.kafka.cluster import CAUGHT_UP_MILLISECONDS
 ANSWER, UNIT, CODES = "cluster", "kafka", (0, 1)
 COMMAND = "ansible-playbook playbooks/doctor.yml"
 PROBLEMS = frozenset({"partitions-offline", "partitions-under-replicated", "cluster-node-unhealthy"})
+COUNTED = {  # figures that are a problem if they are not 0
+    "offline": ("partitions-offline", "without a leader"),
+    "under_replicated": ("partitions-under-replicated", "under-replicated"),
+}
 
 
 def judge_cluster(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
-    for _, answer in answers(facts, declared.hosts, ANSWER, CODES):
+    for host, answer in answers(facts, declared.hosts, ANSWER, CODES):
         document = answer.document
         if not _is_cluster(document):
             continue
-        return ObjectStatus(
-            declared=declared, findings=tuple(_problems(document, declared)), figures=_figures(document)
-        )
+        figures, problems = _figures(document), _problems(document, declared)
+        problems += _unlisted(declared, document, figures, {problem.id for problem in problems})
+        if not isinstance(document.get("problems"), list) or (answer.code != 0 and not problems):
+            cause = "the answer of `aqueduct health` does not list the problems"
+            problems.append(unanswered(declared, host, cause, f"systemctl status {UNIT}"))
+        return ObjectStatus(declared=declared, findings=tuple(problems), figures=figures)
     findings = silences(facts, declared.hosts)
     host, cause = reason(facts, declared.hosts, ANSWER)
     if host:
@@ -104,6 +111,26 @@ def _problems(document: Mapping[str, Any], declared: DeclaredObject) -> list[Sta
             )
         )
     return findings
+
+
+def _unlisted(
+    declared: DeclaredObject,
+    document: Mapping[str, Any],
+    figures: Mapping[str, Figure],
+    listed_ids: Collection[str],
+) -> list[StatusFinding]:
+    """Return the problems that the figures of an answer show, and that its list does not have."""
+    shown = [
+        (id_, f"{figures[name]} partitions are {state}")
+        for name, (id_, state) in COUNTED.items()
+        if figures[name] and id_ not in listed_ids
+    ]
+    if document["controllers"].get("leader") is None and "cluster-node-unhealthy" not in listed_ids:
+        shown.append(("cluster-node-unhealthy", "the cluster has no active controller"))
+    return [
+        StatusFinding(id=id_, sentence=f"{declared.site}: {sentence}.", fix=COMMAND)
+        for id_, sentence in shown
+    ]
 
 
 def _figures(document: Mapping[str, Any]) -> dict[str, Figure]:

@@ -125,7 +125,7 @@ def _judge_letters(
             return [unanswered(declared, host, "the number of dead-letter records is invalid", journal(UNIT))]
         figures["dead_letters"] = sum(waiting)
         if sum(waiting) <= facts.limits.dead_letters:
-            return []
+            return _older(declared, host, topic, answer.document, figures)
         causes = sorted(((count, cause) for cause, count in counts if count), reverse=True)
         named = some(f"{count:,} {cause.rpartition('.')[2]}" for count, cause in causes)
         return [
@@ -137,6 +137,22 @@ def _judge_letters(
         ]
     host, cause = reason(facts, declared.hosts, LETTERS)
     return [unanswered(declared, host, f"its dead-letter records: {cause or 'not counted'}", journal(UNIT))]
+
+
+def _older(
+    declared: DeclaredObject, host: str, topic: str, document: Any, figures: dict[str, Figure]
+) -> list[StatusFinding]:
+    """Return the finding that older dead-letter records of a topic were not read, or may not have been."""
+    by_topic = document.get("older_offsets_not_read_by_topic")
+    unread = number(by_topic.get(topic)) if isinstance(by_topic, Mapping) else None
+    if unread == 0:
+        return []
+    figures["dead_letters"] = None
+    number_text = "an unknown number of" if unread is None else f"{unread:,}"
+    cause = f"{number_text} older offsets of {topic} were not read"
+    return [
+        unanswered(declared, host, cause, f"aqueduct dlq list --dlq {topic} --bootstrap-servers HOST:PORT")
+    ]
 
 
 def _waiting(cause: Mapping[str, Any]) -> int | None:

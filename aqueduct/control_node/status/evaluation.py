@@ -1,7 +1,9 @@
 """Evaluation of the facts of all hosts: the state of each declared object."""
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 
+from aqueduct.control_node.status import first_sight
 from aqueduct.control_node.status.backups import judge_backup, judge_drill
 from aqueduct.control_node.status.certificates import judge_certificate
 from aqueduct.control_node.status.clusters import judge_cluster, judge_node
@@ -9,9 +11,9 @@ from aqueduct.control_node.status.connectors import judge_connector
 from aqueduct.control_node.status.flows import judge_flow
 from aqueduct.control_node.status.hosts import judge_host
 from aqueduct.control_node.status.landings import judge_landing
-from aqueduct.control_node.status.links import judge_link
+from aqueduct.control_node.status.links import RAW, judge_link
 from aqueduct.control_node.status.model import DeclaredObject, EstateStatus, ObjectKind, ObjectStatus
-from aqueduct.control_node.status.shared_checks import EstateFacts
+from aqueduct.control_node.status.shared_checks import EstateFacts, unanswered
 
 JUDGES = {
     ObjectKind.CLUSTER: judge_cluster,
@@ -22,6 +24,21 @@ JUDGES = {
     ObjectKind.DRILL: judge_drill,
     ObjectKind.CERTIFICATE: judge_certificate,
     ObjectKind.HOST: judge_host,
+}
+# Figures without which an object of a kind is not well. Others may be unknown: a process can run without a
+# known version, and old records without a time.
+REQUIRED: dict[ObjectKind, tuple[str, ...]] = {
+    ObjectKind.CLUSTER: ("brokers", "controllers", "partitions", "under_replicated", "offline"),
+    ObjectKind.BROKER: (),
+    ObjectKind.CONTROLLER: ("active", "behind_ms"),
+    ObjectKind.FLOW: ("partitions", "lag", "largest_lag"),
+    ObjectKind.LINK: (),  # see _required
+    ObjectKind.CONNECTOR: ("state", "tasks", "failed_tasks"),
+    ObjectKind.LANDING: ("lag", "rows", "rejected", "files", "bytes", "skipped", "failures"),
+    ObjectKind.BACKUP: ("age_seconds",),
+    ObjectKind.DRILL: ("rpo_seconds", "rto_seconds", "age_seconds"),
+    ObjectKind.CERTIFICATE: ("days_left",),
+    ObjectKind.HOST: ("failed_units", "disk_percent", "clock_skew"),
 }
 
 
@@ -63,8 +80,39 @@ def evaluate(
             objects.append(judge_link(declared_object, facts, beyond))
         else:
             objects.append(JUDGES[declared_object.kind](near, facts))
+        objects[-1] = first_sight.dated(_without_gaps(objects[-1]), facts.first_sights, facts.now)
     answered = sum(facts.of(host).has_answered for host in asked)
     return EstateStatus(objects=tuple(objects), asked=facts.now, answered=answered, hosts=len(asked))
+
+
+def _without_gaps(status: ObjectStatus) -> ObjectStatus:
+    """Return the status of an object; one without a required figure is unknown, not well.
+
+    A figure that a judge left out, because another finding makes it meaningless, is not missing.
+    """
+    findings, figures = status.findings, status.figures
+    if not status.is_asked or any(finding.is_unknown for finding in findings):
+        return status
+    missing = [
+        name
+        for name in _required(status.declared)
+        if (name in figures or not findings) and figures.get(name) is None
+    ]
+    is_empty = not findings and all(figure is None for figure in figures.values())
+    if not missing and not is_empty:
+        return status
+    host = next(iter(status.declared.hosts), status.declared.source_host)
+    cause = f"no value of {', '.join(missing)}" if missing else "no host was asked for a figure of it"
+    return replace(
+        status, findings=(*findings, unanswered(status.declared, host, cause, "systemctl --failed"))
+    )
+
+
+def _required(declared: DeclaredObject) -> tuple[str, ...]:
+    if declared.kind != ObjectKind.LINK:
+        return REQUIRED[declared.kind]
+    of_dedup = ("dedup_lag", "missing", "lost") if declared.details["mode"] == RAW else ()
+    return (*(("beat_age",) if declared.details["downstream"] else ()), *of_dedup)
 
 
 def _without(declared: DeclaredObject, far: Collection[str]) -> DeclaredObject:

@@ -1,6 +1,7 @@
 """The facts that a host gave about itself. A host may be captured, so each part is checked before use."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,7 +43,8 @@ class CommandAnswer:
 
     code: int | None
     document: Any  # its JSON; None: it printed none
-    error: str
+    error: str  # the last line of its errors
+    errors: tuple[str, ...] = ()  # all lines of its errors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,7 @@ class HostFacts:
     services: tuple[str, ...] = ()  # units that are to be active
     failed_units: tuple[str, ...] | None = ()  # None: systemd did not answer
     disks: tuple[DiskFacts, ...] = ()
+    unmeasured: tuple[str, ...] = ()  # folders whose file system has no fill level
     certificates: Mapping[str, str] = field(default_factory=dict)  # PEM, by path
     metrics: Mapping[str, str] = field(default_factory=dict)  # text, by name
     answers: Mapping[str, CommandAnswer] = field(default_factory=dict)
@@ -76,13 +79,15 @@ class HostFacts:
         if error := raw.get("error"):
             return cls.silent(host, str(error))
         try:
+            disks, unmeasured = _disks(raw)
             return cls(
                 host=host,
                 clock_skew=_skew(raw),
                 units={str(name): _unit(raw_unit) for name, raw_unit in _mapping(raw, "units").items()},
                 services=tuple(str(service) for service in raw.get("services", ())),
                 failed_units=_failed_units(raw),
-                disks=tuple(_disks(raw.get("disks", ()))),
+                disks=disks,
+                unmeasured=unmeasured,
                 certificates=_texts(_mapping(raw, "certificates")),
                 metrics=_texts(_mapping(raw, "metrics")),
                 answers={
@@ -114,13 +119,23 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
 
 
 def metric(text: str, name: str, **labels: str) -> float | None:
-    """Return the value of a sample; None: the page has none."""
+    """Return the value of the first sample; None: the page has none, or its value is no finite number."""
     values = (
         value
         for sample_name, has, value in samples(text)
         if sample_name == name and labels.items() <= has.items()
     )
-    return next(values, None)
+    first = next(values, math.nan)
+    return first if math.isfinite(first) else None
+
+
+def metrics(text: str, name: str, **labels: str) -> list[float]:
+    """Return the values of all samples that are finite numbers."""
+    return [
+        value
+        for sample_name, has, value in samples(text)
+        if sample_name == name and labels.items() <= has.items() and math.isfinite(value)
+    ]
 
 
 def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -147,7 +162,7 @@ def _skew(raw: Mapping[str, Any]) -> float | None:
     """Return how far the host's clock is outside of the time in which the controller asked it."""
     if not {"time", "asked", "answered"} <= raw.keys():
         return None
-    clock, asked, answered = (float(raw[name]) for name in ("time", "asked", "answered"))
+    clock, asked, answered = (_finite(raw[name]) for name in ("time", "asked", "answered"))
     return min(0.0, clock - asked) + max(0.0, clock - answered)
 
 
@@ -155,17 +170,28 @@ def _unit(raw: Mapping[str, Any]) -> UnitFacts:
     return UnitFacts(
         state=told(raw["state"]),
         result=told(raw["result"]),
-        changed=float(raw["changed"]),
-        ended=float(raw["ended"]),
+        changed=_finite(raw["changed"]),
+        ended=_finite(raw["ended"]),
         version=told(raw.get("version", "")),
     )
 
 
-def _disks(raw: Any) -> Iterator[DiskFacts]:
-    for raw_disk in raw:
-        disk = DiskFacts(path=told(raw_disk["path"]), size=int(raw_disk["size"]), free=int(raw_disk["free"]))
-        if disk.size > 0:
-            yield disk
+def _finite(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
+
+
+def _disks(raw: Mapping[str, Any]) -> tuple[tuple[DiskFacts, ...], tuple[str, ...]]:
+    """Return the disks that have a fill level, and the folders that have none."""
+    disks = [
+        DiskFacts(path=told(raw_disk["path"]), size=int(raw_disk["size"]), free=int(raw_disk["free"]))
+        for raw_disk in raw.get("disks", ())
+    ]
+    unmeasured = [told(folder) for folder in raw.get("unmeasured", ())]
+    unmeasured += [disk.path for disk in disks if disk.size <= 0]
+    return tuple(disk for disk in disks if disk.size > 0), tuple(unmeasured)
 
 
 def _answer(raw: Mapping[str, Any]) -> CommandAnswer:
@@ -174,7 +200,10 @@ def _answer(raw: Mapping[str, Any]) -> CommandAnswer:
         document = json.loads(output) if output.strip() else None
     except ValueError:
         document = None
-    last = str(raw.get("error", "")).strip().splitlines()[-1:]
+    errors = tuple(told(line) for line in str(raw.get("error", "")).strip().splitlines())
     return CommandAnswer(
-        code=None if code is None else int(code), document=document, error=told(last[0] if last else "")
+        code=None if code is None else int(code),
+        document=document,
+        error=errors[-1] if errors else "",
+        errors=errors,
     )

@@ -38,6 +38,10 @@ def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
                     fix=f"on {host}: du -xh --max-depth=2 {disk.path} | sort -h | tail",
                 )
             )
+    if host_facts.unmeasured:
+        folders = ", ".join(host_facts.unmeasured)
+        cause = f"the fill level of {folders} cannot be measured"
+        findings.append(unanswered(declared, host, cause, f"df -h {' '.join(host_facts.unmeasured)}"))
     if not host_facts.disks:
         findings.append(unanswered(declared, host, "the fill level of its disks is missing", "df -h"))
     if host_facts.clock_skew is None:
@@ -53,7 +57,7 @@ def judge_host(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     figures: dict[str, Figure] = {
         "failed_units": None if host_facts.failed_units is None else len(host_facts.failed_units),
         "disk_percent": round(max((disk.used_percent for disk in host_facts.disks), default=0))
-        if host_facts.disks
+        if host_facts.disks and not host_facts.unmeasured
         else None,
         "clock_skew": host_facts.clock_skew,
     }

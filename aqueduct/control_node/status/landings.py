@@ -8,6 +8,7 @@ from aqueduct.control_node.status.model import DeclaredObject, Figure, ObjectSta
 from aqueduct.control_node.status.shared_checks import (
     EstateFacts,
     answers,
+    behind,
     inactive,
     journal,
     listed,
@@ -26,7 +27,7 @@ def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     [host] = declared.hosts
     page = facts.of(host).metrics.get(UNIT, "")
     findings = silences(facts, [host]) + inactive(facts, host, UNIT)
-    findings += standing_still(facts, host, UNIT, page, ROUND_TIME, facts.limits.round_minutes)
+    findings += standing_still(declared, facts, host, UNIT, ROUND_TIME)
     for _, answer in answers(facts, [host], ANSWER, CODES):
         name = declared.details["table"]
         tables = [
@@ -39,6 +40,7 @@ def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             continue
         table_findings, figures = _judge(declared, host, table)
         figures["failures"] = metric(page, "aqueduct_land_failures_total", table=name)
+        table_findings += behind(declared, facts, figures["lag"], None, f"on {host}: {journal(UNIT)}")
         return ObjectStatus(declared=declared, findings=tuple(findings + table_findings), figures=figures)
     if facts.of(host).has_answered:
         _, cause = reason(facts, [host], ANSWER)
@@ -64,6 +66,7 @@ def _judge(
         "rejected": number(table.get("bad")),
         "files": number(table.get("files")),
         "bytes": number(table.get("bytes")),
+        "skipped": len(listed(table, "left_out")) if isinstance(table.get("left_out"), list) else None,
     }
     findings = [
         StatusFinding(

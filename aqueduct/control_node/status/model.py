@@ -79,7 +79,7 @@ class StatusFinding:
     id: str
     sentence: str
     fix: str  # a command
-    since: str = ""  # RFC 3339; empty: it is not known
+    since: str = ""  # RFC 3339; empty: no host told it
     is_unknown: bool = False  # the state could not be found out
 
     @property
@@ -147,3 +147,8 @@ class StatusLimits:
     drill_days: int = 8
     dead_letters: int = 0
     round_minutes: int = 30
+    lag_records: int = 1_000_000
+    lag_seconds: int = 3600
+    keepalive_seconds: int = 15
+    missing_records: int = 0
+    lost_records: int = 0

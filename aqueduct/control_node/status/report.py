@@ -5,7 +5,9 @@ from typing import Any
 
 from aqueduct.common import timestamps
 from aqueduct.common.wording import count, shortened
+from aqueduct.control_node.status import first_sight
 from aqueduct.control_node.status.facts import HostFacts
+from aqueduct.control_node.status.first_sight import FirstSights
 from aqueduct.control_node.status.model import (
     SECTIONS,
     DeclaredObject,
@@ -154,10 +156,12 @@ def facts_document(
     now: int,
     limits: Mapping[str, int],
     unreachable: Iterable[str],
+    first_sights: FirstSights | None = None,
 ) -> dict[str, Any]:
     return {
         "version": VERSION,
         "now": now,
+        "first_seen": first_sight.entries(first_sights or {}),
         "limits": dict(limits),
         "unreachable": list(unreachable),
         "declared": [
@@ -189,6 +193,7 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
             hosts={str(host): HostFacts.parse(str(host), raw) for host, raw in source["hosts"].items()},
             now=int(source["now"]),
             limits=StatusLimits(**{name: int(value) for name, value in source["limits"].items()}),
+            first_sights=first_sight.parse(source.get("first_seen")),
         )
         unreachable = [str(site) for site in source["unreachable"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:

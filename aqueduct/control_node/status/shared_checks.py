@@ -6,7 +6,8 @@ from typing import Any
 
 from aqueduct.common import timestamps
 from aqueduct.control_node.status.facts import CommandAnswer, HostFacts, UnitFacts, metric, told
-from aqueduct.control_node.status.model import DeclaredObject, StatusFinding, StatusLimits
+from aqueduct.control_node.status.first_sight import FirstSights
+from aqueduct.control_node.status.model import DeclaredObject, Figure, StatusFinding, StatusLimits
 
 SILENT = HostFacts.silent("", "it was not asked")
 
@@ -18,6 +19,7 @@ class EstateFacts:
     hosts: Mapping[str, HostFacts]
     now: int
     limits: StatusLimits = field(default_factory=StatusLimits)
+    first_sights: FirstSights = field(default_factory=dict)
 
     def of(self, host: str) -> HostFacts:
         return self.hosts.get(host, SILENT)
@@ -123,11 +125,18 @@ def failed_run(host: str, unit: str, state: UnitFacts) -> list[StatusFinding]:
 
 
 def standing_still(
-    facts: EstateFacts, host: str, unit: str, page: str, name: str, minutes: int
+    declared: DeclaredObject, facts: EstateFacts, host: str, unit: str, name: str
 ) -> list[StatusFinding]:
     """Return the finding that a service has ended no round for some minutes, by its metric `name`."""
-    ended = metric(page, name)
-    if ended is None or facts.seconds - ended <= minutes * 60:
+    if not facts.of(host).has_answered:
+        return []
+    ended = metric(facts.of(host).metrics.get(unit, ""), name)
+    if ended is None:
+        cause = f"{unit} has ended no round since it started, or gives no metrics"
+        return [unanswered(declared, host, cause, journal(unit))]
+    if early := in_future(declared, facts, host, "last round", ended):
+        return early
+    if facts.seconds - ended <= facts.limits.round_minutes * 60:
         return []
     return [
         StatusFinding(
@@ -136,6 +145,40 @@ def standing_still(
             fix=f"on {host}: {journal(unit)}",
             since=moment(ended),
         )
+    ]
+
+
+def in_future(
+    declared: DeclaredObject, facts: EstateFacts, host: str, subject: str, seconds: float
+) -> list[StatusFinding]:
+    """Return the finding that a time is later than now, so that its age is unknown."""
+    if seconds - facts.seconds <= facts.limits.clock_seconds:
+        return []
+    time = moment(seconds) or seconds
+    return [
+        StatusFinding(
+            id="time-in-future",
+            sentence=f"The time of the {subject} of {declared} is in the future: {time}.",
+            fix=f"on {host}: timedatectl timesync-status",
+            is_unknown=True,
+        )
+    ]
+
+
+def behind(
+    declared: DeclaredObject, facts: EstateFacts, lag: Figure, seconds: Figure, fix: str
+) -> list[StatusFinding]:
+    """Return the finding that an object lags by more than a limit. An unknown lag is judged elsewhere."""
+    limits = facts.limits
+    exceeded = []
+    if isinstance(lag, int | float) and lag > limits.lag_records:
+        exceeded.append(f"{lag:,.0f} records")
+    if isinstance(seconds, int | float) and seconds > limits.lag_seconds:
+        exceeded.append(age_text(seconds))
+    if not exceeded:
+        return []
+    return [
+        StatusFinding(id="lag-over-limit", sentence=f"{declared} lags by {', '.join(exceeded)}.", fix=fix)
     ]
 
 

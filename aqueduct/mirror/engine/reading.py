@@ -30,7 +30,15 @@ from aqueduct.mirror.engine.position import (
     parse_status,
 )
 from aqueduct.mirror.engine.topics import UNMATCHED, MirroredTopics
-from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY, AffectedRange, Log, MirrorProgress
+from aqueduct.mirror.status import (
+    LOST,
+    LOST_EARLIER,
+    TARGET_ONLY,
+    AffectedRange,
+    FlowTask,
+    Log,
+    MirrorProgress,
+)
 
 
 @dataclass(frozen=True, order=True)
@@ -58,6 +66,7 @@ class BatchesReader:
         self._table = Table(target_cluster)
         self._positions: dict[TopicPartition, Position] = {}
         self._mirrored: frozenset[str] = frozenset()  # topics of the last look
+        self._flow_tasks: list[FlowTask] = []
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or is not mirrored, and how far each partition is."""
@@ -74,6 +83,7 @@ class BatchesReader:
             and not position.is_given_up
         }
         now = time.time()
+        self._flow_tasks = flow_tasks(tasks, statuses, now)
         findings = unreadable + task_findings(self.source, tasks, statuses, now)
         if (taken := taken_findings(self.source, statuses, now)) and self.workers():
             findings += taken
@@ -85,6 +95,10 @@ class BatchesReader:
         The engine checks its positions itself, and refuses what does not fit.
         """
         return range_findings(self.source, self.ranges())
+
+    def tasks(self) -> list[FlowTask]:
+        """Return the tasks of the flow, by the last look."""
+        return self._flow_tasks
 
     def unknown(self) -> list[str]:
         """Return nothing: all that is not known is a finding."""
@@ -225,6 +239,19 @@ def range_findings(source: str, ranges: Iterable[AffectedRange]) -> list[str]:
         labelled("mirror-ranges-listed", f"{sentence.format(some(mine))} {_accept(source)}")
         for kind, sentence in sentences.items()
         if (mine := [affected for affected in listed if affected.kind == kind])
+    ]
+
+
+def flow_tasks(tasks: int, statuses: Mapping[int, TaskStatus], now: float) -> list[FlowTask]:
+    """Return the tasks of the flow. One runs if it reported lately. `now`: seconds since 1970."""
+    return [
+        FlowTask(
+            name=f"Task {number}",
+            is_running=task is not None and not task.is_silent(now),
+            worker=task.host if task else "",
+        )
+        for number in range(tasks)
+        for task in [statuses.get(number)]
     ]
 
 

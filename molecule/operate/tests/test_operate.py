@@ -354,6 +354,22 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
 
+def test_the_doctor_reports_a_dead_cluster_once(lab: Lab) -> None:
+    nodes = (WEST, "west-controller-1")
+    for node in nodes:
+        lab.run(node, "systemctl", "stop", "kafka")
+    try:
+        ill = lab.play("doctor")
+    finally:
+        for node in nodes:
+            lab.run(node, "systemctl", "start", "kafka")
+    assert ill.returncode != 0
+    told = ill.stdout.partition("[ERROR]: ")[2].partition("Origin:")[0]
+    assert told.count("west: ") == 1
+    assert "did not answer" in told
+    wait_until("the cluster of west answers", lambda: bool(lab.admin(WEST).list_topics(timeout=60).brokers))
+
+
 def test_kafka_s_own_tools_ask_the_cluster(lab: Lab) -> None:
     tool = "/opt/aqueduct/bin/kafka-metadata-quorum.sh"
     options = (
