@@ -138,6 +138,34 @@ MIRROR = (
         fix="Start the brokers that have its replicas.",
     ),
     DeclaredMessage(
+        id="mirror-batch-unreadable",
+        area=Area.MIRROR,
+        meaning=(
+            "A batch of a source partition is damaged, or has a message format older than Kafka 0.11. A flow "
+            "with the engine `batches` mirrors the partition up to that batch, and all other partitions. It "
+            "reads the batch again at every look at topics."
+        ),
+        fix=(
+            "If the batch is damaged, let the broker fetch the partition from another replica. If the "
+            "format is old, mirror the topic with a flow whose engine is `mm2`, which converts it."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-batch-unopened",
+        area=Area.MIRROR,
+        meaning=(
+            "A batch of a source partition decompresses to more than the limit, or has too many records. A "
+            "flow with the engine `batches` moves such a batch unopened if it can. It must open it if the "
+            "broker gave its records their times, if records of it were compacted, or if it is too large for "
+            "the target. The partition is mirrored up to that batch, and all other partitions are."
+        ),
+        fix=(
+            "Find out which client wrote the batch: it may be an attack. If the batch is too large for the "
+            "target, raise `max.message.bytes` of the target topic. Otherwise, mirror the topic with a flow "
+            "whose engine is `mm2`."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-partition-rejected",
         area=Area.MIRROR,
         meaning=(
