@@ -53,12 +53,15 @@ MIRROR = (
         id="mirror-position-missing",
         area=Area.MIRROR,
         meaning=(
-            "The flow has no position of a partition, and the target has records that may be the flow's own. "
-            "They would arrive twice."
+            "The flow has no position of a partition, and the target has records that may be of the same "
+            "source: the flow's own, or those of another engine. They would arrive twice."
         ),
         fix=(
-            "Restore the topic `aqueduct-mirror-positions.FLOW.internal`. If the flow has never mirrored to "
-            "this target, run it once with `--first-start`."
+            "If the flow has mirrored the partition, restore the topic "
+            "`aqueduct-mirror-positions.FLOW.internal`. If another engine has, leave the topic to it, or "
+            "declare a flow with another `name` and `naming: prefix`. If the records are of others, stop the "
+            "flow's unit, run `aqueduct replicate` once with `--first-start` and `--until-caught-up`, and "
+            "start the unit."
         ),
     ),
     DeclaredMessage(

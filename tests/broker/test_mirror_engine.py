@@ -194,6 +194,35 @@ def test_flow_without_positions_is_refused_beside_records(
     assert len(clients.records(flow.target, flow.topic)) == 11
 
 
+def test_topic_that_is_added_beside_records_is_refused_alone(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    """Another engine may have mirrored it; or another flow feeds it, which the operator says."""
+    name = unique("added")
+    first = clients.create(source, f"{name}.first")
+    flow = Flow(source, target, first, tmp_path, rf"{re.escape(name)}\..*")
+    clients.produce(source, first, odd_records(10))
+    assert flow.catch_up() == 0
+    added, later = (clients.create(source, f"{name}.{end}", 2) for end in ("added", "later"))
+    clients.create(target, added, 2)
+    clients.produce(target, added, ["was there"])
+    for topic in (first, added, later):
+        clients.produce(source, topic, odd_records(5))
+        clients.produce(source, topic, odd_records(5), int(topic != first))
+    for _ in range(2):
+        assert flow.catch_up() == 3
+        assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+            ("mirror-position-missing", f"{added}-0")
+        ]
+        assert len(clients.records(target, added)) == 1
+    assert clients.records(target, added, 1) == clients.records(source, added, 1)
+    for topic in (first, later):
+        assert clients.records(target, topic) == clients.records(source, topic)
+    assert flow.catch_up("--first-start") == 0
+    assert clients.records(target, added)[1:] == clients.records(source, added)
+    assert flow.catch_up() == 0  # it has a position now
+
+
 def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0

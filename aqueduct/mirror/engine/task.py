@@ -74,6 +74,7 @@ class MirrorShare:
     target: End
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
     accept_ranges: bool = False  # forget the ranges that the stored positions list
+    first_start: bool = False  # what has no position was never mirrored
     shared: bool = False  # another process may have the task, and this one stands back then
 
     @property
@@ -333,6 +334,7 @@ class MirrorTask(Thread):
                     TargetLog(str(topics[target.topic].id), ends[target]),
                     checkpoint=checkpoints.get(partition),
                     again=partition.topic in self._again,
+                    first_start=self._share.first_start,
                 )
             except PartitionRefused as error:
                 reason = error.sentence.removeprefix(f"{partition}: ")
