@@ -4,6 +4,7 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import clients
@@ -78,6 +79,9 @@ def test_a_batch_that_cannot_be_read_stops_its_partition_of_a_mirror_alone(
     def arrived(topic: str) -> list[int]:
         return [int(value or b"") for _, value, _, _ in clients.records(target, topic)]
 
+    def has_all(count: int) -> bool:
+        return arrived(whole) == [*range(count)]
+
     def is_found() -> bool:
         return any("mirror-batch-unreadable" in finding and spoiled in finding for finding in flow.findings())
 
@@ -87,7 +91,7 @@ def test_a_batch_that_cannot_be_read_stops_its_partition_of_a_mirror_alone(
     with flow.running():  # it looks again every second
         for start in (10, 20, 30):
             write(own, whole, range(start, start + 10))
-            clients.wait_for("the other topic", lambda stop=start + 10: arrived(whole) == [*range(stop)])
+            clients.wait_for("the other topic", partial(has_all, start + 10))
         clients.wait_for("the finding", is_found)
     assert arrived(spoiled) == [*range(6)]
     # Nothing is skipped: the other replica's batch is mirrored once it is there.
