@@ -7,6 +7,7 @@ user: by PLAIN at once, by SCRAM once it was made.
 import base64
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from servers.pki import Authority
-from servers.process import QUICK, Process, binary, free_ports, java
+from servers.process import KAFKA_JARS, QUICK, Process, binary, free_ports, java
 
 USER, PASSWORD = "anna", "correct; horse"
 PROPERTIES = """
@@ -101,11 +102,13 @@ def running(
     settings: Mapping[str, str] | None = None,
     address: str = "127.0.0.1",
     enter: Sequence[str] = (),
+    jars: str = KAFKA_JARS,
 ) -> Iterator[Broker]:
     """Yield a broker that keeps everything in the directory, ready to be used.
 
     `supers`: names in certificates of further super users. `settings`: further ones of the broker.
     `address`: of its plaintext listener. `enter`: how its command begins, to run in a network namespace.
+    `jars`: the variable with the folder of its version's jars.
     """
     plaintext, tls, sasl, controller = free_ports(4)
     authority = Authority(directory / "pki")
@@ -130,7 +133,9 @@ def running(
     cluster_id = new_uuid()
     by_plaintext = f"{address}:{plaintext}"
     by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (tls, sasl))
-    with _formatted(properties, cluster_id, by_plaintext, jvm, enter).running() as process:
+    if jars != KAFKA_JARS:
+        _format(properties, cluster_id, jars)
+    with _formatted(properties, cluster_id, by_plaintext, jvm, enter, jars=jars).running() as process:
         at = f"127.0.0.1:{controller}"
         addresses = by_plaintext, by_tls, by_sasl
         data = directory / "data"
@@ -165,6 +170,8 @@ def _formatted(
     jvm: Sequence[str] = QUICK,
     enter: Sequence[str] = (),
     others: Sequence[str] = (),
+    *,
+    jars: str = KAFKA_JARS,
 ) -> Process:
     """Format the node's storage unless it is formatted. Return the broker; its log is beside its properties.
 
@@ -185,10 +192,20 @@ def _formatted(
         (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
     known = [answers(each, int(settings["node.id"])) for each in (servers, *others)]
     return Process(
-        [*enter, *java("kafka.Kafka", properties, jvm=jvm)],
+        [*enter, *java("kafka.Kafka", properties, jvm=jvm, variable=jars)],
         properties.with_name("broker.log"),
         lambda: all(ready() for ready in known),
     )
+
+
+def _format(properties: Path, cluster_id: str, jars: str) -> None:
+    """Format the storage of a node of another version, with the features that it has by default."""
+    command = java(
+        "kafka.tools.StorageTool", "format", "--cluster-id", cluster_id, "--config", properties, variable=jars
+    )
+    formatted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if formatted.returncode:
+        raise RuntimeError(f"{properties}: {formatted.stdout}{formatted.stderr}"[-2000:])
 
 
 def answers(servers: str, node_id: int) -> Callable[[], bool]:

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
+KAFKA_JARS = "AQUEDUCT_KAFKA_JARS"
 START_SECONDS = 120
 STOP_SECONDS = 60
 PORTS = range(20_000, 32_000)  # below those of outgoing connections (ip_local_port_range), which may take any
@@ -91,9 +92,13 @@ def binary(name: str) -> str:
     return path
 
 
-def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[str]:
-    """Return the command that runs a program of Kafka's, from the jars in AQUEDUCT_KAFKA_JARS."""
-    jars = binary("AQUEDUCT_KAFKA_JARS")
+def java(
+    main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK, variable: str = KAFKA_JARS
+) -> list[str]:
+    """Return the command that runs a program of Kafka's, from the jars in a variable's folder."""
+    jars = binary(variable)
+    if variable != KAFKA_JARS:  # nothing of another version is prepared
+        return ["java", *jvm, "-cp", f"{jars}/*", main, *map(str, arguments)]
     shared = ("-Xshare:auto", f"-XX:SharedArchiveFile={jars}.jsa", "-Xlog:cds*=off")  # see kafka_classes
     return ["java", *jvm, *shared, "-cp", f"{jars}/*", main, *map(str, arguments)]
 
