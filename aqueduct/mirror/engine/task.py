@@ -270,6 +270,7 @@ class MirrorTask(Thread):
             positions=positions,
             producers=ids,
             reporter=self._reporter,
+            rejected=self._rejected,
         )
         turns = cycle(producers)
         stored = dict(state.positions)
@@ -420,7 +421,9 @@ class _Copy:
         positions: Mapping[TopicPartition, Position],
         producers: tuple[int, ...],
         reporter: TaskReporter,
+        rejected: dict[TopicPartition, Skipped],
     ) -> None:
+        """`rejected` gets the partitions of which no more is mirrored."""
         self._positions_partition = TopicPartition(positions_topic(share.flow), share.number)
         self._checkpoints_partition = TopicPartition(checkpoints_topic(share.flow), share.number)
         self._producers = producers
@@ -434,7 +437,7 @@ class _Copy:
         self._figures = figures
         self._positions = dict(positions)
         self._pending: deque[News] = deque()  # read, and not in a transaction yet
-        self._aside: set[TopicPartition] = set()  # of which no more is mirrored in this run
+        self._rejected = rejected
         self._fill_seconds = FILL_SECONDS[0]
         # Bytes since a partition's last checkpoint. The first transaction with it contains one.
         self._since_checkpoint: dict[TopicPartition, int] = {}
@@ -497,7 +500,7 @@ class _Copy:
             try:
                 if not self._pending:
                     answer = reader.take(0 if filling.bytes else POLL_SECONDS)
-                    self._pending.extend(news for news in answer if news.topic_partition not in self._aside)
+                    self._pending.extend(of for of in answer if of.topic_partition not in self._rejected)
                 if self._pending:
                     begun = begun or now
                     self._add(producer, reader, filling)
@@ -531,8 +534,8 @@ class _Copy:
             producer.queue(target, piece)
 
     def _set_aside(self, source: TopicPartition, skipped: Skipped) -> None:
-        """Mirror no more of a partition in this run, and report it. The others continue."""
-        self._aside.add(source)
+        """Mirror no more of a partition until the next assignment, and report it. The others continue."""
+        self._rejected[source] = skipped
         self._pending = deque(news for news in self._pending if news.topic_partition != source)
         self._figures.refused = {**self._figures.refused, source: skipped}
 
