@@ -24,7 +24,7 @@ class LogCut(Exception):
     """A source log lost records before a position: it must be judged again (KIP-320)."""
 
 
-class Unreadable(Exception):
+class UnreadablePartition(Exception):
     """A source partition that cannot be read from an offset on. The reader continues with the others."""
 
     def __init__(self, partition: TopicPartition, error: KafkaError | Damaged) -> None:
@@ -60,7 +60,7 @@ class SourceReader:
     def take(self, seconds: float) -> list[News]:
         """Return the news of one answer; none if none comes in time.
 
-        Unreadable of one partition; LogCut and other errors end the reader.
+        UnreadablePartition, and the reader continues; LogCut and other errors end it.
         """
         try:
             news = self._ready.get(timeout=seconds) if seconds > 0 else self._ready.get_nowait()
@@ -71,7 +71,7 @@ class SourceReader:
         return news
 
     def _run(self) -> None:
-        unreadable: deque[Unreadable] = deque()
+        unreadable: deque[UnreadablePartition] = deque()
         try:
             with connect(self._end, self._client_id, self._stopping) as client:
                 follower = Follower(
@@ -83,7 +83,7 @@ class SourceReader:
                         for partition, position in self._positions.items()
                         if position.epoch != NO_EPOCH
                     },
-                    lambda partition, error: unreadable.append(Unreadable(partition, error)),
+                    lambda partition, error: unreadable.append(UnreadablePartition(partition, error)),
                 )
                 while not self._stopping.is_set():
                     while self._left:

@@ -45,7 +45,7 @@ from aqueduct.mirror.engine.position import (
     resume,
     status_record,
 )
-from aqueduct.mirror.engine.reader import LogCut, SourceReader, Unreadable
+from aqueduct.mirror.engine.reader import LogCut, SourceReader, UnreadablePartition
 from aqueduct.mirror.engine.state import FlowState, state_batches
 from aqueduct.mirror.engine.translation import obsolete
 from aqueduct.mirror.positions import source_logs
@@ -507,7 +507,7 @@ class _Copy:
                     producer.pump()
                 elif filling.bytes or (begun is not None and now > begun + MARKER_SECONDS):
                     return
-            except Unreadable as unreadable:
+            except UnreadablePartition as unreadable:
                 self._set_aside(unreadable.partition, _unreadable(unreadable.partition, unreadable.error))
             except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
                 filling.end = end
