@@ -19,8 +19,12 @@ from confluent_kafka.admin import AdminClient
 from servers.pki import Authority
 from servers.process import QUICK, Process, binary, free_ports, java
 
-# The supported versions without ZooKeeper, each with the variable of its jars.
-JARS = {"4.3.1": "AQUEDUCT_KAFKA_JARS", "4.4.0": "AQUEDUCT_NEWEST_KAFKA_JARS"}
+# Versions with KRaft, each with the variable of its jars.
+JARS = {
+    "3.9.2": "AQUEDUCT_OLDER_KAFKA_JARS",
+    "4.3.1": "AQUEDUCT_KAFKA_JARS",
+    "4.4.0": "AQUEDUCT_NEWEST_KAFKA_JARS",
+}
 DEFAULT = "4.3.1"
 USER, PASSWORD = "anna", "correct; horse"
 PROPERTIES = """

@@ -72,7 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--first-start",
         action="store_true",
-        help="the flow has never mirrored to this target: mirror to topics that have records",
+        help="no engine has mirrored from this source to the target topics of which the flow has no "
+        "position: mirror to them although they have records",
     )
     add(
         "--again",

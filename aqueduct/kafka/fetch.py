@@ -233,9 +233,17 @@ class _RangeSource:
 
 
 def fetched_batches(
-    client: Client, topic_partition: TopicPartition, answer: Any, stop: int = NO_STOP
+    client: Client,
+    topic_partition: TopicPartition,
+    answer: Any,
+    stop: int = NO_STOP,
+    *,
+    up_to_damage: bool = False,
 ) -> list[Batch]:
-    """Return the whole batches of a partition's answer, up to the one that reaches the offset `stop`."""
+    """Return the whole batches of a partition's answer, up to the one that reaches the offset `stop`.
+
+    Damaged at a batch that cannot be read; with `up_to_damage` only if none is before it.
+    """
     batches = []
     try:
         for batch in walk(answer.records or b""):
@@ -243,9 +251,8 @@ def fetched_batches(
             if batch.last_offset + 1 >= stop:
                 break
     except Damaged as error:
-        raise Failed(
-            "batch-damaged", f"{topic_partition} of the {client.end} can't be read. {error}"
-        ) from None
+        if not (up_to_damage and batches):
+            raise Damaged(f"{topic_partition} of the {client.end} can't be read. {error}") from None
     return batches
 
 

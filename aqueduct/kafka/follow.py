@@ -25,7 +25,7 @@ from kafka.protocol.consumer import FetchRequest, IsolationLevel
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
-from aqueduct.kafka.batches.batch import Batch
+from aqueduct.kafka.batches.batch import Batch, Damaged
 from aqueduct.kafka.client import Client, Patience, passing
 from aqueduct.kafka.fetch import (
     TOPIC_IDS_SINCE,
@@ -79,17 +79,22 @@ class Follower:
         positions: Mapping[TopicPartition, int],
         cut: Callable[[TopicPartition, int, int], None] | None = None,
         epochs: Mapping[TopicPartition, int] | None = None,
+        refuse: Callable[[TopicPartition, KafkaError | Damaged], None] | None = None,
     ) -> None:
         """`positions`: the next offset to read of each partition.
 
         With `cut`, a log that was cut before its position and has grown again is followed no more (KIP-320):
         it is told of which partition, the position, and the offset at which. `epochs`: the leader epochs of
         the last batches before the positions, as far as they are known.
+
+        With `refuse`, a partition that cannot be read from its position on is followed no more, and the
+        others are: it gets the partition and the error. Without it, the error ends the poll.
         """
         self._client = client
         self._positions = dict(positions)
         self._cut = cut
         self._epochs = dict(epochs or {})
+        self._refuse = refuse
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
@@ -118,6 +123,11 @@ class Follower:
             partition: epoch for partition, epoch in self._epochs.items() if partition.topic != topic
         }
         self._ids.pop(topic, None)
+
+    def leave_partition(self, partition: TopicPartition) -> None:
+        """Stop following one partition."""
+        self._positions.pop(partition, None)
+        self._epochs.pop(partition, None)
 
     def poll(self, seconds: float) -> list[News]:
         """Return what came within `seconds`. Failed if the cluster gave nothing for STALL_SECONDS."""
@@ -181,7 +191,7 @@ class Follower:
         if session.goes_on(answer.session_id):
             self._sessions[broker] = session
         names = {topic_id: name for name, topic_id in self._ids.items()}
-        trouble = None
+        trouble: KafkaError | Damaged | None = None
         for topic in answer.responses:
             for partition in topic.partitions:
                 topic_partition = TopicPartition(names.get(topic.topic_id, ""), partition.partition_index)
@@ -189,14 +199,17 @@ class Follower:
                 # A partition that was asked of two leaders comes twice.
                 if start is not None and self._positions.get(topic_partition) == start:
                     if self._cut and _is_cut(partition.diverging_epoch, start):
-                        del self._positions[topic_partition]
-                        self._epochs.pop(topic_partition, None)
+                        self.leave_partition(topic_partition)
                         self._cut(topic_partition, start, partition.diverging_epoch.end_offset)
                         continue
                     try:
                         news.append(self._news(topic_partition, topic.topic_id, start, partition))
-                    except KafkaError as error:
-                        trouble = error
+                    except (KafkaError, Damaged) as error:
+                        if self._refuse is None or (isinstance(error, KafkaError) and passing(error)):
+                            trouble = error
+                        else:
+                            self.leave_partition(topic_partition)
+                            self._refuse(topic_partition, error)
         if trouble:
             raise trouble
 
@@ -209,7 +222,7 @@ class Follower:
         if error is not NoError:
             raise error(str(partition))
         self._patience.progress()
-        fetched = fetched_batches(self._client, partition, answer)
+        fetched = fetched_batches(self._client, partition, answer, up_to_damage=True)
         batches = committed_batches(answer, fetched, start)
         stop = self._positions[partition] = fetched[-1].last_offset + 1 if fetched else start
         if fetched and self._cut:

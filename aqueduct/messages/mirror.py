@@ -70,12 +70,15 @@ MIRROR = (
         id="mirror-position-missing",
         area=Area.MIRROR,
         meaning=(
-            "The flow has no position of a partition, and the target has records that may be the flow's own. "
-            "They would arrive twice."
+            "The flow has no position of a partition, and the target has records that may be of the same "
+            "source: the flow's own, or those of another engine. They would arrive twice."
         ),
         fix=(
-            "Restore the topic `aqueduct-mirror-positions.FLOW.internal`. If the flow has never mirrored to "
-            "this target, run it once with `--first-start`."
+            "If the flow has mirrored the partition, restore the topic "
+            "`aqueduct-mirror-positions.FLOW.internal`. If another engine has, leave the topic to it, or "
+            "declare a flow with another `name` and `naming: prefix`. If the records are of others, stop the "
+            "flow's unit, run `aqueduct replicate` once with `--first-start` and `--until-caught-up`, and "
+            "start the unit."
         ),
     ),
     DeclaredMessage(
@@ -153,6 +156,34 @@ MIRROR = (
             "again."
         ),
         fix="Start the brokers that have its replicas.",
+    ),
+    DeclaredMessage(
+        id="mirror-batch-unreadable",
+        area=Area.MIRROR,
+        meaning=(
+            "A batch of a source partition is damaged, or has a message format older than Kafka 0.11. A flow "
+            "with the engine `batches` mirrors the partition up to that batch, and all other partitions. It "
+            "reads the batch again at every look at topics."
+        ),
+        fix=(
+            "If the batch is damaged, let the broker fetch the partition from another replica. If the "
+            "format is old, mirror the topic with a flow whose engine is `mm2`, which converts it."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-batch-unopened",
+        area=Area.MIRROR,
+        meaning=(
+            "A batch of a source partition decompresses to more than the limit, or has too many records. A "
+            "flow with the engine `batches` moves such a batch unopened if it can. It must open it if the "
+            "broker gave its records their times, if records of it were compacted, or if it is too large for "
+            "the target. The partition is mirrored up to that batch, and all other partitions are."
+        ),
+        fix=(
+            "Find out which client wrote the batch: it may be an attack. If the batch is too large for the "
+            "target, raise `max.message.bytes` of the target topic. Otherwise, mirror the topic with a flow "
+            "whose engine is `mm2`."
+        ),
     ),
     DeclaredMessage(
         id="mirror-partition-rejected",

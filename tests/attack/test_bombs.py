@@ -11,6 +11,7 @@ from identifiers import printed
 from kit import landings
 from kit.landings import Lake
 from links import Link, linked
+from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition
@@ -102,6 +103,33 @@ def test_a_restore_leaves_out_what_it_cannot_open_and_nothing_else(
     # It had ended, and still says so.
     restore(topic, "--groups-pattern", f"{topic}.*", code=ExitCode.INCOMPLETE)
     assert printed(capsys.readouterr().out) == ["decompression-limit-exceeded"]
+
+
+def test_a_mirror_of_batches_stops_before_it_and_mirrors_all_else(
+    source: Broker, target: Broker, name: str, tmp_path: Path
+) -> None:
+    """With LogAppendTime a batch must be opened, for each record to keep its time."""
+    attacked = clients.create(source, f"{name}.attacked", message_timestamp_type="LogAppendTime")
+    moved, other = (clients.create(source, f"{name}.{end}") for end in ("moved", "other"))
+    for topic in (attacked, moved):
+        clients.produce(source, topic, [f"{number}" for number in range(5)])
+        bomb(source, topic, *3 * [EARLY])
+        clients.produce(source, topic, ["after"])
+    clients.produce(source, other, [f"{number}" for number in range(5)])
+    flow = Flow(source, target, attacked, tmp_path, rf"{name}\..*")
+    assert flow.catch_up("--tasks", "1") == ExitCode.INCOMPLETE
+    assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+        ("mirror-batch-unopened", f"{attacked}-0")
+    ]
+    assert values(target, attacked) == values(target, other) == [f"{number}" for number in range(5)]
+    assert len(values(target, moved)) == 9
+    with flow.running():
+        clients.produce(source, other, ["more"])
+        clients.wait_for("the other topic", lambda: values(target, other)[5:] == ["more"])
+        clients.wait_for(
+            "the finding", lambda: any("mirror-batch-unopened" in finding for finding in flow.findings())
+        )
+    assert len(values(target, attacked)) == 5
 
 
 def test_a_window_s_edge_inside_it_leaves_it_out(

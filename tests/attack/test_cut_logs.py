@@ -1,6 +1,7 @@
 """A log that lost its end and has grown again past where it was backed up (KIP-320)."""
 
 import json
+import re
 import struct
 import time
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import clients
 import pytest
 from identifiers import assert_printed, has_fact
+from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode
@@ -220,3 +222,36 @@ def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Br
     assert values == [*range(10), *range(100, 110)]
     [affected] = json.loads(report.read_text())["ranges"]
     assert (affected["kind"], affected["from"], affected["to"]) == ("target_only", 6, 10)
+
+
+def test_a_running_mirror_of_batches_continues_where_a_log_was_cut(
+    own: Broker, target: Broker, tmp_path: Path
+) -> None:
+    """It continues its connection, and the broker answers a fetch with the offset at which it diverges."""
+    name = clients.unique("running")
+    cut, whole = (clients.create(own, f"{name}.{end}") for end in ("cut", "whole"))
+    for topic in (cut, whole):
+        write(own, topic, range(10))
+    flow = Flow(own, target, cut, tmp_path, rf"{re.escape(name)}\..*")
+
+    def arrived(topic: str) -> list[int]:
+        if topic not in clients.topics(target):
+            return []
+        return [int(value or b"") for _, value, _, _ in clients.records(target, topic)]
+
+    with flow.running("--tasks", "1"):
+        clients.wait_for("the first records", lambda: arrived(cut) == arrived(whole) == [*range(10)])
+        lose(own, tmp_path, cut, 6)
+        for topic in (cut, whole):
+            write(own, topic, range(100, 110))
+        expected = [*range(10), *range(100, 110)]
+        clients.wait_for("the later records", lambda: arrived(cut) == arrived(whole) == expected)
+    for _ in range(2):
+        assert flow.catch_up() == ExitCode.INCOMPLETE
+        [affected] = flow.reported()["ranges"]
+        assert (affected["topic"], affected["kind"], affected["from"], affected["to"]) == (
+            *(cut, "target_only"),
+            *(6, 10),
+        )
+    assert flow.catch_up("--accept-ranges") == ExitCode.DONE
+    assert arrived(cut) == expected

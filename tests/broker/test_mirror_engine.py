@@ -5,6 +5,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -16,6 +17,8 @@ from identifiers import printed
 from mirror_engine_flows import Flow
 
 from aqueduct.cli import main
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.estate import model
 from aqueduct.kafka.admin.quotas import apply_quotas
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
@@ -24,6 +27,8 @@ from aqueduct.mirror.engine import run, stalls, upkeep
 from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.flow import MirrorOrder
 from aqueduct.mirror.engine.names import positions_topic, state_topics, task_id
+from aqueduct.mirror.engine.position import position_record
+from aqueduct.mirror.engine.state import FlowState
 from aqueduct.mirror.engine.topics import MirroredTopics
 from servers.broker import Broker
 
@@ -194,6 +199,35 @@ def test_flow_without_positions_is_refused_beside_records(
     assert len(clients.records(flow.target, flow.topic)) == 11
 
 
+def test_topic_that_is_added_beside_records_is_refused_alone(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    """Another engine may have mirrored it; or another flow feeds it, which the operator says."""
+    name = unique("added")
+    first = clients.create(source, f"{name}.first")
+    flow = Flow(source, target, first, tmp_path, rf"{re.escape(name)}\..*")
+    clients.produce(source, first, odd_records(10))
+    assert flow.catch_up() == 0
+    added, later = (clients.create(source, f"{name}.{end}", 2) for end in ("added", "later"))
+    clients.create(target, added, 2)
+    clients.produce(target, added, ["was there"])
+    for topic in (first, added, later):
+        clients.produce(source, topic, odd_records(5))
+        clients.produce(source, topic, odd_records(5), int(topic != first))
+    for _ in range(2):
+        assert flow.catch_up() == 3
+        assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+            ("mirror-position-missing", f"{added}-0")
+        ]
+        assert len(clients.records(target, added)) == 1
+    assert clients.records(target, added, 1) == clients.records(source, added, 1)
+    for topic in (first, later):
+        assert clients.records(target, topic) == clients.records(source, topic)
+    assert flow.catch_up("--first-start") == 0
+    assert clients.records(target, added)[1:] == clients.records(source, added)
+    assert flow.catch_up() == 0  # it has a position now
+
+
 def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
@@ -286,6 +320,54 @@ def test_source_topic_that_is_recreated_meanwhile(flow: Flow) -> None:
     assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
 
 
+def test_leader_that_does_not_know_the_position_s_epoch_is_refused(flow: Flow) -> None:
+    """A source that lost its metadata begins its leader epochs again. Nobody knows what its logs lost."""
+    for partition in (0, 1):
+        clients.produce(flow.source, flow.topic, odd_records(10), partition)
+    assert flow.catch_up() == 0
+    with connect(End("target", flow.target.plaintext), "test") as client:
+        state = FlowState(client, flow.name, range(2))
+        state.refresh()
+    diverged = TopicPartition(flow.topic, 0)
+    position = state.positions[diverged]
+    key, value = position_record(diverged, replace(position, epoch=position.epoch + 99))
+    clients.produce(
+        flow.target, positions_topic(flow.name), [{"key": key, "value": value}], state.tasks[diverged]
+    )
+    for partition in (0, 1):
+        clients.produce(flow.source, flow.topic, odd_records(5), partition)
+    assert flow.catch_up() == 3
+    assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+        ("mirror-source-diverged", str(diverged))
+    ]
+    assert flow.is_equal(1)
+    assert len(clients.records(flow.target, flow.topic)) == 10
+
+
+def test_records_that_retention_deletes_while_the_flow_runs_are_listed(flow: Flow) -> None:
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    with flow.running() as process:
+        clients.wait_for("the first records", lambda: ends(flow)[0] >= 10)
+        process.send_signal(signal.SIGSTOP)
+        # The fetch that is under way brings one record, or nothing: the next one comes too late.
+        clients.produce(flow.source, flow.topic, odd_records(1))
+        clients.produce(flow.source, flow.topic, odd_records(30))
+        clients.delete_records(flow.source, flow.topic, 25)
+        process.send_signal(signal.SIGCONT)
+        present = clients.records(flow.source, flow.topic)
+        assert len(present) == 16
+        clients.wait_for(
+            "the other records", lambda: clients.records(flow.target, flow.topic)[-16:] == present
+        )
+    assert flow.catch_up() == 3
+    [lost] = flow.reported()["ranges"]
+    assert (lost["kind"], lost["partition"], lost["to"]) == ("lost", 0, 25)
+    assert lost["from"] in (10, 11)
+    arrived = clients.records(flow.target, flow.topic)
+    assert len(arrived) == lost["from"] + 16
+    assert arrived[-16:] == present
+
+
 def test_records_that_retention_deleted_are_listed(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
@@ -353,6 +435,100 @@ def test_times_that_the_source_gave_are_kept(source: Broker, target: Broker, tmp
     assert [(*record[:3], record[3][1]) for record in written] == [
         (*record[:3], record[3][1]) for record in arrived
     ]
+
+
+def test_record_whose_time_the_target_rejects_stops_its_partition_alone(flow: Flow) -> None:
+    clients.create(flow.target, flow.topic, 2, message_timestamp_before_max_ms="3600000")
+    clients.produce(flow.source, flow.topic, odd_records(3))
+    clients.produce(flow.source, flow.topic, ["of now"] * 3, 1)
+    assert flow.catch_up() == 3
+    assert [(of["id"], of["what"]) for of in flow.reported()["left_out"]] == [
+        ("mirror-time-rejected", f"{flow.topic}-0")
+    ]
+    assert flow.is_equal(1)
+    assert clients.records(flow.target, flow.topic, 0) == []
+    clients.configure(flow.target, flow.topic, message_timestamp_before_max_ms=str((1 << 63) - 1))
+    assert flow.catch_up() == 0
+    assert flow.is_equal(0, 1)
+
+
+def test_two_flows_into_one_topic_lose_and_double_nothing(
+    source: Broker, target: Broker, tmp_path: Path
+) -> None:
+    """Each has another topic of the source, and one of them a prefix. Both are killed while they write."""
+    prefix, name = unique("from"), unique("merged")
+    merged = f"{prefix}.{name}"
+    topics = [clients.create(source, topic, 2) for topic in (merged, name)]
+    flows = [(Flow(source, target, topic, tmp_path), topic) for topic in topics]
+    options: dict[str, tuple[str, ...]] = {merged: (), name: ("--target-prefix", f"{prefix}.")}
+
+    def values(broker: Broker, topic: str, partition: int) -> list[bytes]:
+        return [value or b"" for _, value, _, _ in clients.records(broker, topic, partition)]
+
+    def write(count: int) -> None:
+        for topic in topics:
+            for partition in (0, 1):
+                clients.produce(source, topic, [f"{topic} {n}" for n in range(count)], partition)
+
+    write(1_000)
+    (first, _), (second, _) = flows
+    assert first.catch_up() == 0
+    assert second.catch_up(*options[name]) == 2  # the target's records may be its own
+    assert second.catch_up(*options[name], "--first-start") == 0
+    for _ in range(3):
+        before = sum(ends(first))
+        with first.running(), second.running(*options[name]):
+            write(2_000)
+            clients.wait_for("records", partial(has_more, first, before))
+    for flow, topic in flows:
+        assert flow.catch_up(*options[topic]) == 0
+    for partition in (0, 1):
+        arrived = values(target, merged, partition)
+        assert len(arrived) == 14_000
+        for topic in topics:
+            own = [value for value in arrived if value.startswith(f"{topic} ".encode())]
+            assert own == values(source, topic, partition)
+
+
+def test_nothing_goes_round_between_two_clusters(source: Broker, target: Broker, tmp_path: Path) -> None:
+    """Flows of both directions and a chain, with the names and patterns that an estate gives its flows."""
+    name = unique("circle")
+    one, other = f"one{name[-8:]}", f"other{name[-8:]}"  # the sites
+    brokers = {one: source, other: target}
+    topics = {site: clients.create(broker, f"{name}-{site}") for site, broker in brokers.items()}
+    declared = [
+        model.Flow(source=start, target=end, topics=(rf"(.*\.)?{name}.*",), naming="prefix", engine="batches")
+        for start, end in ((one, other), (other, one))
+    ]
+    # A chain: what came from the first site goes on to another name.
+    onward = ("--target-prefix", f"onward.{other}.")
+    chain = Flow(target, source, topics[one], tmp_path, re.escape(f"{one}.{topics[one]}"))
+    flows = [
+        (
+            Flow(brokers[of.source], brokers[of.target], topics[of.source], tmp_path, of.topics_pattern),
+            ("--target-prefix", of.prefix),
+        )
+        for of in declared
+    ]
+
+    def named(broker: Broker) -> set[str]:
+        return {topic for topic in clients.topics(broker) if name in topic and "internal" not in topic}
+
+    for turn in range(3):
+        for site, broker in brokers.items():
+            clients.produce(broker, topics[site], [f"{site} {turn}"])
+        for flow, options in [*flows, (chain, onward)]:
+            assert flow.catch_up(*options) == 0
+    chained = f"onward.{other}.{one}.{topics[one]}"
+    assert named(source) == {topics[one], f"{other}.{topics[other]}", chained}
+    assert named(target) == {topics[other], f"{one}.{topics[one]}"}
+    for broker, topic, site in (
+        (target, f"{one}.{topics[one]}", one),
+        (source, f"{other}.{topics[other]}", other),
+        (source, chained, one),
+    ):
+        arrived = [value for _, value, _, _ in clients.records(broker, topic)]
+        assert arrived == [f"{site} {turn}".encode() for turn in range(3)]
 
 
 def test_topic_that_would_get_other_times_is_not_mirrored(flow: Flow) -> None:

@@ -67,13 +67,20 @@ def test_groups_of_transactional_topics_continue_at_the_next_record(flow: Flow) 
 def test_group_is_never_moved_beyond_what_arrived_nor_back(flow: Flow) -> None:
     group = f"{flow.name}-group"
     clients.produce(flow.source, flow.topic, numbered(10))
-    clients.set_position(flow.source, group, flow.topic, 10)
+    assert flow.catch_up() == 0
+    clients.produce(flow.source, flow.topic, numbered(20)[10:])
+    clients.set_position(flow.source, group, flow.topic, 20)  # the mirror has reached 10
+    assert synchronised(flow, group, lambda: False).offsets == 1
+    assert clients.committed(flow.target, group) == {(flow.topic, 0): 10}
+    assert flow.catch_up() == 0
+    following = next_records(flow.target, flow.topic, [group])[group]
+    assert following == clients.records(flow.source, flow.topic, start=10)[0]
     assert flow.catch_up("--groups-pattern", group) == 0
-    [end] = clients.committed(flow.target, group).values()
-    assert end == 10
+    assert next_records(flow.target, flow.topic, [group]) == {group: None}
+    end = clients.committed(flow.target, group)
     clients.set_position(flow.source, group, flow.topic, 3)
     assert flow.catch_up("--groups-pattern", group) == 0
-    assert list(clients.committed(flow.target, group).values()) == [10]
+    assert clients.committed(flow.target, group) == end
 
 
 def synchronised(flow: Flow, group: str, is_over: Callable[[], bool]) -> GroupsSynchronised:

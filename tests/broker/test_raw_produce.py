@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import cast
 from uuid import uuid4
 
 import clients
@@ -29,7 +30,9 @@ from aqueduct.kafka.client_config import End
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.produce import Fenced, Retry, TransactionalProducer
 from servers import broker as kafka
+from servers import zookeeper
 from servers.broker import Broker
+from servers.process import QUICK
 
 MAX_BYTES = 1 << 20
 FEATURE, SAFE_DOWNGRADE = "transaction.version", 2
@@ -51,11 +54,27 @@ def classic_transactions(tmp_path_factory: pytest.TempPathFactory) -> Iterator[B
         yield started
 
 
-@pytest.fixture(params=["transaction.version 2", "transaction.version 0"])
+@pytest.fixture(scope="module")
+def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Yield a broker of Kafka 3.9.2."""
+    directory, jvm = tmp_path_factory.mktemp("older"), (*QUICK, zookeeper.LOGGING)
+    with kafka.running(directory, jvm=jvm, version="3.9.2") as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Yield a broker of Kafka 4.4.0."""
+    with kafka.running(tmp_path_factory.mktemp("newest"), version="4.4.0") as started:
+        yield started
+
+
+@pytest.fixture(params=["transaction.version 2", "transaction.version 0", "3.9.2", "4.4.0"])
 def broker(request: pytest.FixtureRequest) -> Broker:
-    if request.param.endswith("2"):
-        return request.getfixturevalue("brokers")[0]
-    return request.getfixturevalue("classic_transactions")
+    fixtures = {"transaction.version 0": "classic_transactions", "3.9.2": "older", "4.4.0": "newest"}
+    if request.param not in fixtures:
+        return cast("list[Broker]", request.getfixturevalue("brokers"))[0]
+    return cast("Broker", request.getfixturevalue(fixtures[request.param]))
 
 
 @pytest.fixture

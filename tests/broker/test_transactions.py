@@ -29,7 +29,7 @@ transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
 transaction.partition.verification.enable=false
 """
-VERSIONS = [*broker.JARS, zookeeper.VERSION]
+VERSIONS = sorted({*broker.JARS, zookeeper.VERSION})
 Said = tuple[int, str]
 
 

@@ -1,8 +1,16 @@
-"""A fetch session names what changed, and nothing else."""
+"""A fetch session names what changed, and nothing else. A damaged batch takes no other with it."""
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 from uuid import UUID
 
+from identifiers import raises
+
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.kafka.batches.batch import Damaged
+from aqueduct.kafka.batches.records import Record, Records, build
+from aqueduct.kafka.client import Client
+from aqueduct.kafka.fetch import fetched_batches
 from aqueduct.kafka.follow import FetchPositions, _FetchSession
 
 ONE, OTHER = UUID(int=1), UUID(int=2)
@@ -54,3 +62,20 @@ def test_epochs_start_again_at_one() -> None:
     session._id, session._epoch = 42, (1 << 31) - 1
     assert session.goes_on(42)
     assert session.request({}, {}).session_epoch == 1
+
+
+def test_batches_before_a_damaged_one_are_read() -> None:
+    whole = [build(Records.listed([Record(5, offset, b"x")])) for offset in range(3)]
+    whole[2][-1] ^= 1
+    client = cast("Client", SimpleNamespace(end="source cluster at host:9092"))
+    partition = TopicPartition("orders", 3)
+
+    def offsets(data: bytes, **options: bool) -> list[int]:
+        batches = fetched_batches(client, partition, SimpleNamespace(records=data), **options)
+        return [batch.base_offset for batch in batches]
+
+    answer = b"".join(whole)
+    assert offsets(answer, up_to_damage=True) == [0, 1]
+    for data, options in ((answer, {}), (bytes(whole[2]), {"up_to_damage": True})):
+        with raises(Damaged, "batch-damaged", "orders-3", "host:9092", "offset 2"):
+            offsets(data, **options)

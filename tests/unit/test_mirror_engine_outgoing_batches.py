@@ -1,15 +1,20 @@
 """Batches of a mirror: the same records in the same order, in as many of the same batches as possible."""
 
 from collections.abc import Sequence
+from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aqueduct.kafka.batches.batch import Batch, walk
+from aqueduct.common.topic_names import TopicPartition
+from aqueduct.kafka.batches.batch import HEADER, MOST_RECORDS, Batch, walk
 from aqueduct.kafka.batches.codecs import CODECS
 from aqueduct.kafka.batches.produce import stamp
 from aqueduct.kafka.batches.records import Record, Records, build, records
-from aqueduct.mirror.engine.outgoing_batches import LEAST_MERGED, SMALL_BYTES, pieces
+from aqueduct.kafka.follow import News
+from aqueduct.mirror.engine.outgoing_batches import LEAST_MERGED, SMALL_BYTES, outgoing, pieces
+from aqueduct.mirror.engine.task import up_to
 
 MAX_BYTES = 20_000
 
@@ -68,3 +73,52 @@ def test_large_batches_keep_their_bytes() -> None:
 def test_many_small_batches_become_one() -> None:
     assert len(list(pieces(made(LEAST_MERGED, 10), 1 << 20))) == 1
     assert len(list(pieces(made(LEAST_MERGED - 1, 10), 1 << 20))) == LEAST_MERGED - 1
+
+
+def stating(count: int, offset: int) -> Batch:
+    """Return a batch of one record whose header states another number of records."""
+    encoded = bytearray(build(Records.listed([Record(5, offset, b"x")])))
+    fields = [*HEADER.unpack_from(encoded)]
+    HEADER.pack_into(encoded, 0, *fields[:-1], count)
+    [batch] = walk(encoded, check_crc=False)
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("id_", "source", "arrived"),
+    [
+        ("", made(5, 10), 5),
+        ("decompression-limit-exceeded", [*made(3, 10), stating(MOST_RECORDS + 1, 3)], 3),
+        ("batch-damaged", [*made(3, 10), stating(2, 3)], 3),
+        ("batch-damaged", [stating(2, 0)], 0),
+        ("record-too-large", [*made(3, 10), *walk(build(Records.listed([Record(5, 3, b"x" * 500)])))], 3),
+        # The first record of the last batch would fit.
+        (
+            "record-too-large",
+            [
+                *made(3, 10),
+                *walk(build(Records.listed([Record(5, 3, b"x"), Record(5, 4, b"x" * 500)]))),
+            ],
+            3,
+        ),
+    ],
+)
+def test_whole_batches_before_one_that_cannot_be_mirrored_are_mirrored(
+    id_: str, source: list[Batch], arrived: int
+) -> None:
+    made_ = outgoing(source, 400)
+    assert (made_.error.id if made_.error else "") == id_
+    assert [piece.next_offset for piece in made_.pieces] == [*range(1, arrived + 1)]
+    news = News(
+        topic_partition=TopicPartition("orders", 0),
+        topic_id=UUID(int=1),
+        batches=tuple(source),
+        start=0,
+        next_offset=source[-1].last_offset + 1,
+        log_start=0,
+        stable=9,
+        first=0,
+        epoch=7,
+    )
+    reached = up_to(news, made_.pieces)
+    assert (reached.next_offset, len(reached.batches)) == (arrived, arrived)

@@ -196,6 +196,7 @@ def a_log(**changes: object) -> SourceLog:
             at(0, 0),
             False,
         ),
+        ("mirror-position-missing", None, a_log(), TargetLog("target", 9), None, False),
         (
             "mirror-position-outdated",
             a_position(),
@@ -238,6 +239,12 @@ def test_doubtful_position_is_refused(
     assert refused.value.id == id_
 
 
+def test_checkpoint_weighs_more_than_a_declared_first_start() -> None:
+    with pytest.raises(PartitionRefused) as refused:
+        resume(PARTITION, None, a_log(), TargetLog("target", 9), checkpoint=at(0, 0), first_start=True)
+    assert refused.value.id == "mirror-position-missing"
+
+
 def test_topic_that_is_mirrored_again_gets_another_generation() -> None:
     checkpoint = at(4, 100)
     position = resume(
@@ -252,7 +259,7 @@ def test_topic_that_is_mirrored_again_gets_another_generation() -> None:
 
 
 def test_flow_that_joins_a_topic_with_records_begins_after_them() -> None:
-    position = resume(PARTITION, None, a_log(start=7), TargetLog("target", 33))
+    position = resume(PARTITION, None, a_log(start=7), TargetLog("target", 33), first_start=True)
     assert (position.next, position.target_end, position.generation) == (7, 33, 0)
 
 

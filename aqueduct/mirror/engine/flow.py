@@ -55,7 +55,7 @@ class MirrorOrder:
     tasks: int = 2  # of a new flow; later, the flow keeps their number
     refresh_seconds: float = 30.0  # between two looks at topics
     replication_factor: int | None = None  # of new topics; None: the target's default
-    first_start: bool = False
+    first_start: bool = False  # the flow never mirrored the partitions that it has no position of
     again: frozenset[str] = frozenset()
     accept_ranges: bool = False  # forget the ranges that were listed
     until_caught_up: bool = False
@@ -263,7 +263,8 @@ class FlowTopics:
 
 def check_positions(order: MirrorOrder, target: Client, assignments: Sequence[Assignment]) -> None:
     """Check that each task finds the positions of its partitions, and that a flow without any begins
-    where its target is empty; else Refused. A task whose positions cannot be read reports it itself."""
+    where its target is empty; else Refused. A task whose positions cannot be read reports it itself.
+    A flow with positions refuses single partitions: see position.resume."""
     tasks = len(assignments)
     unreadable: dict[int, UnreadablePosition] = {}
     state = FlowState(target, order.flow, range(tasks), unreadable)

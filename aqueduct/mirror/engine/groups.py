@@ -11,6 +11,7 @@ from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition, unmatched_parts
 from aqueduct.errors import LeftOut, Skipped
 from aqueduct.kafka import fetch, groups
+from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.batches.offsets import Index, Inside
 from aqueduct.kafka.client import Client
 from aqueduct.mirror.engine.position import Checkpoint, Position
@@ -136,7 +137,12 @@ class GroupSynchroniser:
         translations: dict[TopicPartition, tuple[int, str]] = {}
         inexact: list[Skipped] = []
         for partition, (offset, metadata) in sorted(offsets.items()):
-            translated = self._translate(partition, targets[partition], offset)
+            try:
+                translated = self._translate(partition, targets[partition], offset)
+            except Damaged as error:  # others are synchronised
+                skipped = Skipped.because_of(f"group {name}, {partition}", error)
+                result = replace(result, skipped=(*result.skipped, skipped))
+                continue
             if translated is None:
                 continue
             if not translated.exact:

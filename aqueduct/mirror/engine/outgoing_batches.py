@@ -1,14 +1,37 @@
 """Batches of the source as batches to produce: only their headers change, wherever that is possible."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import groupby
 
-from aqueduct.kafka.batches.batch import Batch
-from aqueduct.kafka.batches.produce import Ready, ready, renumbered
+from aqueduct.kafka.batches.batch import Batch, Damaged
+from aqueduct.kafka.batches.produce import Ready, RecordTooLarge, ready, renumbered
 
 # A run of many small batches is merged: a record by itself costs more as a batch than as a record of one.
 SMALL_BYTES = 4 << 10
 LEAST_MERGED = 16
+
+
+@dataclass(frozen=True)
+class Outgoing:
+    """The batches to produce for batches of the source."""
+
+    pieces: tuple[Ready, ...]
+    error: RecordTooLarge | Damaged | None = None  # the reason why the next batch is not among them
+
+
+def outgoing(batches: Sequence[Batch], max_bytes: int) -> Outgoing:
+    """Return `pieces`, up to the first source batch that cannot be mirrored. No batch is there in part."""
+    made: list[Ready] = []
+    try:
+        for piece in pieces(batches, max_bytes):
+            made.append(piece)
+    except (RecordTooLarge, Damaged) as error:
+        ends = {batch.last_offset + 1 for batch in batches}
+        while made and made[-1].next_offset not in ends:
+            made.pop()
+        return Outgoing(tuple(made), error)
+    return Outgoing(tuple(made))
 
 
 def pieces(batches: Sequence[Batch], max_bytes: int) -> Iterator[Ready]:

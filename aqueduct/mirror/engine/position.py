@@ -240,15 +240,18 @@ def resume(
     *,
     checkpoint: Checkpoint | None = None,
     again: bool = False,
+    first_start: bool = False,
 ) -> Position:
     """Return where a partition continues; PartitionRefused where records would be lost or doubled.
 
     A re-created source topic is mirrored from its beginning, a log that was cut from where it was cut. It is
     unknown what a deleted topic had after the position, so a range is listed.
     `checkpoint`: the newest one of the partition. `again`: the operator asked to mirror the topic from its
-    beginning.
+    beginning. `first_start`: the operator said that the flow never mirrored what it has no position of.
     """
     if position is None or again:
+        if not again:
+            _check_first(partition, target, checkpoint=checkpoint, first_start=first_start)
         return _begin(partition, position, log, target, checkpoint=checkpoint, again=again)
     position = replace(position, is_given_up=False)
     _check_target(partition, position, target)
@@ -300,8 +303,6 @@ def _begin(
             f"{partition}: the target partition has records, so it cannot be mirrored again. Nothing was "
             f"written. {_MIRROR_AGAIN}",
         )
-    if checkpoint and not again:
-        raise PartitionRefused("mirror-position-missing", missing_position(str(partition)))
     former = [position.generation] if position else []
     former += [checkpoint.generation] if checkpoint else []
     return Position(
@@ -314,11 +315,25 @@ def _begin(
     )
 
 
+def _check_first(
+    partition: TopicPartition, target: TargetLog, *, checkpoint: Checkpoint | None, first_start: bool
+) -> None:
+    """Check that a partition without a position was not mirrored before; else PartitionRefused."""
+    if checkpoint:
+        raise PartitionRefused(
+            "mirror-position-missing",
+            f"{partition}: the flow has no position, and its checkpoint {checkpoint.source} shows that it "
+            "has mirrored the partition. Nothing was written. Restore the topic of positions.",
+        )
+    if target.end and not first_start:
+        raise PartitionRefused("mirror-position-missing", missing_position(str(partition)))
+
+
 def missing_position(subject: str) -> str:
     return (
-        f"{subject}: the flow has no position, and the target has records that may be the flow's own. "
-        "Nothing was written. Restore the topic of positions. If the flow has never mirrored to this target, "
-        "run it once with --first-start."
+        f"{subject}: the flow has no position, and the target has records that may be of the same source. "
+        "Nothing was written. If this flow or another engine mirrored them, restore the topic of positions, "
+        "or mirror the topic under another name. If they are of others, run the flow once with --first-start."
     )
 
 

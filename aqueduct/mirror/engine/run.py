@@ -182,6 +182,7 @@ class TaskPool:
                 target=self._order.target,
                 again=self._order.again,
                 accept_ranges=self._order.accept_ranges,
+                first_start=self._order.first_start,
                 shared=self._order.shared,
             )
             task = MirrorTask(share, lease.ended)

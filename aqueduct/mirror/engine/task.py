@@ -19,14 +19,15 @@ from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import AqueductError, Failed, LeftOut, Skipped
 from aqueduct.kafka import offsets
-from aqueduct.kafka.batches.produce import RecordTooLarge
+from aqueduct.kafka.batches.batch import Damaged, Unopened
+from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import News, ReadDenied
 from aqueduct.kafka.produce import Fenced, Retry, TimesReplaced, TransactionalProducer, until_committed
-from aqueduct.mirror.binding import Binding
+from aqueduct.mirror.binding import NO_EPOCH, Binding
 from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
-from aqueduct.mirror.engine.outgoing_batches import pieces
+from aqueduct.mirror.engine.outgoing_batches import outgoing
 from aqueduct.mirror.engine.position import (
     REFUSED,
     SILENT_SECONDS,
@@ -44,7 +45,7 @@ from aqueduct.mirror.engine.position import (
     resume,
     status_record,
 )
-from aqueduct.mirror.engine.reader import LogCut, SourceReader
+from aqueduct.mirror.engine.reader import LogCut, SourceReader, UnreadablePartition
 from aqueduct.mirror.engine.state import FlowState, state_batches
 from aqueduct.mirror.engine.translation import obsolete
 from aqueduct.mirror.positions import source_logs
@@ -73,6 +74,7 @@ class MirrorShare:
     target: End
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
     accept_ranges: bool = False  # forget the ranges that the stored positions list
+    first_start: bool = False  # what has no position was never mirrored
     shared: bool = False  # another process may have the task, and this one stands back then
 
     @property
@@ -268,6 +270,7 @@ class MirrorTask(Thread):
             positions=positions,
             producers=ids,
             reporter=self._reporter,
+            rejected=self._rejected,
         )
         turns = cycle(producers)
         stored = dict(state.positions)
@@ -332,6 +335,7 @@ class MirrorTask(Thread):
                     TargetLog(str(topics[target.topic].id), ends[target]),
                     checkpoint=checkpoints.get(partition),
                     again=partition.topic in self._again,
+                    first_start=self._share.first_start,
                 )
             except PartitionRefused as error:
                 reason = error.sentence.removeprefix(f"{partition}: ")
@@ -371,6 +375,30 @@ def _without_leader(partition: TopicPartition) -> Skipped:
     )
 
 
+def _unreadable(partition: TopicPartition, error: Exception) -> Skipped:
+    """Return what a task reports of a partition that it cannot read or write from an offset on."""
+    if isinstance(error, ReadDenied):
+        reason = "the flow may not read its topic at the source; grant Read to its principal"
+        return Skipped(str(partition), reason, "cluster-request-failed")
+    if isinstance(error, Unopened):
+        reason = (
+            f"{str(error).rstrip('.')}; it must be opened to be mirrored, so nothing after it is mirrored"
+        )
+        return Skipped(str(partition), reason, "mirror-batch-unopened")
+    if isinstance(error, Damaged):
+        reason = f"{str(error).rstrip('.')}; nothing from that batch on is mirrored"
+        return Skipped(str(partition), reason, "mirror-batch-unreadable")
+    return Skipped.because_of(str(partition), error)
+
+
+def up_to(news: News, pieces: Sequence[Ready]) -> News:
+    """Return the news as far as they are in these pieces, which are whole batches of them."""
+    stop = pieces[-1].next_offset if pieces else news.start
+    batches = tuple(batch for batch in news.batches if batch.last_offset < stop)
+    epoch = batches[-1].leader_epoch if batches else NO_EPOCH
+    return replace(news, batches=batches, next_offset=stop, epoch=epoch)
+
+
 class Rejected(Exception):
     """A partition whose records the target does not accept."""
 
@@ -393,7 +421,9 @@ class _Copy:
         positions: Mapping[TopicPartition, Position],
         producers: tuple[int, ...],
         reporter: TaskReporter,
+        rejected: dict[TopicPartition, Skipped],
     ) -> None:
+        """`rejected` gets the partitions of which no more is mirrored."""
         self._positions_partition = TopicPartition(positions_topic(share.flow), share.number)
         self._checkpoints_partition = TopicPartition(checkpoints_topic(share.flow), share.number)
         self._producers = producers
@@ -407,6 +437,7 @@ class _Copy:
         self._figures = figures
         self._positions = dict(positions)
         self._pending: deque[News] = deque()  # read, and not in a transaction yet
+        self._rejected = rejected
         self._fill_seconds = FILL_SECONDS[0]
         # Bytes since a partition's last checkpoint. The first transaction with it contains one.
         self._since_checkpoint: dict[TopicPartition, int] = {}
@@ -468,18 +499,21 @@ class _Copy:
                 continue
             try:
                 if not self._pending:
-                    self._pending.extend(reader.take(0 if filling.bytes else POLL_SECONDS))
+                    answer = reader.take(0 if filling.bytes else POLL_SECONDS)
+                    self._pending.extend(of for of in answer if of.topic_partition not in self._rejected)
                 if self._pending:
                     begun = begun or now
-                    self._add(producer, filling)
+                    self._add(producer, reader, filling)
                     producer.pump()
                 elif filling.bytes or (begun is not None and now > begun + MARKER_SECONDS):
                     return
+            except UnreadablePartition as unreadable:
+                self._set_aside(unreadable.partition, _unreadable(unreadable.partition, unreadable.error))
             except (LogCut, PositionOvertaken) as end:  # after what is read: it may be gone at the source
                 filling.end = end
                 return
 
-    def _add(self, producer: TransactionalProducer, filling: "_Filling") -> None:
+    def _add(self, producer: TransactionalProducer, reader: SourceReader, filling: "_Filling") -> None:
         """Add the next of what was read, and tell the coordinator of all that waits, in one request."""
         targets = [self._targets[news.topic_partition] for news in self._pending if news.batches]
         if targets:
@@ -487,14 +521,23 @@ class _Copy:
         news = self._pending.popleft()
         source = news.topic_partition
         target = self._targets[source]
-        filling.read(news)
-        try:
-            for piece in pieces(news.batches, self._max_bytes[target.topic]):
-                filling.bytes += len(piece.data)
-                filling.partition_bytes[source] += len(piece.data)
-                producer.queue(target, piece)
-        except RecordTooLarge as error:
-            raise Rejected(source, Skipped.because_of(str(source), error)) from error
+        made = outgoing(news.batches, self._max_bytes[target.topic])
+        if made.error:  # what is before it is mirrored
+            self._set_aside(source, _unreadable(source, made.error))
+            reader.leave(source)
+            news = up_to(news, made.pieces)
+        if news.next_offset > news.start:
+            filling.read(news)
+        for piece in made.pieces:
+            filling.bytes += len(piece.data)
+            filling.partition_bytes[source] += len(piece.data)
+            producer.queue(target, piece)
+
+    def _set_aside(self, source: TopicPartition, skipped: Skipped) -> None:
+        """Mirror no more of a partition until the next assignment, and report it. The others continue."""
+        self._rejected[source] = skipped
+        self._pending = deque(news for news in self._pending if news.topic_partition != source)
+        self._figures.refused = {**self._figures.refused, source: skipped}
 
     def _commit(
         self, producer: TransactionalProducer, filling: "_Filling", more: Sequence[tuple[bytes, bytes]] = ()
@@ -555,9 +598,6 @@ class _Copy:
 
     def _rejection(self, producer: TransactionalProducer, error: KafkaError) -> "KafkaError | Rejected":
         """Return the reason why a partition is set aside; the error itself if it concerns all of them."""
-        if isinstance(error, ReadDenied):
-            reason = "the flow may not read its topic at the source; grant Read to its principal"
-            return Rejected(error.partition, Skipped(str(error.partition), reason, "cluster-request-failed"))
         source = self._sources.get(producer.rejected) if producer.rejected else None
         if source is None:
             return error
