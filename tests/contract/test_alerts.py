@@ -142,6 +142,7 @@ CASES = {
     "LinkUpstreamFallsBehind": falls_behind("up:lag"),
     "LinkUpstreamPositionStands": Case(
         [{"up:records_total": slope(0, 9), "up:committed_time": always(0)}],
+SILENT = 'land:silent_seconds{server="store"}'
         [
             {"up:records_total": slope(0, 9), "up:committed_time": slope(0, 60)},
             {"up:records_total": always(9), "up:committed_time": always(0)},
@@ -273,6 +274,9 @@ CASES = {
     ),
     "ClockApart": Case(
         [{"node_time_seconds": f"{seconds}+60x{MINUTES}"} for seconds in (6, -6)],
+    "LandServerSilent": Case(
+        [{SILENT: always(5)}], [{SILENT: always(0)}, {SILENT: step(0, 0, 5)}]
+    ),
         [{"node_time_seconds": f"{seconds}+60x{MINUTES}"} for seconds in (5, -5)],
     ),
     "KafkaDown": down("aqueduct-kafka", 1),
@@ -443,6 +447,7 @@ def test_promtool_takes_the_files() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert sum(map(int, re.findall(r"(\d+) rules found", done.stdout))) == len(RULES)
 
+    "LandServerSilent": [(SILENT, "0+0x40", "5+15x20")],
 
 def test_each_alert_has_a_name_of_its_own() -> None:
     assert len(RULES) == sum(len(group["rules"]) for group in GROUPS) > 15
@@ -512,6 +517,7 @@ def receiving(stack: ExitStack) -> downstream.DownstreamFigures:
     link_ends.receive(receiver, link_ends.datagrams(session.due(2.0, 5000)), time.monotonic())
     socket = stack.enter_context(closing(udp.ReceivingSocket(udp.resolve("127.0.0.1", 0))))
     return downstream.DownstreamFigures(receiver=receiver, socket=socket)
+    land.hear({"store": 0.0})
 
 
 OF_TARGET = ("instance=", "job=", "site=")  # labels that Prometheus adds
