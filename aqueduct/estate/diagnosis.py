@@ -4,10 +4,11 @@ A host without an answer is a finding, too.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, labelled
+from aqueduct.estate.links import Link
 from aqueduct.estate.model import site_name
 
 CONNECTED = "Listener "  # begins the lines that tell who is connected
@@ -71,6 +72,19 @@ def uncompared(flows: Sequence[str]) -> list[str]:
     return [
         f"{', '.join(flows)}: no host compares {these}. Add a host of the target's site to the group "
         "reconcile, and run playbooks/site.yml."
+    ]
+
+
+def uncompared_links(links: Iterable[Link]) -> list[str]:
+    """Return a finding for each link without a ledger, of which nothing can be compared."""
+    return [
+        labelled(
+            "link-not-compared",
+            f"Nothing was compared of the link {link.name} from {link.source} to {link.target}: with mode: "
+            "record, a link has no ledger, and missing records are unknown. Remove mode: record, or list the "
+            f"link in diode_downstream_uncompared_links of {link.target} to accept this.",
+        )
+        for link in links
     ]
 
 

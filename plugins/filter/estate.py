@@ -516,6 +516,12 @@ def uncompared_flows(groups: model.Groups, hostvars: model.HostVars) -> list[str
     )
 
 
+def uncompared_links(groups: model.Groups, hostvars: model.HostVars, hosts: list[str]) -> list[str]:
+    """`groups | uncompared_links(hostvars, hosts)`: a finding for each link without a ledger to a site of
+    these hosts, unless the site accepts it."""
+    return diagnosis.uncompared_links(links.read_uncompared_links(groups, hostvars, hosts))
+
+
 def comparison_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
     """`ansible_play_hosts_all | comparison_findings(hostvars)`: what differs, and who did not compare."""
     return diagnosis.comparison_findings({host: hostvars[host] for host in hosts})
@@ -560,6 +566,7 @@ class FilterModule:
         every += (schema_registry_settings, properties_file, with_registry)
         every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
         every += (source_settings, doctor_findings, uncompared_flows, comparison_findings)
+        every += (uncompared_links,)
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker)
         every += (dead_letters, all_dead_letters, letters_topics)
