@@ -56,6 +56,7 @@ from aqueduct.kafka import client_config
 
 if TYPE_CHECKING:
     from aqueduct.land.declaration import LandTable
+    from aqueduct.land.metrics import LandFigures
     from aqueduct.land.order import LandOrder
     from aqueduct.land.run import Lander
     from aqueduct.work.workers import Workers
@@ -293,14 +294,25 @@ def _told(args: argparse.Namespace, started: datetime, outcome: _ActionOutcome) 
 
 
 def _land(args: argparse.Namespace, order: "LandOrder", workers: "Workers") -> int:
-    from aqueduct.land import report
-    from aqueduct.land.absent_columns import Unseen
+    from aqueduct.land import watch
     from aqueduct.land.metrics import LandFigures
-    from aqueduct.land.run import Lander
-    from aqueduct.land.table_log import Lost
 
     done_so_far = LandFigures((table.full_name for table in order.tables), time.time())
     common.serve_metrics(args, done_so_far.all, workers)
+    if args.every is None:
+        return _land_rounds(args, order, workers, done_so_far)
+    with watch.watching(watch.servers(order), done_so_far):
+        return _land_rounds(args, order, workers, done_so_far)
+
+
+def _land_rounds(
+    args: argparse.Namespace, order: "LandOrder", workers: "Workers", done_so_far: "LandFigures"
+) -> int:
+    from aqueduct.land import report
+    from aqueduct.land.absent_columns import Unseen
+    from aqueduct.land.run import Lander
+    from aqueduct.land.table_log import Lost
+
     unseen = Unseen()
     lander, landing = None, False  # what is refused later may come right again: another declaration, a topic
     due = dict.fromkeys(order.tables, 0.0)  # when, by the monotonic clock

@@ -4,10 +4,11 @@ A host without an answer is a finding, too.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, labelled
+from aqueduct.estate.links import Link
 from aqueduct.estate.model import site_name
 
 CONNECTED = "Listener "  # begins the lines that tell who is connected
@@ -96,6 +97,19 @@ def _by_reason(hosts_by_reason: Mapping[str, Sequence[str]], fact: str) -> str:
         f"{', '.join(names)} {fact}{reason if reason.endswith('.') else f'{reason}.'}"
         for reason, names in hosts_by_reason.items()
     )
+
+
+def uncompared_links(links: Iterable[Link]) -> list[str]:
+    """Return a finding for each link without a ledger, of which nothing can be compared."""
+    return [
+        labelled(
+            "link-not-compared",
+            f"Nothing was compared of the link {link.name} from {link.source} to {link.target}: with mode: "
+            "record, a link has no ledger, and missing records are unknown. Remove mode: record, or list the "
+            f"link in diode_downstream_uncompared_links of {link.target} to accept this.",
+        )
+        for link in links
+    ]
 
 
 def _reason(result: Mapping[str, Any]) -> str:

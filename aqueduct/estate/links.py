@@ -10,7 +10,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aqueduct.common.topic_names import INTERNAL, LEGAL_NAME
-from aqueduct.estate.model import Groups, HostVars, members, read_mirrors, site_names, texts
+from aqueduct.estate.model import (
+    SITE_PREFIX,
+    Groups,
+    HostVars,
+    members,
+    read_mirrors,
+    site_names,
+    texts,
+)
 
 # A raw topic's records hold whole frames: as much as a record of the source, and what frames it.
 FRAME_BYTES = 1 << 20
@@ -134,6 +142,20 @@ def read_links(groups: Groups, hostvars: HostVars, site: str) -> tuple[Link, ...
         declared = hostvars[host].get("diode_downstream_links") or ()
         return tuple(Link.of(groups, site, declaration) for declaration in declared)
     return ()
+
+
+def read_uncompared_links(groups: Groups, hostvars: HostVars, hosts: Iterable[str]) -> tuple[Link, ...]:
+    """Return the links without a ledger to the sites of these hosts, but those that the site accepts."""
+    compared = set(hosts)
+    uncompared: list[Link] = []
+    for site in site_names(groups):
+        if compared.isdisjoint(groups[SITE_PREFIX + site]):
+            continue
+        for host in members(groups, site, "diode_downstream")[:1]:
+            accepted = hostvars[host].get("diode_downstream_uncompared_links") or ()
+            links = read_links(groups, hostvars, site)
+            uncompared += [link for link in links if link.mode == RECORD and link.name not in accepted]
+    return tuple(uncompared)
 
 
 def kept_raw(links: Iterable[Link]) -> list[Link]:

@@ -51,6 +51,8 @@ class LandFigures:
         self._rounds = self._failed = 0
         # When the last one ended, seconds since 1970; before that, when the process began.
         self._round_time = now
+        # How long servers have not answered, in seconds, by kind; empty: nobody watches them.
+        self._silent: Mapping[str, float] = {}
 
     def add(self, landed: Sequence[LandedTable] | None, lags: Mapping[str, int], now: float) -> None:
         """Count a round; None: it could not begin. `lags`: of tables, as far as they are known."""
@@ -63,7 +65,21 @@ class LandFigures:
         self._round_time = now
         for table in landed:
             self._tables[table.table].add(table)
-            self._tables[table.table].lag = lags.get(table.table)
+            self._tables[table.table].lag = None if self._has_silent_server else lags.get(table.table)
+
+    def hear(self, silent: Mapping[str, float]) -> None:
+        """Set how long servers have not answered, by kind; 0: they answer.
+
+        Until a later round has measured them, lags are unknown.
+        """
+        self._silent = silent
+        if self._has_silent_server:
+            for figures in self._tables.values():
+                figures.lag = None
+
+    @property
+    def _has_silent_server(self) -> bool:
+        return any(self._silent.values())
 
     def all(self) -> Iterator[Metric]:
         """Yield every metric; what is left to land is unknown before a table's first round."""
@@ -87,6 +103,10 @@ class LandFigures:
         yield OWN.counter("failures", "rounds that failed for the table", *of(lambda table: table.failed))
         meaning = "when the last round ended, or else the service began, Unix time"
         yield OWN.gauge("round_time", meaning, self._round_time)
+        if self._silent:
+            silent = [(seconds, {"server": kind}) for kind, seconds in self._silent.items()]
+            meaning = "how long the store, metastore or registry has not answered; 0: it answers"
+            yield OWN.gauge("silent_seconds", meaning, *silent)
         if lag := of(lambda table: table.lag):
             yield OWN.gauge("lag", "offsets that had not landed after its last round", *lag)
         if left_out := of(lambda table: table.left_out):

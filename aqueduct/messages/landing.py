@@ -260,6 +260,18 @@ LANDING = (
         ),
     ),
     DeclaredMessage(
+        id="land-server-silent",
+        area=Area.LANDING,
+        meaning=(
+            "The tables' store, the Hive metastore or the schema registry has answered no request of a "
+            "landing service for 5 seconds. The lag is unknown meanwhile."
+        ),
+        fix=(
+            "Check that the server runs, and that the host of the landing reaches it. The service continues "
+            "by itself when the server answers."
+        ),
+    ),
+    DeclaredMessage(
         id="metastore-unsupported",
         area=Area.LANDING,
         meaning="The server at the address of `--metastore` is not a metastore of Hive 3.1 or 4.",

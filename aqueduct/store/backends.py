@@ -110,21 +110,21 @@ class _Cloud:
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         received = 0
-        attempts = Attempts()
-        while True:
-            try:
-                answer = self._get(path, {"range": {"offset": received}} if received else None)
-                size = answer.meta["size"]
-                for chunk in answer.stream(chunk_bytes):
-                    received += len(chunk)
-                    attempts = Attempts()
-                    yield memoryview(chunk)
-                if received == size:
-                    return
-                trouble = Trouble(what="cut an answer short", passing=True)
-            except (BaseError, FileNotFoundError) as error:
-                trouble = self._trouble(error, path, "read")
-            self._again(attempts, trouble)
+        with Attempts(self.url) as attempts:
+            while True:
+                try:
+                    answer = self._get(path, {"range": {"offset": received}} if received else None)
+                    size = answer.meta["size"]
+                    for chunk in answer.stream(chunk_bytes):
+                        received += len(chunk)
+                        attempts.restart()
+                        yield memoryview(chunk)
+                    if received == size:
+                        return
+                    trouble = Trouble(what="cut an answer short", passing=True)
+                except (BaseError, FileNotFoundError) as error:
+                    trouble = self._trouble(error, path, "read")
+                self._again(attempts, trouble)
 
     def create(self, path: str, data: Data) -> None:
         store = self._store(len(data))
@@ -155,22 +155,23 @@ class _Cloud:
         return self._tried(head, path, "read")
 
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
-        attempts = Attempts()
         empty = after is None
-        while True:
-            try:
-                for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
-                    for meta in page:
-                        after, empty = meta["path"], False
-                        yield Entry(after, meta["size"], meta["last_modified"].timestamp())
-                    attempts = Attempts()
-                if empty:
-                    self._check_missing()
-                self._answered = True
-                return
-            except (BaseError, FileNotFoundError) as error:
-                trouble = self._trouble(error, prefix, "list")
-            self._again(attempts, trouble)
+        with Attempts(self.url) as attempts:
+            while True:
+                try:
+                    for page in obstore.list(self._store(), prefix, offset=after, chunk_size=1000):
+                        attempts.restart()
+                        for meta in page:
+                            after, empty = meta["path"], False
+                            yield Entry(after, meta["size"], meta["last_modified"].timestamp())
+                        attempts.restart()  # whoever takes the entries may have taken long
+                    if empty:
+                        self._check_missing()
+                    self._answered = True
+                    return
+                except (BaseError, FileNotFoundError) as error:
+                    trouble = self._trouble(error, prefix, "list")
+                self._again(attempts, trouble)
 
     def move(self, path: str, to: str) -> None:
         def copy() -> None:
@@ -223,15 +224,15 @@ class _Cloud:
         return self._connect(ANSWER_SECONDS << (sent_bytes // SLOWEST_BYTES // ANSWER_SECONDS).bit_length())
 
     def _tried(self, action: Callable[[], Answered], path: str, verb: str) -> Answered:
-        attempts = Attempts()
-        while True:
-            try:
-                result = action()
-            except (BaseError, FileNotFoundError) as error:
-                self._again(attempts, self._trouble(error, path, verb))
-            else:
-                self._answered = True
-                return result
+        with Attempts(self.url) as attempts:
+            while True:
+                try:
+                    result = action()
+                except (BaseError, FileNotFoundError) as error:
+                    self._again(attempts, self._trouble(error, path, verb))
+                else:
+                    self._answered = True
+                    return result
 
     def _trouble(self, error: Exception, path: str, action: str) -> Trouble:
         """Return what is wrong; raise MissingObject if the object is missing, no more."""
@@ -243,6 +244,7 @@ class _Cloud:
 
     def _again(self, attempts: "Attempts", trouble: Trouble) -> None:
         """Wait for the next attempt, or raise what is wrong."""
+        attempts.fail(trouble.what)
         if not trouble.passing or not attempts.wait():
             raise self._error(trouble) from None
 

@@ -235,21 +235,22 @@ class Hdfs:
                     _named(lambda leftover=leftover: self._client.delete(leftover.path))  # type: ignore[misc]
 
     def _tried(self, action: Callable[[], Replied], path: str, verb: str) -> Replied:
-        attempts = Attempts()
-        while True:
-            try:
-                result = action()
-            except AqueductError:
-                raise
-            except Exception as error:
-                trouble = explain_hdfs(error, verb, _user())
-                self._again(attempts, trouble, path)
-            else:
-                self._answered = True
-                return result
+        with Attempts(self.url) as attempts:
+            while True:
+                try:
+                    result = action()
+                except AqueductError:
+                    raise
+                except Exception as error:
+                    trouble = explain_hdfs(error, verb, _user())
+                    self._again(attempts, trouble, path)
+                else:
+                    self._answered = True
+                    return result
 
     def _again(self, attempts: Attempts, trouble: Trouble, path: str) -> None:
         """Wait for the next attempt, or raise what is wrong."""
+        attempts.fail(trouble.what.format(path=path or "/"))
         if trouble.passing and attempts.wait():
             return
         error_class = Refused if trouble.settings and not self._answered else Failed

@@ -1,22 +1,52 @@
-"""How long a store's server that is away is waited for."""
+"""How long a store's server that is away is waited for, and which stores are waited for now."""
 
 import random
 import time
+from dataclasses import dataclass
+from typing import Self
 
 RETRY_SECONDS = 75  # a server may be restarted meanwhile
 
 
-class Attempts:
-    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others."""
+@dataclass(frozen=True, kw_only=True)
+class Wait:
+    """A request that has failed, and is repeated."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._pause = 0.2
+    server: str
+    since: float  # by the monotonic clock: when it was made first
+    reason: str  # of its last failure
+
+
+class Attempts:
+    """Attempts until RETRY_SECONDS are over: more and more seldom, and not in step with others.
+
+    As a context manager, it lists its request among `waits` from the first failure to the answer.
+    """
+
+    def __init__(self, server: str = "") -> None:
+        self._server = server
+        self.restart()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.restart()
 
     @property
     def seconds(self) -> float:
         """Return how long there were attempts."""
         return time.monotonic() - self._began
+
+    def restart(self) -> None:
+        """Begin again after an answer."""
+        self._began = time.monotonic()
+        self._pause = 0.2
+        _WAITS.pop(id(self), None)
+
+    def fail(self, reason: str) -> None:
+        """List the request among `waits`."""
+        _WAITS[id(self)] = Wait(server=self._server, since=self._began, reason=reason)
 
     def wait(self) -> bool:
         """Wait for the next attempt; return False if the time is over."""
@@ -25,3 +55,13 @@ class Attempts:
         time.sleep(self._pause * random.uniform(0.5, 1))  # noqa: S311  # no secret
         self._pause = min(self._pause * 2, 5)
         return True
+
+
+def waits() -> tuple[Wait, ...]:
+    """Return the requests of this process that have failed, and are repeated."""
+    return tuple(_WAITS.copy().values())
+
+
+# By the identity of their attempts. Several threads use it, without a lock: a process that was forked while
+# another thread held one would wait for ever.
+_WAITS: dict[int, Wait] = {}

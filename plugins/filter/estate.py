@@ -516,6 +516,12 @@ def uncompared_flows(groups: model.Groups, hostvars: model.HostVars) -> list[str
     )
 
 
+def uncompared_links(groups: model.Groups, hostvars: model.HostVars, hosts: list[str]) -> list[str]:
+    """`groups | uncompared_links(hostvars, hosts)`: a finding for each link without a ledger to a site of
+    these hosts, unless the site accepts it."""
+    return diagnosis.uncompared_links(links.read_uncompared_links(groups, hostvars, hosts))
+
+
 def comparison_findings(hosts: list[str], hostvars: model.HostVars) -> list[str]:
     """`ansible_play_hosts_all | comparison_findings(hostvars)`: what differs, and who did not compare."""
     return diagnosis.comparison_findings({host: hostvars[host] for host in hosts})
@@ -570,6 +576,7 @@ class FilterModule:
             doctor_nothing_found,
             uncompared_flows,
             comparison_findings,
+            uncompared_links,
         )
         every += (reader_options, links_to, links_from, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker)

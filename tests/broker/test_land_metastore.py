@@ -16,6 +16,7 @@ from typing import Any
 
 import clients
 import hive_reader
+import landing_service
 import pytest
 from hive_reader import HiveReader
 from identifiers import printed, raises
@@ -418,6 +419,14 @@ def test_a_silent_metastore_is_let_alone(
     wait(lambda: landed.follow([1, 2]) is None, "a catalogue that is whole")
     with client(metastore) as hive:
         assert days(hive, landed) == [1, 2]
+
+
+def test_a_service_reports_a_silent_metastore(lake: Lake) -> None:
+    lake.produce(range(2), 10)
+    reached = ("--metastore", lake.metastore.url)
+    landing_service.reports_an_outage(
+        lake.arguments(*reached), f"aqueduct_land_lag lake.{lake.table}", "metastore", lake.metastore.process
+    )
 
 
 def test_while_the_database_is_away_a_table_is_behind(landed: Landed, metastore: HiveMetastore) -> None:

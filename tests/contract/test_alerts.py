@@ -19,6 +19,7 @@ import link_ends
 import pytest
 import yaml
 from kit.alert_rules import FILES, GROUPS, RULES
+from kit.manifests import MANIFEST
 from kit.prometheus import promtool
 from prometheus_client import generate_latest
 
@@ -34,6 +35,11 @@ from aqueduct.link.feed import Feed
 from aqueduct.link.filter import Filter
 from aqueduct.link.outlet import Outlet
 from aqueduct.link.wire.key_frame import Kind
+from aqueduct.mirror.engine import metrics as mirror_metrics
+from aqueduct.mirror.engine.figures import MirrorFigures
+from aqueduct.mirror.engine.task import TaskFigures
+from aqueduct.snapshots.backup.metrics import BackupFigures
+from aqueduct.snapshots.backup.run import BackupOutcome
 from aqueduct.snapshots.drill import metrics as drill_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +54,8 @@ PREFIXES = {
     "land": "aqueduct_land_",
     "drill": "aqueduct_drill_",
     "status": "aqueduct_status_",
+    "backup": "aqueduct_backup_",
+    "mirror": "aqueduct_mirror_",
 }
 Series = dict[str, str]  # values, by series
 
@@ -131,8 +139,10 @@ MIRROR_LAG, MIRROR_CONSUMED = (f"kafka_mirror_task_records_{name}" for name in (
 CONTROLLER = "kafka_controller_kafkacontroller_activecontrollercount"
 UP = f'up{{job="{RECEIVING}",instance="a"}}'
 BEAT = 'down:beat_age{instance="a",kind="live"}'
+COMMITTING = {"mirror:committed_time": slope(0, 60)}
 LAND_UP = 'up{job="aqueduct-land",instance="a"}'
 TABLE = '{table="lake.orders"}'
+SILENT = 'land:silent_seconds{server="store"}'
 LATE = {'land:late_total{table="lake.orders"}': "0+0x60"}
 DRILLED_THERE = {'drill:time{instance="a"}': always(9)}
 GOOD_ELSEWHERE = 'drill:succeeded_time{instance="b"}'
@@ -216,12 +226,56 @@ CASES = {
     "DedupUnlisted": counted("dedup:unlisted_total", 15),
     "DedupContradicted": counted("dedup:contradicted_total", 15),
     "DedupCannotRead": counted("dedup:malformed_total", 15),
+    "BackupDown": down("aqueduct-backup", 1),
+    "BackupFails": counted("backup:failed_rounds_total", 15),
+    "BackupOld": Case(
+        # 48 hours, at 60 minutes past 0
+        [{"backup:snapshot_time": always(-170_000)}],
+        [{"backup:snapshot_time": always(-169_100)}],
+    ),
+    "BackupWithoutSnapshot": Case(
+        [{"backup:rounds_total": always(0)}],
+        [
+            {"backup:rounds_total": always(1), "backup:snapshot_time": always(0)},
+            {"backup:rounds_total": f"_x{MINUTES - 20} 0+0x20"},
+        ],
+    ),
+    "BackupSkips": Case(
+        [{"backup:gaps": always(1)}, {"backup:left_out": always(2)}],
+        [{"backup:gaps": always(0), "backup:left_out": always(0)}, {"backup:gaps": step(3)}],
+    ),
+    "MirrorCommitsNothing": Case(
+        [{"mirror:lag": always(3), "mirror:committed_time": always(0)}, {"mirror:lag": always(3)}],
+        [
+            {"mirror:lag": always(3), "mirror:committed_time": slope(0, 60)},
+            {"mirror:lag": always(0), "mirror:committed_time": always(0)},
+            {"mirror:lag": step(1)},
+        ],
+    ),
+    "MirrorRefuses": Case(
+        [{"mirror:refused": always(2), "mirror:groups_skipped": always(1)}],
+        [
+            {"mirror:refused": always(1), "mirror:groups_skipped": always(1)},
+            {"mirror:refused": step(3), "mirror:groups_skipped": always(0)},
+        ],
+    ),
+    "MirrorLate": Case(
+        # 1 record a second, so 301 and 299 seconds
+        [{"mirror:records_total": slope(0, 60), "mirror:lag": always(301)} | COMMITTING],
+        [
+            {"mirror:records_total": slope(0, 60), "mirror:lag": always(299)} | COMMITTING,
+            {"mirror:records_total": always(7), "mirror:lag": always(301)} | COMMITTING,
+        ],
+    ),
     "LandDown": Case([{LAND_UP: step(2, 1, 0)}], [{LAND_UP: always(1)}, {LAND_UP: step(0, 1, 0)}]),
     "LandCannotBegin": counted("land:failed_rounds_total", 5),
     "LandStandsStill": Case([{"land:round_time": always(0)}], [{"land:round_time": slope(0, 60)}]),
     "LandFails": Case(
         [{f"land:failures_total{TABLE}": slope(0, 1)}],
         [{f"land:failures_total{TABLE}": always(7)}, {f"land:failures_total{TABLE}": step(7)}],
+    ),
+    "LandServerSilent": Case(
+        [{SILENT: always(5)}], [{SILENT: always(0)}, {SILENT: step(0, 0, 5)}]
     ),
     "LandFallsBehind": falls_behind(f"land:lag{TABLE}"),
     "LandMissed": Case(
@@ -384,6 +438,7 @@ FAST: dict[str, list[tuple[str, str, str]]] = {
             ("Connect", "connect"),
             ("ZooKeeper", "zookeeper"),
             ("Land", "land"),
+            ("Backup", "backup"),
             ("LinkUpstream", "diode-upstream"),
             ("LinkDownstream", "diode-downstream"),
             ("Dedup", "dedup"),
@@ -392,6 +447,7 @@ FAST: dict[str, list[tuple[str, str, str]]] = {
     "LinkSilent": [(BEAT, "1+0x40", "15+15x20")],
     "LandFails": [(f"land:failures_total{TABLE}", "0+0x40", "1+1x20")],
     "LandCannotBegin": [("land:failed_rounds_total", "0+0x40", "1+1x20")],
+    "LandServerSilent": [(SILENT, "0+0x40", "5+15x20")],
     "MirrorTaskFailed": [
         ('kafka_connect_task_status{job="aqueduct-mirror-maker",status="failed"}', "_x41", "1+0x20")
     ],
@@ -399,6 +455,10 @@ FAST: dict[str, list[tuple[str, str, str]]] = {
         ('kafka_connect_task_status{job="aqueduct-connect",status="failed"}', "_x41", "1+0x20")
     ],
     "MirrorStuck": [(MIRROR_LAG, "3+0x40", "3+9x20"), (MIRROR_CONSUMED, "0+9x40", "360+0x20")],
+    "MirrorCommitsNothing": [
+        ("mirror:lag", "0+0x40", "3+9x20"),
+        ("mirror:committed_time", "0+15x40", "600+0x20"),
+    ],
     "KafkaPartitionsOffline": [
         ("kafka_controller_kafkacontroller_offlinepartitionscount", "0+0x40", "2+0x20")
     ],
@@ -457,13 +517,19 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     dedup = DedupFigures()
     dedup.add(DedupCounts(), 0.0)
     land = LandFigures(["lake.orders"], 0.0)
+    land.hear({"store": 0.0})
     land.add([LandedTable(table="lake.orders")], {"lake.orders": 0}, 1.0)
     folder = tmp_path_factory.mktemp("drill")
     drill_metrics.write(folder / "drill.prom", 0, {"start": 1.0}, DRILLED)
+    backup = BackupFigures()
+    backup.add(BackupOutcome(manifest=MANIFEST, stored_bytes=1, left_out=(), seconds=1.0))
+    mirror = MirrorFigures(tasks=(TaskFigures(committed_time=1.0),))
     with ExitStack() as stack:
         collectors: list[Any] = [
             SimpleNamespace(collect=dedup.all),
             SimpleNamespace(collect=land.all),
+            SimpleNamespace(collect=backup.all),
+            SimpleNamespace(collect=lambda: mirror_metrics.metrics(mirror)),
             SimpleNamespace(collect=lambda: metrics.upstream(sending(tmp_path_factory.mktemp("keys")))),
             SimpleNamespace(collect=lambda: metrics.downstream(receiving(stack))),
         ]

@@ -236,3 +236,26 @@ def configured(folder: Path) -> Iterator[tuple[str, Json]]:
                 where = resolved(str(file["dest"]), variables)
                 if "content" in file and re.match("/etc/aqueduct/.+/", where):
                     yield where, file
+
+
+def test_each_role_that_serves_metrics_declares_them_as_targets() -> None:
+    """What Prometheus collects is what roles declare (plugins/action/exporter_targets.py)."""
+    serving = [role for role in ROLES if f"{role}_metrics_port" in defaults_of(role)]
+    assert len(serving) > 5
+    undeclared = [
+        role
+        for role in serving
+        if f"{role}_metrics_port" not in declared_targets(read(ROOT / "roles" / role / "vars/main.yml"), role)
+    ]
+    assert undeclared == []
+
+
+def defaults_of(role: str) -> Json:
+    return read(ROOT / "roles" / role / "defaults/main.yml")
+
+
+def declared_targets(variables: Json, role: str) -> str:
+    """Return what declares the ports of a role's metrics, with the variables that it refers to."""
+    status = variables.get(f"_{role}_status", {}).get("metrics", "")
+    texts = f"{variables.get(f'_{role}_exporters', '')} {status}"
+    return texts + "".join(str(variables[name]) for name in re.findall(r"\w+", texts) if name in variables)

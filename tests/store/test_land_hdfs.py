@@ -9,6 +9,7 @@ from pathlib import Path
 
 import clients
 import hdfs_native
+import landing_service
 import pytest
 import yaml
 from identifiers import printed
@@ -117,6 +118,34 @@ def test_in_safe_mode_nothing_lands_and_nothing_is_lost(
     hdfs.admin("-safemode", "leave")
     assert main(land) == 0
     assert sorted(rows(hdfs, location, tmp_path / "got")) == sorted(wanted)
+
+
+def test_a_service_reports_a_silent_name_node(
+    brokers: list[Broker], hdfs: HdfsServer, location: str, tmp_path: Path
+) -> None:
+    topic = clients.create(brokers[0], clients.unique("landed"), 2)
+    fill(brokers[0], topic, 0, 100)
+    given = ["land", *arguments(brokers[0], topic, location, tmp_path)]
+    landing_service.reports_an_outage(given, "aqueduct_land_lag a.b", "store", hdfs.name_node)
+
+
+def test_a_service_reports_a_name_node_in_safe_mode(
+    brokers: list[Broker], hdfs: HdfsServer, location: str, tmp_path: Path
+) -> None:
+    """It answers the watch, but not the round, which must write."""
+    topic = clients.create(brokers[0], clients.unique("landed"), 2)
+    fill(brokers[0], topic, 0, 100)
+    given = ["land", *arguments(brokers[0], topic, location, tmp_path)]
+    with landing_service.running(given) as service:
+        clients.wait_for("a first round", lambda: service.metric("aqueduct_land_lag a.b") == 0)
+        hdfs.admin("-safemode", "enter")
+        try:
+            fill(brokers[0], topic, 100, 100)
+            clients.wait_for("the outage", lambda: "land-server-silent" in service.identifiers)
+            assert service.metric("aqueduct_land_lag a.b") is None
+        finally:
+            hdfs.admin("-safemode", "leave")
+        clients.wait_for("a later round", lambda: service.metric("aqueduct_land_lag a.b") == 0)
 
 
 def test_a_backup_there_and_back(brokers: list[Broker], hdfs: HdfsServer) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import clients
+import landing_service
 import pytest
 import yaml
 from iceberg_reader import expected, newest, rows, table
@@ -111,6 +112,17 @@ def test_killed_and_raced_each_record_is_there_once(brokers: list[Broker], tmp_p
     assert sorted(found) == sorted(wanted)
     assert overdue(entry.path for entry in objects.list("a/b/_land")) == []
     assert main(["land", "verify", *arguments]) == 0
+
+
+def test_a_service_reports_a_silent_store(brokers: list[Broker], s3: Gateway, tmp_path: Path) -> None:
+    topic = clients.create(brokers[0], clients.unique("landed"), 1)
+    clients.produce(brokers[0], topic, (json.dumps({"n": n}).encode() for n in range(100)), 0)
+    declared = {"table": "a.b", "topics": [topic], "columns": [{"name": "n", "type": "int"}]}
+    declarations = tmp_path / "tables.yml"
+    declarations.write_text(yaml.safe_dump([declared]))
+    given = ["land", "--bootstrap-servers", brokers[0].plaintext, "--declarations", str(declarations)]
+    given += ["--location", f"s3://store/{secrets.token_hex(4)}/lake"]
+    landing_service.reports_an_outage(given, "aqueduct_land_lag a.b", "store", s3.process)
 
 
 def test_an_iceberg_table_in_s3_is_read_there(lake_in_s3: Lake, plain_gateway: Gateway) -> None:

@@ -6,7 +6,14 @@ from typing import Any
 import pytest
 import yaml
 
-from aqueduct.estate.diagnosis import comparison_findings, findings, nothing_found, uncompared
+from aqueduct.estate.diagnosis import (
+    comparison_findings,
+    findings,
+    nothing_found,
+    uncompared,
+    uncompared_links,
+)
+from aqueduct.estate.links import read_uncompared_links
 
 ROOT = Path(__file__).resolve().parents[2]
 WITHOUT_LINES = {"rc": 1, "stdout": ""}  # of journalctl
@@ -96,3 +103,28 @@ def test_flows_that_no_host_compares_are_one_finding() -> None:
         "pro1 to lake, pro2 to lake: no host compares these flows"
         in uncompared(["pro1 to lake", "pro2 to lake"])[0]
     )
+
+
+def test_each_link_without_a_ledger_is_a_finding_unless_its_site_accepts_it() -> None:
+    groups = {
+        "all": ["r1", "r2", "s"],
+        "site_enclave": ["r1", "r2"],
+        "site_pro1": ["s"],
+        "diode_downstream": ["r1"],
+    }
+    record = {"source": "pro1", "number": 2, "name": "plain", "mode": "record", "topics": ["plain"]}
+    receiver: dict[str, object] = {
+        "diode_downstream_links": [{"source": "pro1", "number": 1, "topics": ["t"]}, record]
+    }
+
+    def identifiers(*hosts: str) -> list[str]:
+        links = read_uncompared_links(groups, {"r1": receiver, "r2": {}, "s": {}}, hosts or groups["all"])
+        assert {link.name for link in links} <= {"plain"}
+        return [line.partition("]")[0].lstrip("[") for line in uncompared_links(links)]
+
+    assert identifiers() == identifiers("r2") == ["link-not-compared"]
+    assert identifiers("s") == []  # --limit of another site
+    receiver["diode_downstream_uncompared_links"] = ["other"]
+    assert identifiers() == ["link-not-compared"]
+    receiver["diode_downstream_uncompared_links"] = ["plain"]
+    assert identifiers() == []
