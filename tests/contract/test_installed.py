@@ -91,12 +91,13 @@ def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_collection_of_another_release_is_refused(node: ControlNode) -> None:
+@pytest.mark.parametrize("playbook", ["site", "restore", "doctor"])
+def test_a_collection_of_another_release_is_refused(node: ControlNode, playbook: str) -> None:
     module = node.collection / "aqueduct/common/durations.py"
     before = module.read_text()
     module.write_text(f"{before}\n# of another release\n")
     try:
-        done = node.play("aqueduct.estate.site")
+        done = node.play(f"aqueduct.estate.{playbook}")
     finally:
         module.write_text(before)
     assert done.returncode == 2
