@@ -16,7 +16,6 @@ answer. --json prints the report of --report; topic IDs are then not stored, and
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Collection, Iterable
@@ -91,7 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
-    add("--json", action="store_true", help="print the findings and the lag of each partition as JSON")
     report_file.add_arguments(parser)
 
 
@@ -167,7 +165,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         ranges=mirror.ranges(),
         unknown=mirror.unknown(),
         workers=mirror.workers() if isinstance(mirror, BatchesReader) else [],
-        ages=mirror.unread_ages(progress) if args.json or args.report else {},
+        ages=mirror.unread_ages(progress) if report_file.is_requested(args) else {},
     )
     try:
         if isinstance(mirror, MirrorReader) and not args.json:
@@ -188,20 +186,17 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
     if args.engine == "batches":
         content |= _workers(state.workers)
-    if args.json:
-        print(json.dumps(content, indent=2))
-    else:
-        print(_table(state.progress))
-        if state.workers != []:
-            names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
-            print(f"Workers: {names}.")
-        for finding in findings:
-            print(finding)
+    print(_table(state.progress))
+    if state.workers != []:
+        names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
+        print(f"Workers: {names}.")
+    for finding in findings:
+        print(finding)
     for warning in [*warnings, *state.unknown]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
-    if args.report:
-        report_file.write(args.report, "mirror", code, started, content | {"unknown": state.unknown})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown})
     return code
 
 
@@ -264,8 +259,8 @@ def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> 
         print(f"Group {args.group} begins at the ends of {count(begun, 'partition')}.")
     else:
         print(f"Group {args.group} has positions and continues from them.")
-    if args.report:
-        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", ExitCode.DONE, started, {"begun": begun})
     return ExitCode.DONE
 
 
@@ -273,8 +268,8 @@ def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) 
     moved = mirror.prepare()
     for sentence in moved:
         print(sentence)
-    if args.report:
-        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"moved": moved})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", ExitCode.DONE, started, {"moved": moved})
     return ExitCode.DONE
 
 

@@ -4,7 +4,9 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Generic, TypeVar
 
 from aqueduct.common.wording import count, write_controls
@@ -14,6 +16,23 @@ D = TypeVar("D")
 SECONDS = 10.0  # between two lines
 BAR = 12  # characters
 CLEARED = "\r\x1b[K"  # a terminal's line
+_HIDDEN = Event()
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Show no progress meanwhile, in any thread."""
+    _HIDDEN.set()
+    try:
+        yield
+    finally:
+        _HIDDEN.clear()
+
+
+def note(sentence: str) -> None:
+    """Write to stderr what a run does next, or waits for."""
+    if not _HIDDEN.is_set():
+        print(sentence, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -43,7 +62,7 @@ class Progress(Generic[D]):
 
     def tell(self, tasks: int, work: int) -> None:
         """Write how many tasks ended, and how much work that was."""
-        if not self._size:
+        if not self._size or _HIDDEN.is_set():
             return
         line = f"{tasks:,} of {count(self._tasks, self._task)} done"
         if self._size is not TASKS:
@@ -60,7 +79,7 @@ class Progress(Generic[D]):
 
     def end(self) -> None:
         """Take the bar away, for what is written next."""
-        if self._bar:
+        if self._bar and not _HIDDEN.is_set():
             write_controls(CLEARED)
 
 
