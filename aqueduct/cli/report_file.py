@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
-from aqueduct.cli import output
+from aqueduct.cli.output import prints_report
 from aqueduct.errors import AqueductError, Failed, Refused
 
 
@@ -86,7 +86,7 @@ def write_error(args: argparse.Namespace, verb: str, started: datetime, error: A
     """
     path: Path | None = getattr(args, "report", None)
     content = {"error": error_entry(error)}
-    if output.prints_report(args):
+    if prints_report(args):
         args.output.print_document(_document(verb, error.exit_code, started, content))
     if path is None or error.id in _OF_REPORTS:
         return
