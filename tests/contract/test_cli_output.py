@@ -3,7 +3,12 @@
 import argparse
 import io
 import json
+import os
+import pty
+import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -104,3 +109,48 @@ def test_a_quiet_run_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> No
         note("Reading 2 partitions.")
         Progress([1, 2], TASKS).tell(1, 1)
     assert capsys.readouterr().err == ""
+
+
+RUNS = """
+import sys
+from aqueduct import cli
+store = sys.argv[1]
+for arguments in ([verb, "--help"] for verb in cli.VERBS):
+    try:
+        cli.main(arguments)
+    except SystemExit:
+        pass
+for arguments in (["snapshots"], ["verify"], ["verify", "--quiet"]):
+    cli.main([*arguments, "--store", store])
+    cli.main([*arguments, "--store", store + "/none"])
+"""
+
+
+def on_a_terminal(*command: str, **environment: str) -> str:
+    """Run a command whose standard output and error are a terminal; return what it wrote there."""
+    terminal, end = pty.openpty()
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=end, stderr=end, env=os.environ | environment
+    )
+    os.close(end)
+    written = b""
+    with io.FileIO(terminal) as reader:
+        try:
+            while part := reader.read(1 << 16):
+                written += part
+        except OSError:  # the other end is closed: the process has ended
+            pass
+    assert process.wait() == 0, written
+    return written.decode()
+
+
+@pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}])
+def test_nothing_is_coloured_on_a_terminal(environment: dict[str, str]) -> None:
+    """Escape sequences that set colours end with m; a progress bar clears its line with another one."""
+    probe = on_a_terminal(sys.executable, "-c", "import sys; print('\\x1b[31mred', sys.stdout.isatty())")
+    assert re.findall(r"\x1b\[[\d;]*m", probe) == ["\x1b[31m"]
+    assert "True" in probe
+    written = on_a_terminal(sys.executable, "-c", RUNS, STORE.as_uri(), TERM="xterm-256color", **environment)
+    assert "usage: aqueduct verify" in written
+    assert "[backup-missing]" in written
+    assert re.findall(r"\x1b\[[\d;]*m", written) == []
