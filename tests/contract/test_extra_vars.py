@@ -232,7 +232,7 @@ def first_step(playbook: str) -> str:
         return first_step(Path(imported).stem)
     if roles := play.get("roles"):
         return str(roles[0]["role"] if isinstance(roles[0], dict) else roles[0])
-    return next(name for name in play["tasks"][0] if "." in name)
+    return str(next(name for name in play["tasks"][0] if "." in name))
 
 
 @pytest.mark.parametrize(
