@@ -188,6 +188,17 @@ have_debian_13() {
         --extra-vars 'lab_release=trixie'
 }
 
+# Debian 13's Python with its ansible-core, from the same lock, and PySpark for the tests. uv fetches the Python if none is here.
+have_newest_python() {
+    newest_python="$AQUEDUCT_CACHE/python-3.13-$(cat locks/controller.txt locks/spark.txt | sha256sum | head -c 12)"
+    [[ -f $newest_python/complete ]] && return
+    say "Making an environment of Python 3.13"
+    .venv/bin/uv venv --quiet --clear --python 3.13 "$newest_python"
+    .venv/bin/uv pip sync --quiet --python "$newest_python/bin/python" --require-hashes locks/controller.txt locks/spark.txt
+    .venv/bin/uv pip install --quiet --python "$newest_python/bin/python" --no-deps --no-build-isolation .
+    touch "$newest_python/complete"
+}
+
 # The alert rules' tests want promtool alone, so Debian's package is opened and not installed: no service comes with it.
 have_promtool() {
     export AQUEDUCT_PROMTOOL="$AQUEDUCT_CACHE/promtool"

@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 import aqueduct
-from aqueduct.cli import config_file, report_file
+from aqueduct.cli import config_file, output, report_file
 from aqueduct.common.wording import PrintableStream
 from aqueduct.errors import AqueductError, Refused
 
@@ -75,6 +75,7 @@ def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
             command.description = module.__doc__
             command.formatter_class = argparse.RawDescriptionHelpFormatter
             module.add_arguments(command)
+            output.add_option(command)
             config_file.add_option(command)
             if hasattr(module, "run"):
                 command.set_defaults(run=module.run)
@@ -97,7 +98,9 @@ def _run(argv: Sequence[str]) -> int:
     try:
         parser = build_parser(argv[:1])
         args = parser.parse_args(config_file.expanded(parser, argv))
-        code = int(args.run(args))
+        with output.of_run(args) as stdout:
+            code = int(args.run(args))
+            stdout.end(code)
         sys.stdout.flush()
     except AqueductError as error:
         print(f"aqueduct: {error.labelled}", file=sys.stderr)
@@ -113,8 +116,8 @@ def _run(argv: Sequence[str]) -> int:
 
 
 def _report_error(args: argparse.Namespace, started: datetime, error: AqueductError) -> None:
-    """Add an error to the JSON for other programs: on stdout (--json), and in the report (--report)."""
-    if getattr(args, "json", False):
+    """Add an error to the JSON for other programs: on stdout (--json), and in the report."""
+    if getattr(args, "json", False) and not output.prints_report(args):
         print(json.dumps({"error": report_file.error_entry(error)}, indent=2))
     words = args.prog.split()[1:] if hasattr(args, "prog") else []
     verb = " ".join([*words, *filter(None, [getattr(args, "what", None)])])

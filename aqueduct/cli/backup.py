@@ -180,6 +180,7 @@ def run(args: argparse.Namespace) -> int:
                     raise
                 done_so_far.add(None)
                 report_file.write_error(args, "backup", started, error)
+                args.output.end(error.exit_code)
                 workers.ran()  # nothing of this round is in the next one's report
                 # The next run resumes from there.
                 print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
@@ -264,7 +265,8 @@ def _report(
     for line in report.unchanged(outcome.unchanged):
         print(line)
     print(page, flush=True)
-    if args.report:
+    if report_file.is_requested(args):
         content = workers.reported(report.report(outcome.manifest, outcome.left_out, outcome.unchanged))
-        report_file.write(args.report, "backup", code, started, content)
+        report_file.deliver(args, "backup", code, started, content)
+    args.output.end(code)
     return code

@@ -30,10 +30,11 @@ from aqueduct.cli.optional_packages import diode_packages
 from aqueduct.cli.termination import until_signal
 from aqueduct.common import timestamps
 from aqueduct.common.offset_sets import size
-from aqueduct.common.wording import count, some, write_controls
+from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Refused, labelled
 from aqueduct.link import options
 from aqueduct.link.options import Common, Create, Downstream, ListLosses, Resend, Upstream
+from aqueduct.work.progress import Counter
 
 if TYPE_CHECKING:
     from aqueduct.link.ledger.losses import LostRange
@@ -218,7 +219,11 @@ def _lost_entry(lost: "LostRange") -> dict[str, Any]:
 def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     from aqueduct.link import resend
 
-    outcome = resend.run(settings, dry_run=args.dry_run, progress=_progress)
+    progress = Counter("offset")
+    try:
+        outcome = resend.run(settings, dry_run=args.dry_run, progress=progress)
+    finally:
+        progress.end()
     fate = "would be sent" if args.dry_run else f"sent, with {count(outcome.records, 'record')} in them"
     withheld = f"; the filter withheld {count(outcome.withheld, 'record')}" if outcome.withheld else ""
     print(f"{count(outcome.offsets, 'offset')} {fate}{withheld}.")
@@ -239,11 +244,3 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
         )
     incomplete = outcome.gone or outcome.beyond or outcome.misfits
     return ExitCode.INCOMPLETE if incomplete else ExitCode.DONE
-
-
-def _progress(sent: int, total: int) -> None:
-    if sys.stderr.isatty():
-        width = 40 * sent // total if total else 40
-        write_controls(f"\r[{'#' * width:40}] {sent} of {total} offsets")
-        if sent >= total:
-            print(file=sys.stderr)

@@ -242,8 +242,8 @@ def _replay(args: argparse.Namespace) -> ExitCode:
     for note in _notes(outcome, order):
         print(f"aqueduct: {note}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if outcome.left_out or outcome.absent else ExitCode.DONE
-    if args.report:
-        report_file.write(args.report, "dlq replay", code, started, _report(outcome))
+    if report_file.is_requested(args):
+        report_file.deliver(args, "dlq replay", code, started, _report(outcome))
     return code
 
 

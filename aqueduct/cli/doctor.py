@@ -34,7 +34,6 @@ Exit codes of connect:
 """
 
 import argparse
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -148,9 +147,9 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     for sentence in connected + (findings or ["Nothing is wrong."]):
         print(sentence)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
-    if args.report:
+    if report_file.is_requested(args):
         content = {"findings": findings} | ({"listeners": connected} if args.properties else {})
-        report_file.write(args.report, "doctor cluster", code, started, content)
+        report_file.deliver(args, "doctor cluster", code, started, content)
     return code
 
 
@@ -263,7 +262,6 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="exit with 0 instead of 3 if something could not be inspected",
     )
-    add("--json", action="store_true", help="print JSON, with the state of each connector of --rest")
     report_file.add_arguments(parser)
     parser.set_defaults(run=_connect)
 
@@ -272,10 +270,6 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     with connect_packages():
         findings, left_out, running, unmatched = _connect_findings(args)
-    if args.json:
-        listed = None if running is None else [_connector(connector, unmatched) for connector in running]
-        print(json.dumps({**_connect_document(findings, left_out), "connectors": listed}, indent=2))
-        return _connect_code(args, findings, left_out)
     for finding in findings:
         print(finding)
     for skipped in left_out:
@@ -286,8 +280,10 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     else:
         print(f"{count(len(faults), 'fault')}, {count(len(findings) - len(faults), 'warning')}.")
     code = _connect_code(args, findings, left_out)
-    if args.report:
-        report_file.write(args.report, "doctor connect", code, started, _connect_document(findings, left_out))
+    if report_file.is_requested(args):
+        listed = None if running is None else [_connector(connector, unmatched) for connector in running]
+        content = {**_connect_document(findings, left_out), "connectors": listed}
+        report_file.deliver(args, "doctor connect", code, started, content)
     return code
 
 

@@ -116,9 +116,9 @@ def run(args: argparse.Namespace) -> int:
             outcome = drill(order, workers, phases)
     code = workers.exit_code(outcome.exit_code)
     print(report.text(outcome))
-    if args.report:
+    if report_file.is_requested(args):
         content = workers.reported(report.report(outcome))
-        report_file.write(args.report, "drill", code, started, content)
+        report_file.deliver(args, "drill", code, started, content)
     _measure(args.metrics_file, code, phases.seconds, outcome)
     return code
 
@@ -140,11 +140,11 @@ def _told(args: argparse.Namespace, started: datetime, seconds: dict[str, float]
 def _fail(
     args: argparse.Namespace, started: datetime, seconds: dict[str, float], code: int, error: dict[str, str]
 ) -> None:
-    if args.report:
+    if report_file.is_requested(args):
         content = {"store": args.store, "snapshot": args.snapshot, "seconds": seconds, "error": error}
         content |= {"left_out": [{"id": error["id"], "what": "the drill", "why": error["message"]}]}
-        report_file.write(args.report, "drill", code, started, content)
-        args.report = None  # it has the error already
+        report_file.deliver(args, "drill", code, started, content)
+        args.report, args.json = None, False  # the report has the error already
     _measure(args.metrics_file, code, seconds, None)
 
 

@@ -84,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
         outcome = export.main(order, workers)
     code = workers.exit_code(report.exit_code(outcome, fail_on_poison=args.fail_on_poison))
     print(report.text(outcome))
-    if args.report:
-        report_file.write(args.report, "export", code, started, workers.reported(report.report(outcome)))
+    if report_file.is_requested(args):
+        report_file.deliver(args, "export", code, started, workers.reported(report.report(outcome)))
     return code

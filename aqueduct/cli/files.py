@@ -507,5 +507,5 @@ def _outside(args: argparse.Namespace) -> None:
 def _report(
     args: argparse.Namespace, command: str, code: ExitCode, started: datetime, content: dict[str, Any]
 ) -> None:
-    if args.report:
-        report_file.write(args.report, f"files {command}", code, started, content)
+    if report_file.is_requested(args):
+        report_file.deliver(args, f"files {command}", code, started, content)

@@ -59,6 +59,6 @@ def run(args: argparse.Namespace) -> int:
         outcome = bring_in(order, workers)
         code = workers.exit_code(report.exit_code(outcome))
         print(report.text(outcome))
-        if args.report:
-            report_file.write(args.report, "import", code, started, workers.reported(report.report(outcome)))
+        if report_file.is_requested(args):
+            report_file.deliver(args, "import", code, started, workers.reported(report.report(outcome)))
     return code

@@ -36,7 +36,6 @@ Exit codes:
 """
 
 import argparse
-import json
 import re
 import sys
 import time
@@ -83,7 +82,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     _add_changes(parser)
     add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
-    add("--json", action="store_true", help="status: print JSON")
     common.add_metrics(parser)
     common.add_run(parser)
 
@@ -176,7 +174,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "status":
         statuses = status.status(order)
         code, content = report.status_code(statuses), report.status_report(statuses)
-        page = json.dumps(content, indent=2) if args.json else report.status_text(statuses)
+        page = report.status_text(statuses)
         return _told(args, started, _ActionOutcome(code=code, text=page, content=content))
     with Workers("aqueduct land", common.spark(args)) as workers:
         if args.what is None:
@@ -214,8 +212,6 @@ def _refuse_options_of_other_actions(args: argparse.Namespace) -> None:
         )
     if args.execute and args.what not in ("reset", "replay"):
         raise Refused("option-conflict", "--execute is for aqueduct land reset and replay.")
-    if args.json and args.what != "status":
-        raise Refused("option-conflict", "--json is for aqueduct land status.")
 
 
 def _reset_target(args: argparse.Namespace) -> Any:
@@ -288,8 +284,8 @@ def _told(args: argparse.Namespace, started: datetime, outcome: _ActionOutcome) 
     print(outcome.text)
     for error in filter(None, outcome.failed):
         print(f"aqueduct: {error.labelled}", file=sys.stderr)
-    if args.report:
-        report_file.write(args.report, f"land {args.what}", outcome.code, started, outcome.content)
+    if report_file.is_requested(args):
+        report_file.deliver(args, f"land {args.what}", outcome.code, started, outcome.content)
     return outcome.code
 
 
@@ -330,6 +326,7 @@ def _land_rounds(
                 raise
             done_so_far.add(None, {}, time.time())
             report_file.write_error(args, "land", started, error)
+            args.output.end(error.exit_code)
             workers.ran()  # nothing of this round is in the next one's report
             print(f"aqueduct: {error.labelled}", file=sys.stderr, flush=True)
             lander = None  # its log is read again, which finishes what was committed
@@ -347,8 +344,9 @@ def _land_rounds(
             print(report.text(landed, time.monotonic() - began), flush=True)
             for failure in failed:
                 print(f"aqueduct: {failure.labelled}", file=sys.stderr, flush=True)
-            if args.report:
-                report_file.write(args.report, "land", code, started, workers.reported(report.report(landed)))
+            if report_file.is_requested(args):
+                report_file.deliver(args, "land", code, started, workers.reported(report.report(landed)))
+            args.output.end(code)
             if args.every is None or any(isinstance(failure, Lost) for failure in failed):
                 return code
             lander = None if failed else lander

@@ -18,7 +18,6 @@ answer. --json prints the report of --report; topic IDs are then not stored, and
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Collection, Iterable
@@ -94,7 +93,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
     add("--until-caught-up", action="store_true", help="all is well only if none is behind")
-    add("--json", action="store_true", help="print the findings and the lag of each partition as JSON")
     report_file.add_arguments(parser)
 
 
@@ -178,7 +176,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         unknown=mirror.unknown(),
         tasks=mirror.tasks(),
         workers=mirror.workers() if isinstance(mirror, BatchesReader) else [],
-        ages=mirror.unread_ages(progress) if args.json or args.report else {},
+        ages=mirror.unread_ages(progress) if report_file.is_requested(args) else {},
     )
     return _renewed(mirror, state) if isinstance(mirror, MirrorReader) and not args.json else state
 
@@ -205,20 +203,17 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
     content["tasks"] = status.tasks_report(state.tasks)
     if args.engine == "batches":
         content |= _workers(state.workers)
-    if args.json:
-        print(json.dumps(content, indent=2))
-    else:
-        print(_table(state.progress))
-        if state.workers != []:
-            names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
-            print(f"Workers: {names}.")
-        for finding in findings:
-            print(finding)
+    print(_table(state.progress))
+    if state.workers != []:
+        names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
+        print(f"Workers: {names}.")
+    for finding in findings:
+        print(finding)
     for warning in warnings:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
-    if args.report:
-        report_file.write(args.report, "mirror", code, started, content | {"unknown": state.unknown})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown})
     return code
 
 
@@ -284,8 +279,8 @@ def _begin(flow: ClassicReader, args: argparse.Namespace, started: datetime) -> 
         print(f"Group {args.group} begins at the ends of {count(begun, 'partition')}.")
     else:
         print(f"Group {args.group} has positions and continues from them.")
-    if args.report:
-        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"begun": begun})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", ExitCode.DONE, started, {"begun": begun})
     return ExitCode.DONE
 
 
@@ -293,8 +288,8 @@ def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) 
     moved = mirror.prepare()
     for sentence in moved:
         print(sentence)
-    if args.report:
-        report_file.write(args.report, "mirror", ExitCode.DONE, started, {"moved": moved})
+    if report_file.is_requested(args):
+        report_file.deliver(args, "mirror", ExitCode.DONE, started, {"moved": moved})
     return ExitCode.DONE
 
 

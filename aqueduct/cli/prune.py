@@ -98,6 +98,6 @@ def run(args: argparse.Namespace) -> int:
     )
     code = report.exit_code(outcome)
     print(report.text(outcome))
-    if args.report:
-        report_file.write(args.report, "prune", code, started, report.report(outcome))
+    if report_file.is_requested(args):
+        report_file.deliver(args, "prune", code, started, report.report(outcome))
     return code

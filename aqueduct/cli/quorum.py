@@ -169,7 +169,7 @@ def _backup(args: argparse.Namespace) -> int:
     kept = keep(QuorumSnapshots, objects, snapshot, args.keep, common.trust(args), common.signing_key(args))
     code = ExitCode.INCOMPLETE if kept.not_removed else ExitCode.DONE
     print(_told(kept))
-    if args.report:
+    if report_file.is_requested(args):
         content = {
             "snapshot": kept.snapshot.number,
             "cluster": kept.snapshot.cluster,
@@ -180,7 +180,7 @@ def _backup(args: argparse.Namespace) -> int:
             "removed": list(kept.removed),
             "not_removed": kept.not_removed,
         }
-        report_file.write(args.report, "quorum backup", code, started, content)
+        report_file.deliver(args, "quorum backup", code, started, content)
     return code
 
 

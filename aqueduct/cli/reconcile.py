@@ -99,9 +99,9 @@ def run(args: argparse.Namespace) -> int:
     unmatched = topics.unmatched({part.topic for verdict in verdicts for part in verdict.lane.sources})
     code = workers.exit_code(report.exit_code(flow, verdicts, unmatched))
     print(report.text(flow, verdicts, unmatched))
-    if args.report:
+    if report_file.is_requested(args):
         content = workers.reported(report.report(flow, verdicts, unmatched))
-        report_file.write(args.report, "reconcile", code, started, content)
+        report_file.deliver(args, "reconcile", code, started, content)
     return code
 
 

@@ -173,13 +173,13 @@ def run(args: argparse.Namespace) -> ExitCode:
     for skipped in figures.skipped:
         print(f"Not mirrored: {skipped}")
     code = ExitCode.INCOMPLETE if figures.skipped or ranges else ExitCode.DONE
-    if args.report:
+    if report_file.is_requested(args):
         content = status.report([], progress, [], ranges) | {
             "records": figures.records,
             "groups": {"groups": figures.groups.groups, "offsets": figures.groups.offsets},
             "left_out": left_out_entries(figures.skipped),
         }
-        report_file.write(args.report, "replicate", code, started, content)
+        report_file.deliver(args, "replicate", code, started, content)
     sys.stdout.flush()
     return code
 

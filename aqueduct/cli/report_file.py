@@ -1,4 +1,4 @@
-"""The report of a run: a JSON file that other programs read."""
+"""The report of a run: a JSON document that other programs read, in a file or on standard output."""
 
 import argparse
 import json
@@ -10,11 +10,17 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
+from aqueduct.cli.output import prints_report
 from aqueduct.errors import AqueductError, Failed, Refused
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="FILE", type=file, help="write a report as JSON")
+    parser.add_argument("--json", action="store_true", help="print the report, as JSON, instead of text")
+
+
+def is_requested(args: argparse.Namespace) -> bool:
+    return args.report is not None or args.json
 
 
 def outside(path: Path | None, store: str) -> None:
@@ -27,15 +33,34 @@ def outside(path: Path | None, store: str) -> None:
         )
 
 
+def deliver(
+    args: argparse.Namespace, verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]
+) -> None:
+    """Write the report to a file (--report), print it (--json), or both. Times are RFC 3339."""
+    report = _document(verb, exit_code, started, findings)
+    if args.report:
+        _store(args.report, report)
+    if args.json:
+        args.output.print_document(report)
+
+
 def write(path: Path, verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]) -> None:
-    """Write the report whole or not at all. Times are RFC 3339, in the zone of `started`."""
-    report = {
+    """Write a report to a file."""
+    _store(path, _document(verb, exit_code, started, findings))
+
+
+def _document(verb: str, exit_code: int, started: datetime, findings: Mapping[str, Any]) -> dict[str, Any]:
+    return {
         "verb": verb,
         "exit_code": exit_code,
         "started": started.isoformat(timespec="milliseconds"),
         "ended": datetime.now(started.tzinfo).isoformat(timespec="milliseconds"),
         **findings,
     }
+
+
+def _store(path: Path, report: Mapping[str, Any]) -> None:
+    """Write the report whole or not at all."""
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     try:
         with _unfinished(path) as unfinished:
@@ -54,17 +79,20 @@ def error_entry(error: AqueductError) -> dict[str, str]:
 
 
 def write_error(args: argparse.Namespace, verb: str, started: datetime, error: AqueductError) -> None:
-    """Write the report of a run that ended with an error, if one was asked for.
+    """Report a run that ended with an error, if a report was asked for.
 
-    No report is written if its path is what was refused, or inside a store: the error may have occurred
+    No file is written if its path is what was refused, or inside a store: the error may have occurred
     before the verb checked the path.
     """
     path: Path | None = getattr(args, "report", None)
+    content = {"error": error_entry(error)}
+    if prints_report(args):
+        args.output.print_document(_document(verb, error.exit_code, started, content))
     if path is None or error.id in _OF_REPORTS:
         return
     for store in _stores(args):
         outside(path, store)
-    write(path, verb, error.exit_code, started, {"error": error_entry(error)})
+    write(path, verb, error.exit_code, started, content)
 
 
 _OF_REPORTS = "report-inside-store", "report-not-writable"

@@ -174,8 +174,8 @@ def run(args: argparse.Namespace) -> int:
         outcome = replace(outcome, warnings=(sent, *outcome.warnings))
     code = workers.exit_code(report.exit_code(outcome))
     print(report.text(outcome))
-    if args.report:
-        report_file.write(args.report, "restore", code, started, workers.reported(report.report(outcome)))
+    if report_file.is_requested(args):
+        report_file.deliver(args, "restore", code, started, workers.reported(report.report(outcome)))
     return code
 
 
@@ -287,8 +287,8 @@ def _groups_only(args: argparse.Namespace, order: "RestoreOrder", started: datet
     outcome = groups_only.main(order)
     print("\n".join(groups_only.text(outcome)))
     code = groups_only.exit_code(outcome)
-    if args.report:
-        report_file.write(args.report, "restore", code, started, groups_only.report(outcome))
+    if report_file.is_requested(args):
+        report_file.deliver(args, "restore", code, started, groups_only.report(outcome))
     return code
 
 

@@ -120,13 +120,13 @@ def _find_hanging(args: argparse.Namespace) -> ExitCode:
     for sentence in lines or ["No transaction hangs."]:
         print(sentence)
     code = ExitCode.INCOMPLETE if lines else ExitCode.DONE
-    if args.report:
+    if report_file.is_requested(args):
         content = {
             "findings": lines,
             "hanging": [_entry(transaction) for transaction in search.hanging],
             "left_out": left_out_entries(search.unknown),
         }
-        report_file.write(args.report, "transactions find-hanging", code, started, content)
+        report_file.deliver(args, "transactions find-hanging", code, started, content)
     return code
 
 

@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         if not args.digests_only:
             code = code or ExitCode.INCOMPLETE
     code = workers.exit_code(code)
-    if args.report:
+    if report_file.is_requested(args):
         content = faults.report(outcome.snapshot, outcome.faults) | {"left_out": left_out_entries(unknown)}
         content = workers.reported(content)
-        report_file.write(args.report, "verify", code, started, content)
+        report_file.deliver(args, "verify", code, started, content)
     return code

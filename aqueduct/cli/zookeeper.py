@@ -351,5 +351,5 @@ def _listed(paths: Iterable[tuple[str, str]]) -> list[dict[str, str]]:
 def _report(
     args: argparse.Namespace, command: str, code: ExitCode, started: datetime, content: dict[str, Any]
 ) -> None:
-    if args.report:
-        report_file.write(args.report, f"zookeeper {command}", code, started, content)
+    if report_file.is_requested(args):
+        report_file.deliver(args, f"zookeeper {command}", code, started, content)

@@ -4,6 +4,13 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 CONTROL_NODE = (
     DeclaredMessage(
+        id="distribution-unsupported",
+        area=Area.CONTROL_NODE,
+        meaning="A host of the inventory has no `apt`, from which Aqueduct installs packages. The RPM family "
+        "is not supported.",
+        fix="Use a host with Debian 12 or 13.",
+    ),
+    DeclaredMessage(
         id="artifact-digest-unknown",
         area=Area.CONTROL_NODE,
         meaning="No lock file has the SHA-256 of software that is to be installed.",

@@ -1,19 +1,38 @@
-"""How far the tasks of a job are: a bar on a terminal, a line every ten seconds elsewhere."""
+"""How far the tasks of a job are: a bar on a terminal, a line every five seconds elsewhere."""
 
 import shutil
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event
 from typing import Any, Generic, TypeVar
 
 from aqueduct.common.wording import count, write_controls
 
 D = TypeVar("D")
 
-SECONDS = 10.0  # between two lines
+SECONDS = 5.0  # before the first line, and between two
 BAR = 12  # characters
 CLEARED = "\r\x1b[K"  # a terminal's line
+_HIDDEN = Event()
+
+
+@contextmanager
+def hidden() -> Iterator[None]:
+    """Show no progress meanwhile, in any thread."""
+    _HIDDEN.set()
+    try:
+        yield
+    finally:
+        _HIDDEN.clear()
+
+
+def note(sentence: str) -> None:
+    """Write to stderr what a run does next, or waits for."""
+    if not _HIDDEN.is_set():
+        print(sentence, file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True)
@@ -37,20 +56,22 @@ class Progress(Generic[D]):
         self._size = size
         self._task = task
         self._tasks = len(descriptions)
-        self._all = sum(map(size.of, descriptions)) if size else 0
+        self._all = self._tasks if size is TASKS else sum(map(size.of, descriptions)) if size else 0
         self._began = time.monotonic()
         self._bar = sys.stderr.isatty()
 
     def tell(self, tasks: int, work: int) -> None:
         """Write how many tasks ended, and how much work that was."""
-        if not self._size:
+        if not self._size or _HIDDEN.is_set():
             return
         line = f"{tasks:,} of {count(self._tasks, self._task)} done"
+        scale = self._size.scale
         if self._size is not TASKS:
-            scale = self._size.scale
             line += f", {work / scale:,.0f} of {self._all / scale:,.0f} {self._size.noun}"
         if work:
-            line += f", about {duration((time.monotonic() - self._began) * (self._all - work) / work)} left"
+            seconds = max(time.monotonic() - self._began, 0.001)
+            line += f", {rate(work / scale / seconds)}"
+            line += f", about {duration(seconds * (self._all - work) / work)} left"
         if self._bar:
             filled = BAR * work // max(1, self._all)
             line = f"[{'#' * filled:-<{BAR}}] {line}"[: shutil.get_terminal_size().columns - 1]
@@ -60,7 +81,7 @@ class Progress(Generic[D]):
 
     def end(self) -> None:
         """Take the bar away, for what is written next."""
-        if self._bar:
+        if self._bar and not _HIDDEN.is_set():
             write_controls(CLEARED)
 
 
@@ -75,6 +96,35 @@ def counted(items: Collection[D], task: str) -> Iterator[D]:
             yield member
     finally:
         watched.end()
+
+
+class Counter:
+    """The progress of work that reports how much of it is done, such as offsets that are sent."""
+
+    def __init__(self, unit: str) -> None:
+        """Take the time. `unit`: of what is counted, such as `offset`."""
+        self._unit = unit
+        self._progress: Progress[int] | None = None
+        self._reported_at = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Write how much is done, if the time has come."""
+        self._progress = self._progress or Progress(range(total), TASKS, self._unit)
+        if (now := time.monotonic()) - self._reported_at > SECONDS and done < total:
+            self._progress.tell(done, done)
+            self._reported_at = now
+
+    def end(self) -> None:
+        """Take the bar away."""
+        if self._progress:
+            self._progress.end()
+
+
+def rate(per_second: float) -> str:
+    """Write a rate as `1,200 per second`, `1.2 per second` or `3.0 per minute`."""
+    if per_second < 0.95:
+        return f"{60 * per_second:.1f} per minute"
+    return f"{per_second:,.0f} per second" if per_second >= 9.95 else f"{per_second:.1f} per second"
 
 
 def duration(seconds: float) -> str:

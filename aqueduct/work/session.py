@@ -249,7 +249,7 @@ def _made(conf: SparkConf, asked: SparkOptions, spark_log: Callable[[], str]) ->
             raise Failed("spark-executors-missing", reason)
         if now - reported_at > progress.SECONDS:
             missing = "more executors of " if "Registered executor" in spark_log() else ""
-            print(f"Waiting for {missing}{master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
+            progress.note(f"Waiting for {missing}{master}, for {now - began:.0f} s")
             reported_at = now
     (context,) = made
     if isinstance(context, Py4JJavaError):
@@ -288,7 +288,7 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
         if now - began > seconds:
             raise Failed("spark-executors-missing", spark_errors.NO_EXECUTOR.format(master, seconds))
         if now - reported_at > progress.SECONDS:
-            print(f"Waiting for resources of {master}, for {now - began:.0f} s", file=sys.stderr, flush=True)
+            progress.note(f"Waiting for resources of {master}, for {now - began:.0f} s")
             reported_at = now
         time.sleep(0.1)
     # The others are counted for the division of the work: as many as the master has launched; where it does
@@ -300,10 +300,8 @@ def _await_executor(context: SparkContext, asked: SparkOptions, spark_log: Calla
         if len(registered) >= launched and (launched or now - changed > SETTLED_SECONDS):
             return
         if now - reported_at > progress.SECONDS:
-            print(
-                f"Waiting for executors of {master}: {len(registered)} of {launched} are registered",
-                file=sys.stderr,
-                flush=True,
+            progress.note(
+                f"Waiting for executors of {master}: {len(registered)} of {launched} are registered"
             )
             reported_at = now
         time.sleep(0.1)

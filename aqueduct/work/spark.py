@@ -184,7 +184,7 @@ class Application:
                         tell()
                     elif now - worked < self._patience:
                         clear()
-                        print(f"Waiting for resources of {context.master}", file=sys.stderr, flush=True)
+                        progress.note(f"Waiting for resources of {context.master}")
                     else:
                         context.cancelAllJobs()
                         raise Failed(

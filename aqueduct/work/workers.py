@@ -1,6 +1,5 @@
 """Workers run a plain function over small descriptions: in this process, or by Spark if that ends sooner."""
 
-import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from aqueduct.common import job_files
 from aqueduct.errors import ExitCode, left_out_entries
+from aqueduct.work import progress
 from aqueduct.work.crossover import Work, crossover
 from aqueduct.work.options import LOCAL, SparkOptions, given, local_cores, submitted
 from aqueduct.work.packages import packages
@@ -136,6 +136,6 @@ class Workers:
     def _tell(self, where: str, runner: R) -> R:
         """Say where the work is done, where that is new."""
         if where != self._told:
-            print(f"Working {where}.", file=sys.stderr, flush=True)
+            progress.note(f"Working {where}.")
             self._told = where
         return runner

@@ -1,4 +1,4 @@
-"""Checks the variables of a playbook's command line before it does anything."""
+"""Checks a playbook's command line and the release of the package before the playbook does anything."""
 
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,10 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.aqueduct.estate.plugins.filter.extra_vars import variables_of_roles
-from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import PackageMissing
+from ansible_collections.aqueduct.estate.plugins.plugin_utils.package import COLLECTION, PackageMissing
 
 try:
+    from aqueduct.control_node import release
     from aqueduct.errors import Refused
     from aqueduct.estate.playbook_variables import Declaration, check
 except ImportError as error:
@@ -42,6 +43,7 @@ class ActionModule(ActionBase):
             usage=given["usage"].strip(),
         )
         try:
+            release.check_fit(COLLECTION)
             check(declaration, load_extra_vars(DataLoader()), variables_of_roles())
         except Refused as error:
             raise AnsibleActionFail(error.labelled) from error

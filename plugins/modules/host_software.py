@@ -379,6 +379,11 @@ def main() -> None:
         supports_check_mode=True,
     )
     os.umask(0o022)
+    if not shutil.which("dpkg-query"):
+        module.fail_json(
+            msg="[distribution-unsupported] This host has no dpkg-query, and Aqueduct installs packages with "
+            "apt. Use a host with Debian 12 or 13. Nothing was changed on this host."
+        )
     host, given = Host(module), module.params
     packages = _missing(given["packages"])
     for user in given["users"]:

@@ -8,6 +8,10 @@ from pathlib import Path
 import ansible_process
 import pytest
 import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.task import Task
+from ansible.plugins.loader import action_loader
 
 ROOT = Path(__file__).resolve().parents[2]
 # Playbook, and the command whose options its variables are.
@@ -215,6 +219,52 @@ def test_every_playbook_checks_the_variables_of_its_command_line() -> None:
         if not re.search(r"import_playbook: check\.yml|aqueduct\.estate\.extra_vars:", path.read_text())
     }
     assert unchecked == WITHOUT_HOSTS
+
+
+# Tasks that refuse a collection and a Python package of different releases.
+COMPARES_RELEASES = ("aqueduct.estate.extra_vars", "aqueduct.estate.release_fit")
+
+
+def first_step(playbook: str) -> str:
+    """Return the role or the module of a playbook's first step, which an imported playbook may have."""
+    play, *_ = yaml.safe_load((ROOT / "playbooks" / f"{playbook}.yml").read_text())
+    if imported := play.get("ansible.builtin.import_playbook"):
+        return first_step(Path(imported).stem)
+    if roles := play.get("roles"):
+        return str(roles[0]["role"] if isinstance(roles[0], dict) else roles[0])
+    return str(next(name for name in play["tasks"][0] if "." in name))
+
+
+@pytest.mark.parametrize(
+    "playbook", sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml") if path.stem != "lab_down")
+)
+def test_a_playbook_compares_the_releases_before_it_does_anything(playbook: str) -> None:
+    """A lab can be removed by any release: lab_down contacts no host of an estate, and installs nothing."""
+    step = first_step(playbook)
+    if step == "aqueduct.estate.inventory_check":
+        task, *_ = yaml.safe_load((ROOT / "roles/inventory_check/tasks/main.yml").read_text())
+        step = next(name for name in task if "." in name)
+    assert step in COMPARES_RELEASES
+
+
+@pytest.mark.parametrize("action", COMPARES_RELEASES)
+def test_an_action_refuses_a_collection_of_another_release(
+    action: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "VERSION").write_text("7.8.9\n")
+    (tmp_path / "aqueduct").mkdir()
+    plugin = action_loader.get(
+        action,
+        task=Task.load({"name": "Check", action: {"variables": {}} if "vars" in action else {}}),
+        connection=None,
+        play_context=None,
+        loader=DataLoader(),
+        templar=None,
+        shared_loader_obj=None,
+    )
+    monkeypatch.setattr(sys.modules[type(plugin).__module__], "COLLECTION", tmp_path)
+    with pytest.raises(AnsibleActionFail, match=r"\[release-mismatch\].*7\.8\.9"):
+        plugin.run(task_vars={})
 
 
 @pytest.mark.parametrize("playbook", ["kafka", "hosts", "rolling_restart"])

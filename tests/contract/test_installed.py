@@ -5,11 +5,17 @@ Third-party packages are those of this environment, so that nothing is fetched.
 
 import subprocess
 import sys
+from collections.abc import Iterator
+from email import message_from_bytes
+from importlib.metadata import distribution, distributions
 from pathlib import Path
 from subprocess import CompletedProcess
+from zipfile import ZipFile
 
 import built
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 
 def environment(folder: Path) -> Path:
@@ -21,6 +27,68 @@ def environment(folder: Path) -> Path:
     return folder / "bin/python"
 
 
+def requirements(wheel: Path) -> list[str]:
+    """Return what the wheel requires, with and without extras."""
+    with ZipFile(wheel) as archive:
+        [metadata] = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return message_from_bytes(archive.read(metadata)).get_all("Requires-Dist", [])
+
+
+def needed(wheel: Path, extra: str) -> set[str]:
+    """Return the distributions that pip would install for the wheel and its extra."""
+    names: set[tuple[str, str]] = set()
+    waiting = [(text, {"", extra}) for text in requirements(wheel)]
+    while waiting:
+        text, extras = waiting.pop()
+        requirement = Requirement(text)
+        if requirement.marker and not any(requirement.marker.evaluate({"extra": own}) for own in extras):
+            continue
+        name = canonicalize_name(requirement.name)
+        fresh = {(name, own) for own in {"", *requirement.extras}} - names
+        names |= fresh
+        if fresh:
+            further = {"", *requirement.extras}
+            waiting += [(required, further) for required in distribution(name).requires or ()]
+    return {name for name, _ in names}
+
+
+def top_level(name: str) -> Iterator[str]:
+    """Yield the files and folders of a distribution below site-packages, but no programs."""
+    for file in distribution(name).files or ():
+        if file.parts[0] not in ("..", "__pycache__"):
+            yield file.parts[0]
+
+
+def lean_environment(folder: Path, wheel: Path, extra: str) -> Path:
+    """Return the Python of a new environment that has the wheel and what its extra needs, and no more."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    [packages] = folder.glob("lib/python3.*/site-packages")
+    [ours] = Path(sys.prefix).glob("lib/python3.*/site-packages")
+    names = needed(wheel, extra)
+    others = {canonicalize_name(one.metadata["Name"]) for one in distributions(path=[str(ours)])} - names
+    shared = {top for name in others for top in top_level(name)}
+    for name in names:
+        for file in distribution(name).files or ():
+            top = file.parts[0]
+            part = Path(*file.parts) if top in shared else Path(top)
+            if top not in ("..", "__pycache__") and not (packages / part).exists():
+                (packages / part).parent.mkdir(parents=True, exist_ok=True)
+                (packages / part).symlink_to(ours / part)
+    install = (
+        "pip",
+        "install",
+        "--quiet",
+        "--offline",
+        "--no-deps",
+        "--python",
+        folder / "bin/python",
+        wheel,
+    )
+    done = built.tool("uv", *install, folder=folder)
+    assert done.returncode == 0, done.stderr
+    return folder / "bin/python"
+
+
 class ControlNode:
     """A folder with an environment, the collection, and the user's own repository."""
 
@@ -28,8 +96,8 @@ class ControlNode:
         self.python = environment(folder / "environment")
         self.repository = folder / "own"
         tree = built.export(folder / "tree")
-        wheel, self._tarball = built.wheel(tree, folder), built.collection(tree, folder)
-        install = ("pip", "install", "--quiet", "--offline", "--no-deps", "--python", self.python, wheel)
+        self.wheel, self._tarball = built.wheel(tree, folder), built.collection(tree, folder)
+        install = ("pip", "install", "--quiet", "--offline", "--no-deps", "--python", self.python, self.wheel)
         done = built.tool("uv", *install, folder=folder)
         assert done.returncode == 0, done.stderr
 
@@ -65,6 +133,46 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> ControlNode:
     return node
 
 
+@pytest.fixture(scope="module")
+def lean(node: ControlNode, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the Python of an environment with the extra `controller` alone."""
+    return lean_environment(tmp_path_factory.mktemp("lean") / "environment", node.wheel, "controller")
+
+
+IMPORTS = """
+import importlib, pkgutil, sys
+import aqueduct
+from aqueduct import cli
+missing = set()
+for module in pkgutil.walk_packages(aqueduct.__path__, "aqueduct."):
+    if module.name.endswith("__main__"):
+        continue
+    try:
+        importlib.import_module(module.name)
+    except ModuleNotFoundError as error:
+        missing.add(error.name.partition(".")[0])
+for verb in cli.VERBS:
+    try:
+        cli.main([verb, "--help"])
+    except SystemExit as end:
+        assert not end.code, verb
+print("missing:", *sorted(missing))
+"""
+
+
+def test_the_extra_controller_has_what_every_verb_imports(node: ControlNode, lean: Path) -> None:
+    """Only PySpark is missing, with py4j: verbs import it for much work, and say how to install it."""
+    done = node.run(lean, "-c", IMPORTS)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "missing: py4j pyspark"
+    assert node.run(lean, "-c", "import pytest").returncode == 1
+
+
+def test_the_extra_controller_has_what_playbooks_import(node: ControlNode, lean: Path) -> None:
+    done = node.play("aqueduct.estate.check", python=lean)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_a_new_inventory_passes_the_check(node: ControlNode) -> None:
     done = node.play("aqueduct.estate.check")
     assert done.returncode == 0, done.stdout + done.stderr
@@ -91,12 +199,13 @@ def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_collection_of_another_release_is_refused(node: ControlNode) -> None:
+@pytest.mark.parametrize("playbook", ["site", "restore", "doctor"])
+def test_a_collection_of_another_release_is_refused(node: ControlNode, playbook: str) -> None:
     module = node.collection / "aqueduct/common/durations.py"
     before = module.read_text()
     module.write_text(f"{before}\n# of another release\n")
     try:
-        done = node.play("aqueduct.estate.site")
+        done = node.play(f"aqueduct.estate.{playbook}")
     finally:
         module.write_text(before)
     assert done.returncode == 2

@@ -55,7 +55,8 @@ def test_it_is_told_how_far_they_are(
     for _ in range(2):  # what an earlier job did is not in a later one's
         run(work, [0, 6, 0], Size("MB", lambda seconds: MEGABYTE * (seconds + 1), MEGABYTE))
         told = capsys.readouterr().err
-        assert re.search(r"^2 of 3 tasks done, 2 of 9 MB, about \d+ s left$", told, re.MULTILINE), told
+        line = r"^2 of 3 tasks done, 2 of 9 MB, [\d,.]+ per \w+, about \d+ s left$"
+        assert re.search(line, told, re.MULTILINE), told
 
 
 def test_workers_are_forked_with_what_tasks_need(run: Runner) -> None:

@@ -98,6 +98,23 @@ def test_a_run_that_ends_with_an_error_leaves_a_report(
     assert sorted(path.name for path in tmp_path.iterdir() if path.is_file()) == ["report.json"]
 
 
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_error_is_the_report_on_stdout(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    (tmp_path / "store").mkdir()
+    report = tmp_path / "report.json"
+    code = cli.main([*arguments(command, tmp_path), "--json", "--report", str(report)])
+    out, err = capsys.readouterr()
+    printed_report, stored_report = (
+        {name: field for name, field in json.loads(text).items() if name != "ended"}
+        for text in (out, report.read_text())
+    )
+    assert printed_report == stored_report
+    assert (printed_report["verb"], printed_report["exit_code"]) == (command, code)
+    assert printed_report["error"]["message"] in err
+
+
 @pytest.mark.parametrize("command", sorted(COMMANDS.keys() - NO_STORE))
 def test_an_error_is_never_reported_into_a_store(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
@@ -168,10 +185,10 @@ def test_the_kind_of_a_landing_is_in_the_report(tmp_path: Path) -> None:
 def test_a_report_that_cannot_be_written_does_not_hide_the_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write(*_: object) -> None:
+    def store(*_: object) -> None:
         raise Failed("report-not-writable", "There is no room.")
 
-    monkeypatch.setattr(report_file, "write", write)
+    monkeypatch.setattr(report_file, "_store", store)
     assert cli.main([*arguments("verify", tmp_path), "--report", str(tmp_path / "report.json")]) == 2
     assert printed(capsys.readouterr().err) == ["backup-missing", "report-not-writable"]
 

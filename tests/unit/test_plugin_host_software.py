@@ -115,3 +115,15 @@ def test_our_package_of_the_former_name_is_removed(plugin: ModuleType, tmp_path:
     assert [path.name for path in packages.glob("aqueduct*.dist-info")] == [information]
     assert (packages / "aqueduct/__init__.py").exists()
     assert not (packages / "aqueduct/gone.py").exists()
+
+
+def test_a_host_without_apt_is_refused_before_anything_is_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one of the RPM family is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = {"path": str(tmp_path / "made"), "owner": "root", "mode": "0755", "shared_by": None}
+    answer = plugin_modules.run("host_software", {"packages": ["rsync"], "folders": [folder]})
+    assert answer["failed"]
+    assert "[distribution-unsupported]" in answer["msg"]
+    assert not (tmp_path / "made").exists()

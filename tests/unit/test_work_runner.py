@@ -127,14 +127,55 @@ def test_it_is_told_how_far_they_are(
         Size("MB", lambda number: number * MEGABYTE, MEGABYTE),
     )
     assert re.search(
-        r"^[12] of 3 tasks done, [1-3] of 6 MB, about \d+ s left$", capsys.readouterr().err, re.MULTILINE
+        r"^[12] of 3 tasks done, [1-3] of 6 MB, [\d,.]+ per \w+, about \d+ s left$",
+        capsys.readouterr().err,
+        re.MULTILINE,
     )
 
 
 def test_many_things_are_counted(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(progress, "SECONDS", 0)
     assert list(progress.counted(range(1000), "znode")) == list(range(1000))
-    assert re.search(r"^500 of 1,000 znodes done, about \d+ s left$", capsys.readouterr().err, re.MULTILINE)
+    line = r"^500 of 1,000 znodes done, [\d,.]+ per \w+, about \d+ s left$"
+    assert re.search(line, capsys.readouterr().err, re.MULTILINE)
+
+
+def test_rate_and_remaining_time(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    clock = iter([0.0, 8.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(clock))
+    job = progress.Progress([10 * MEGABYTE] * 4, Size("MB", lambda size: size, MEGABYTE))
+    job.tell(1, 10 * MEGABYTE)
+    assert capsys.readouterr().err == ("1 of 4 tasks done, 10 of 40 MB, 1.2 per second, about 24 s left\n")
+
+
+def test_the_first_line_comes_after_five_seconds(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    counter = progress.Counter("offset")
+    for seconds in range(13):
+        clock[0] = float(seconds)
+        counter(seconds * 1000, 20_000)
+    counter.end()
+    assert capsys.readouterr().err.splitlines() == [
+        "6,000 of 20,000 offsets done, 1,000 per second, about 14 s left",
+        "12,000 of 20,000 offsets done, 1,000 per second, about 8 s left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("per_second", "text"),
+    [
+        (0.02, "1.2 per minute"),
+        (1.25, "1.2 per second"),
+        (9.94, "9.9 per second"),
+        (9.96, "10 per second"),
+        (1234.5, "1,234 per second"),
+    ],
+)
+def test_rates(per_second: float, text: str) -> None:
+    assert progress.rate(per_second) == text
 
 
 @pytest.mark.parametrize(

@@ -293,7 +293,7 @@ def test_many_znodes_come_back_and_how_far_it_is_is_told(
     for what, where in (("backup", tree), ("restore", other)):
         assert run(what, store, where.connect) == 0
         said = capsys.readouterr().err
-        assert re.search(r"^\d+ of 1,000 znodes done, about \d+ s left$", said, re.MULTILINE)
+        assert re.search(r"^\d+ of 1,000 znodes done, [\d,.]+ per \w+, about \d+ s left$", said, re.MULTILINE)
     assert len(other.content()) == 1003
     assert other.content() == tree.content()
 

@@ -4,7 +4,6 @@ Everything is read once, in ranges, to digests. The lanes for which the digests 
 second time, each by one task, with its ends side by side.
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import still_there
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb, Work
-from aqueduct.work.progress import Size
+from aqueduct.work.progress import Size, note
 from aqueduct.work.runner import Runner
 from aqueduct.work.workers import Workers
 
@@ -38,13 +37,13 @@ def reconcile(flow: ComparedFlow, topics: ComparedTopics, workers: Workers) -> l
 def compare(flow: ComparedFlow, every: Sequence[ComparedLane], workers: Workers) -> list[Verdict]:
     """Return a verdict on each of these lanes."""
     offsets = sum(len(each) for lane in every for each in lane.ranges if each)
-    _say(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
+    note(f"Reading {count(offsets, 'offset')} of {count(len(every), 'partition')} at both ends.")
     run = workers.runner(_work(flow, every, workers))
     try:
         verdicts = first_reading(flow, every, run)
         unclear = sum(verdict.needs_second_reading for verdict in verdicts)
         if unclear:
-            _say(f"Reading {count(unclear, 'partition')} again, to find what differs.")
+            note(f"Reading {count(unclear, 'partition')} again, to find what differs.")
             verdicts = second_reading(flow, verdicts, run)
     except Failed:
         for end in flow.ends:
@@ -195,7 +194,3 @@ def look_closer(reading: SecondReading) -> Difference:
 def _stream(end: ComparedEnd, part: Range | None, header: RecordHeader | None, timed: bool) -> Stream:
     for _, records in read(end, [part], header) if part else ():
         yield records.fingerprints(timed), records.offsets
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr)

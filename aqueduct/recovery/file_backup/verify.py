@@ -9,6 +9,7 @@ from aqueduct.errors import Failed
 from aqueduct.recovery.file_backup import entries
 from aqueduct.recovery.file_backup.entries import FileEntry, Inode
 from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
+from aqueduct.work.progress import Counter
 
 CONTENT = "content"
 
@@ -118,8 +119,10 @@ def _faults(
     own: BackupsOf, snapshot: FileSnapshot, listed: dict[str, FileEntry], seen: dict[Inode, FileEntry]
 ) -> list[tuple[str, str]]:
     flaws = []
+    compared, total = Counter("file"), len(listed)
     try:
-        for entry, inode in entries.scan(own.tree(snapshot.date), seen):
+        for number, (entry, inode) in enumerate(entries.scan(own.tree(snapshot.date), seen)):
+            compared(number, total)
             if not entry.is_folder:
                 seen[inode] = entry
             was = listed.pop(entry.path, None)
@@ -130,4 +133,6 @@ def _faults(
         raise Failed(
             "backup-folder-unreadable", f"{shown(error.filename)} can't be read: {error.strerror}."
         ) from None
+    finally:
+        compared.end()
     return flaws + [(path, "it is gone") for path in listed]

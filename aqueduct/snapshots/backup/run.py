@@ -34,6 +34,7 @@ from aqueduct.store.lifecycle import LifecycleRules
 from aqueduct.store.manifest import Manifest
 from aqueduct.store.objects import Objects
 from aqueduct.store.snapshots import Stored
+from aqueduct.work.progress import note
 from aqueduct.work.workers import Workers
 
 
@@ -200,7 +201,7 @@ def _read(planned: _Planned, workers: Workers) -> _Recorded:
     order, keys, readings = planned.admitted.order, planned.admitted.keys, planned.todo.readings
     key = keys.create(DataKind.RECORDS, order.recipients) if order.recipients and readings else None
     run = key.id if key else secrets.token_hex(4)
-    _say(f"Reading {count(sum(map(len, readings)), 'offset')} of {count(len(readings), 'partition')}.")
+    note(f"Reading {count(sum(map(len, readings)), 'offset')} of {count(len(readings), 'partition')}.")
     with lending(key):
         recorded = _Recorded(run, tuple(reading.read_all(order, readings, run, workers)))
     if readings and all(result.nothing for result in recorded.results):

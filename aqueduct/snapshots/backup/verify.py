@@ -4,7 +4,6 @@ The driver cuts the segments into shares; each task reads those of one. Restore 
 writes, but only hashes.
 """
 
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.pace import Pace
-from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.progress import MEGABYTE, Size, note
 from aqueduct.work.workers import Workers
 
 if TYPE_CHECKING:
@@ -99,7 +98,7 @@ def verify_segments(
     """
     with_objects = [segment for segment in every if segment.records]  # others have no object
     stored = sum(_size(segment) for segment in with_objects)
-    print(f"Reading {count(len(with_objects), 'segment')}, {stored / 1e6:,.1f} MB.", file=sys.stderr)
+    note(f"Reading {count(len(with_objects), 'segment')}, {stored / 1e6:,.1f} MB.")
     parts = [*in_lists(with_objects, SHARE_BYTES, _size, most=SHARE_SEGMENTS)]
     size = sum(segment.unpacked_bytes for segment in with_objects) if whole else stored
     work = Work(Verb.VERIFY, size, len(parts))

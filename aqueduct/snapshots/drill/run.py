@@ -3,7 +3,6 @@
 The live cluster is only read. The scratch cluster is left as it is: who started it stops and wipes it.
 """
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -25,6 +24,7 @@ from aqueduct.store.catalog import Catalog
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.snapshots import Snapshot
 from aqueduct.work.phases import Phases
+from aqueduct.work.progress import note
 from aqueduct.work.workers import Workers
 
 CLIENT = "aqueduct-drill"
@@ -37,7 +37,7 @@ def drill(order: DrillOrder, workers: Workers, phases: Phases) -> DrillOutcome:
     objects = open_store(order.store)
     keys = Keyring(objects, order.private_keys)
     snapshot = Catalog.open(objects, order.trust, keys).snapshot(order.snapshot, order.at_least)
-    _say(
+    note(
         f"Drill of snapshot {snapshot.manifest.number} of {order.store} at {order.scratch.bootstrap_servers}."
     )
     with (
@@ -108,7 +108,3 @@ def newest(plan: RestorePlan) -> Mapping[str, int | None]:
         )
         for name in plan.topics
     }
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)

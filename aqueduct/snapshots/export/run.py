@@ -44,6 +44,7 @@ from aqueduct.store.segments import lend
 from aqueduct.store.url import parse
 from aqueduct.work.crossover import Verb, Work
 from aqueduct.work.phases import Phases
+from aqueduct.work.progress import note
 from aqueduct.work.workers import Workers
 
 AT_ONCE = 16  # small objects
@@ -74,7 +75,7 @@ def main(order: ExportOrder, workers: Workers) -> ExportOutcome:
     clock = Phases()
     with clock.phase("plan"):
         job = _look(order)
-        _say(f"Export: {restore_report.summary(job.plan)}")
+        note(f"Export: {restore_report.summary(job.plan)}")
     ended = job.ended
     if ended:
         with clock.phase("recount"):
@@ -119,8 +120,8 @@ def _look(order: ExportOrder) -> _Job:
     selection = restore_plan(snapshot, order.request)
     plan.check_names(selection.topics)
     tables = plan.by_topic(order.tables, selection.topics)
-    for note in plan.idle(order.tables, snapshot.topics):
-        _say(note)
+    for sentence in plan.idle(order.tables, snapshot.topics):
+        _say(sentence)
     identity = _identity(order, catalog.id, selection, plan.digest(tables))
     if begun:
         state.check_same(target, begun, identity, ended=ended is not None)

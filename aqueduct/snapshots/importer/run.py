@@ -4,7 +4,6 @@ Nothing of it counts until then. Each task reads partitions, file by file.
 """
 
 import secrets
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +37,7 @@ from aqueduct.store.objects import Exists, MissingObject, Objects
 from aqueduct.store.segments import SegmentLimits, Writer
 from aqueduct.store.snapshots import Fold
 from aqueduct.work.crossover import Verb, Work
-from aqueduct.work.progress import MEGABYTE, Size
+from aqueduct.work.progress import MEGABYTE, Size, note
 from aqueduct.work.workers import Workers
 
 READERS = {"kafka-backup": kafka_backup.read, "s3-binary": s3_binary.read}
@@ -92,7 +91,7 @@ def bring_in(order: ImportOrder, workers: Workers) -> ImportOutcome:
             f"{order.store} already has snapshots. Import into a new store, and restore from it.",
         )
     run = secrets.token_hex(4)
-    _say(
+    note(
         f"Importing {count(len(foreign.partitions), 'partition')} of {count(len(foreign.topics), 'topic')}, "
         f"{sum(partition.size for partition in foreign.partitions) / 1e6:,.1f} MB."
     )
@@ -359,7 +358,3 @@ def _unexplained(imported: Sequence[ImportedPartition]) -> Iterator[Skipped]:
                 "they have no record for an unknown reason: markers of transactions, compaction, or loss",
                 "import-offsets-unexplained",
             )
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)

@@ -5,7 +5,6 @@ Manifests go first: while one is there, all that it names is. Objects that no ma
 run that has not committed yet may still name them. Before anything goes, a sample of what stays is opened.
 """
 
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +32,7 @@ from aqueduct.store.manifest import Manifest
 from aqueduct.store.objects import EditableObjects, Entry
 from aqueduct.store.signing import EVERYBODY, Trust
 from aqueduct.store.snapshots import Broken
+from aqueduct.work.progress import note
 
 if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey
@@ -119,7 +119,7 @@ def _opened(
     chosen = stock.samples.chosen(planned.gone.keys() if planned else (), order.sample_bytes)
     if not chosen:
         return OpenedSample()
-    _say(f"Opening a sample of what stays: {count(len(chosen), 'segment')}.")
+    note(f"Opening a sample of what stays: {count(len(chosen), 'segment')}.")
     opened = open_sample(order.store, keys, chosen)
     if opened.faults and not stock.plan.stay.keys() <= catalog.listed().keys():
         raise _changing(order.store)
@@ -203,7 +203,7 @@ def _look(catalog: Catalog, objects: EditableObjects, order: PruneOrder) -> _Fou
                 f"--wrong-clock {absent[0]}: {order.store} has no snapshot of this number. Run aqueduct "
                 "snapshots to list them. Nothing was removed.",
             )
-        _say(f"Reading {count(len(listed), 'manifest')}.")
+        note(f"Reading {count(len(listed), 'manifest')}.")
         try:
             if stock := _read(catalog, objects, order, listed):
                 return stock
@@ -350,7 +350,3 @@ def _going(entries: Iterable[Entry], stock: _Found, before: float, swept: Swept)
             swept.young.add(entry.size)
             continue
         yield entry.path
-
-
-def _say(progress: str) -> None:
-    print(progress, file=sys.stderr, flush=True)

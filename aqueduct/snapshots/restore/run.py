@@ -30,6 +30,7 @@ from aqueduct.snapshots.restore.progress import TopicState
 from aqueduct.store.backends import open_store
 from aqueduct.store.leases import leased
 from aqueduct.work.phases import Phases
+from aqueduct.work.progress import note
 from aqueduct.work.workers import Workers
 
 
@@ -41,7 +42,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
     clock = Phases()
     with clock.phase("plan"):
         job = planning.look(order)
-        _say(f"Restore {job.id}: {report.summary(job.plan)}")
+        note(f"Restore {job.id}: {report.summary(job.plan)}")
         if not job.done:
             planning.check(job)
     if order.dry_run:
