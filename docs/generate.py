@@ -239,8 +239,7 @@ def messages_page() -> Iterator[str]:
     yield (
         "Made by `script/docs` from `aqueduct/messages/`.\n"
         "Errors, warnings and skipped items have a stable identifier. It is printed in brackets before the\n"
-        "sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence. Messages of\n"
-        "verbs that are not in this list have no identifier yet."
+        "sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence."
     )
     for area in Area:
         yield f"## {area.title}"
