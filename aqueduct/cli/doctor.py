@@ -301,7 +301,7 @@ def _connect_code(
 
 def _connect_document(findings: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]) -> dict[str, Any]:
     return {
-        "findings": [{"severity": finding.severity, "sentence": finding.sentence} for finding in findings],
+        "findings": [vars(finding) for finding in findings],
         "left_out": left_out_entries(left_out),
     }
 
@@ -384,7 +384,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
     except Refused:
         raise
     except AqueductError as error:
-        return None, [WorkerFinding("fault", error.labelled)]
+        return None, [WorkerFinding("fault", error.id, error.sentence)]
     findings = []
     for running in actual.values():
         for part in running.failed:
@@ -392,6 +392,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
             findings.append(
                 WorkerFinding(
                     "fault",
+                    "connector-task-failed",
                     f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}. "
                     "Fix the cause, and restart it.",
                 )
