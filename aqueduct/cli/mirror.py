@@ -173,7 +173,9 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         if isinstance(mirror, MirrorReader) and not args.json:
             mirror.renew()
     except Failed as error:  # such as a client that may only read
-        unbound = f"The positions were checked, and not bound to their topics: {error.labelled}"
+        unbound = labelled(
+            error.id, f"The positions were checked, and not bound to their topics: {error.sentence}"
+        )
         return replace(state, findings=[*findings, unbound])
     return state
 
@@ -220,7 +222,7 @@ def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str
     except PatternError as error:
         return [labelled("pattern-invalid", f"Whether each pattern matches is not known: {error}.")]
     except Failed as error:
-        return [f"Whether each pattern matches is not known: {error.labelled}"]
+        return [labelled(error.id, f"Whether each pattern matches is not known: {error.sentence}")]
     findings = [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
     return findings + [status.unmatched_group_finding(mirror.source, pattern) for pattern in of_groups]
 

@@ -142,6 +142,54 @@ def test_every_declared_identifier_is_used() -> None:
     assert MESSAGES.keys() - {each for of_module in uses().values() for each in of_module.ids} == set()
 
 
+# Modules whose functions of these names return findings as labelled sentences.
+LABELLED = {
+    "kafka/diagnosis.py": re.compile(r"_(?!named|absent|stopped|fate|waiting|assigned|is_lost)\w+"),
+    "mirror/classic.py": re.compile(r"\w+_findings"),
+    "mirror/engine/reading.py": re.compile(r"\w+_findings?"),
+    "mirror/status.py": re.compile(r"\w+_findings?|unknown_groups"),
+}
+
+
+def unlabelled(function: ast.FunctionDef) -> Iterator[int]:
+    """Yield the lines of a function that returns, yields or appends sentences without an identifier."""
+    texts: list[ast.expr] = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Return(value=ast.ListComp(elt=value)):
+                texts.append(value)
+            case ast.Yield(value=ast.expr() as value) | ast.Return(value=ast.expr() as value):
+                texts += value.elts if isinstance(value, ast.List) else [value]
+            case ast.Call(func=ast.Attribute(attr="append"), args=[value]):
+                texts.append(value)
+    for text in texts:
+        if isinstance(text, ast.JoinedStr) or (
+            isinstance(text, ast.Constant) and isinstance(text.value, str)
+        ):
+            yield text.lineno
+
+
+def test_every_finding_of_a_doctor_has_an_identifier() -> None:
+    functions = [
+        (path, node)
+        for path, pattern in LABELLED.items()
+        for node in ast.walk(sources()[path])
+        if isinstance(node, ast.FunctionDef) and pattern.fullmatch(node.name)
+    ]
+    assert len(functions) > 20
+    assert [(path, line) for path, node in functions for line in unlabelled(node)] == []
+    [plain] = [node for node in ast.walk(ast.parse(PLAIN)) if isinstance(node, ast.FunctionDef)]
+    assert sorted(unlabelled(plain)) == [3, 4, 5]
+
+
+PLAIN = """
+def f(findings, name):
+    findings.append(f"{name} does not run.")
+    yield "It does not run."
+    return [f"{name} does not run, either.", labelled("topic-gone", "It is gone.")]
+"""
+
+
 def test_every_error_and_skipped_item_has_an_identifier() -> None:
     assert {path: each.unidentified for path, each in uses().items() if each.unidentified} == {}
 
