@@ -269,4 +269,10 @@ CONNECT = (
         meaning="The worker's admin client has TLS settings only because it inherits them from the worker.",
         fix="Set them for the admin client, too.",
     ),
+    DeclaredMessage(
+        id="connect-configuration-refused",
+        area=Area.CONNECT,
+        meaning="The configuration of a worker is refused. Nothing was restarted.",
+        fix="Correct the faults that follow in the message.",
+    ),
 )
