@@ -1,5 +1,6 @@
 """Errors that end a command, with an exit code, an identifier and a sentence; and skipped items."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +17,12 @@ class ExitCode(IntEnum):
 def labelled(id_: str, sentence: str) -> str:
     """Return the sentence after its identifier in brackets; without an identifier, the sentence alone."""
     return f"[{id_}] {sentence}" if id_ else sentence
+
+
+def identified(labels: Iterable[str]) -> list[dict[str, str]]:
+    """Return labelled sentences as JSON reports have them; `id` is empty where one has no identifier."""
+    matches = [re.match(r"(?:\[([a-z0-9-]+)\] )?(.*)", label, re.DOTALL) for label in labels]
+    return [{"id": match[1] or "", "sentence": match[2]} for match in matches if match]
 
 
 @dataclass(frozen=True, order=True)

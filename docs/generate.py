@@ -238,9 +238,9 @@ def messages_page() -> Iterator[str]:
     yield "# Messages"
     yield (
         "Made by `script/docs` from `aqueduct/messages/`.\n"
-        "Errors, warnings and skipped items have a stable identifier. It is printed in brackets before the\n"
-        "sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence. Messages of\n"
-        "verbs that are not in this list have no identifier yet."
+        "Errors, warnings, findings and skipped items have a stable identifier. It is printed in brackets\n"
+        "before the sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence.\n"
+        "Some findings of the inventory check and some errors of Ansible plugins have none yet."
     )
     for area in Area:
         yield f"## {area.title}"

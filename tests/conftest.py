@@ -9,6 +9,7 @@ from pathlib import Path
 import clients
 import pytest
 from hypothesis import settings
+from kit.early_end import pytest_runtest_makereport as pytest_runtest_makereport
 from lakes import PARTITIONS, Lake
 
 from servers import broker, hive_metastore

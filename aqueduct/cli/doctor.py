@@ -47,7 +47,16 @@ from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.optional_packages import connect_packages
 from aqueduct.common import timestamps
 from aqueduct.common.wording import count
-from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, Skipped, labelled, left_out_entries
+from aqueduct.errors import (
+    AqueductError,
+    ExitCode,
+    Failed,
+    Refused,
+    Skipped,
+    identified,
+    labelled,
+    left_out_entries,
+)
 from aqueduct.kafka import client_config, data_folder, diagnosis, listeners, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
@@ -123,7 +132,10 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
         configured = listeners.configured(given)
         by_port = listeners.connections(file.read_text() for file in CONNECTIONS if file.exists())
     with _log(args.log) as log:
-        mismatches = list(listeners.mismatches(configured, log))
+        mismatches = [
+            labelled("client-protocol-mismatch", sentence)
+            for sentence in listeners.mismatches(configured, log)
+        ]
     end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
@@ -142,13 +154,15 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
     findings += hanging + mismatches
     if args.expected_brokers is not None:  # those that do not run are among the findings already
         expected = {*args.expected_brokers, *absent_brokers(state, args.expected_brokers)}
-        findings += unexpected_brokers(state, expected)
+        findings += [
+            labelled("broker-unexpected", sentence) for sentence in unexpected_brokers(state, expected)
+        ]
     connected = list(listeners.connected(configured, by_port))
     for sentence in connected + (findings or ["Nothing is wrong."]):
         print(sentence)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if report_file.is_requested(args):
-        content = {"findings": findings} | ({"listeners": connected} if args.properties else {})
+        content = {"findings": identified(findings)} | ({"listeners": connected} if args.properties else {})
         report_file.deliver(args, "doctor cluster", code, started, content)
     return code
 
@@ -163,7 +177,7 @@ def _hanging(client: Client, state: Cluster, silent: Collection[int]) -> list[st
     try:
         return transactions.findings(asking.find(client, served, silent=silent), timestamps.now())
     except (Failed, KafkaError) as error:
-        return transactions.unknown_sentences([Skipped.because_of("this cluster", error)])
+        return transactions.unknown_findings([Skipped.because_of("this cluster", error)])
 
 
 @contextmanager
@@ -218,8 +232,9 @@ def _broker(args: argparse.Namespace) -> ExitCode:
     ensemble = Ensemble(connect, client_config.load(args.client_config))
     own = "" if args.running else given.get("advertised.listeners") or given.get("listeners", "")
     _, findings = misfits(ensemble, node_id, [Path(folder.strip()) for folder in folders.split(",")], own)
-    for sentence in findings or ["Nothing is wrong."]:
-        print(sentence)
+    labels = [labelled("broker-cannot-start", sentence) for sentence in findings]
+    for line in labels or ["Nothing is wrong."]:
+        print(line)
     return ExitCode.INCOMPLETE if findings else ExitCode.DONE
 
 
@@ -297,7 +312,7 @@ def _connect_code(
 
 def _connect_document(findings: "Iterable[WorkerFinding]", left_out: Iterable[Skipped]) -> dict[str, Any]:
     return {
-        "findings": [{"severity": finding.severity, "sentence": finding.sentence} for finding in findings],
+        "findings": [vars(finding) for finding in findings],
         "left_out": left_out_entries(left_out),
     }
 
@@ -380,7 +395,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
     except Refused:
         raise
     except AqueductError as error:
-        return None, [WorkerFinding("fault", error.labelled)]
+        return None, [WorkerFinding("fault", error.id, error.sentence)]
     findings = []
     for running in actual.values():
         for part in running.failed:
@@ -388,6 +403,7 @@ def _rest(urls: list[str], config: str | None) -> "tuple[list[RunningConnector] 
             findings.append(
                 WorkerFinding(
                     "fault",
+                    "connector-task-failed",
                     f"Connector {running.name}: {it} failed on {part.worker}: {first_line(part.trace)}. "
                     "Fix the cause, and restart it.",
                 )

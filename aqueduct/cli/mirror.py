@@ -186,7 +186,9 @@ def _renewed(mirror: MirrorReader | ClassicReader, state: _FlowState) -> _FlowSt
     try:
         mirror.renew()
     except Failed as error:  # such as a client that may only read
-        unbound = f"The positions were checked, and not bound to their topics: {error.labelled}"
+        unbound = labelled(
+            error.id, f"The positions were checked, and not bound to their topics: {error.sentence}"
+        )
         return replace(state, findings=[*state.findings, unbound])
     return state
 
@@ -232,7 +234,7 @@ def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str
     except PatternError as error:
         return [labelled("pattern-invalid", f"Whether each pattern matches is not known: {error}.")]
     except Failed as error:
-        return [f"Whether each pattern matches is not known: {error.labelled}"]
+        return [labelled(error.id, f"Whether each pattern matches is not known: {error.sentence}")]
     findings = [status.unmatched_finding(mirror.source, pattern) for pattern in unmatched]
     return findings + [status.unmatched_group_finding(mirror.source, pattern) for pattern in of_groups]
 

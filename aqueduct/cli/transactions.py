@@ -43,7 +43,7 @@ from aqueduct.cli import common, report_file, selection
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count
-from aqueduct.errors import ExitCode, Failed, Refused, left_out_entries
+from aqueduct.errors import ExitCode, Failed, Refused, identified, left_out_entries
 from aqueduct.kafka import client_config, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
@@ -122,7 +122,7 @@ def _find_hanging(args: argparse.Namespace) -> ExitCode:
     code = ExitCode.INCOMPLETE if lines else ExitCode.DONE
     if report_file.is_requested(args):
         content = {
-            "findings": lines,
+            "findings": identified(lines),
             "hanging": [_entry(transaction) for transaction in search.hanging],
             "left_out": left_out_entries(search.unknown),
         }

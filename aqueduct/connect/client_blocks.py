@@ -62,6 +62,7 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
         if block.protocol not in PROTOCOLS:
             yield WorkerFinding(
                 "fault",
+                "security-protocol-unknown",
                 f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, which Kafka "
                 f"does not know; it has {', '.join(PROTOCOLS)}.",
             )
@@ -72,6 +73,7 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
         if demands.plaintext(block):
             yield WorkerFinding(
                 "fault",
+                "client-listener-plaintext",
                 f"{block.file}: {block} speaks {block.protocol}, and {block.servers} does not speak TLS; "
                 "name the TLS listener in bootstrap.servers.",
             )
@@ -80,6 +82,7 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
         if block.settings.get("ssl.endpoint.identification.algorithm", "https") == "":
             yield WorkerFinding(
                 "warning",
+                "client-names-unchecked",
                 f"{block.file}: {block} does not check the brokers' names; remove "
                 f"{block.prefix}ssl.endpoint.identification.algorithm, and put the names into certificates.",
             )
@@ -89,6 +92,7 @@ def _plaintext(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
     if reason := demands.tls(block):
         yield WorkerFinding(
             "fault",
+            "client-plaintext-to-tls",
             f"{block.file}: {block} would speak {block.protocol}, but {reason}: {PURPOSE[block.name]} "
             f"({ISSUE}); set {block.prefix}security.protocol=SSL and its key and trust store.",
         )
@@ -100,6 +104,7 @@ def _key_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
         if store.type != "PEM" and store.password is None:
             yield WorkerFinding(
                 "fault",
+                "key-store-password-missing",
                 f"{block.file}: {block} names a {store.type} key store without a password; set "
                 f"{block.prefix}ssl.keystore.password.",
             )
@@ -107,6 +112,7 @@ def _key_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
     elif block.protocol == "SSL" and (reason := demands.key_store(block)):
         yield WorkerFinding(
             "fault",
+            "key-store-missing",
             f"{block.file}: {block} has no key store, but {reason}: {PURPOSE[block.name]} ({ISSUE}); set "
             f"{block.prefix}ssl.keystore.location and {block.prefix}ssl.keystore.type.",
         )
@@ -120,6 +126,7 @@ def _trust_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding
     reason = demands.trust_store(block)
     yield WorkerFinding(
         "fault" if reason else "warning",
+        "trust-store-missing",
         f"{block.file}: {block} has no trust store, "
         + (f"but {reason}: {PURPOSE[block.name]} ({ISSUE})" if reason else "so it trusts Java's authorities")
         + f"; set {block.prefix}ssl.truststore.location and {block.prefix}ssl.truststore.type.",
@@ -139,6 +146,7 @@ def inherited(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator[Worke
         if lent:
             yield WorkerFinding(
                 "warning",
+                "admin-settings-inherited",
                 f"{block.file}: {block} gets by with the worker's own {', '.join(lent)}; set "
                 f"{', '.join(f'{block.prefix}{setting}' for setting in lent)}, so that no block is forgotten "
                 f"({ISSUE}).",

@@ -7,15 +7,19 @@ from typing import Literal
 
 from aqueduct.connect.key_stores import Contents
 from aqueduct.connect.worker import Store
+from aqueduct.errors import labelled
 
 
 @dataclass(frozen=True)
 class WorkerFinding:
+    """A finding; `id` is declared in `aqueduct.messages`."""
+
     severity: Literal["fault", "warning"]
+    id: str
     sentence: str
 
     def __str__(self) -> str:
-        return f"{self.severity}: {self.sentence}"
+        return f"{self.severity}: {labelled(self.id, self.sentence)}"
 
 
 @dataclass(frozen=True)
@@ -42,28 +46,36 @@ def store_findings(file: str, user: str, store: Store, facts: Facts) -> Iterator
     if contents is None:
         return
     if isinstance(contents, str):
-        yield WorkerFinding("fault", f"{file}: {subject} {contents}.")
+        yield WorkerFinding("fault", "connect-store-unreadable", f"{file}: {subject} {contents}.")
         return
     if store.role == "key" and not contents.private_key:
         yield WorkerFinding(
-            "fault", f"{file}: {subject} holds no private key; give it the client's key and certificate."
+            "fault",
+            "connect-key-missing",
+            f"{file}: {subject} holds no private key; give it the client's key and certificate.",
         )
         return
     if not contents.certificates:
         remedy = "make it with keytool: what openssl makes looks empty to Java"
-        yield WorkerFinding("fault", f"{file}: {subject} holds no certificate that Java sees; {remedy}.")
+        yield WorkerFinding(
+            "fault",
+            "connect-certificate-missing",
+            f"{file}: {subject} holds no certificate that Java sees; {remedy}.",
+        )
         return
     own = contents.certificates[:1] if store.role == "key" else contents.certificates
     if all(certificate.not_after < facts.now for certificate in own):
         last = max(own, key=lambda certificate: certificate.not_after)
         yield WorkerFinding(
             "fault",
+            "connect-certificate-expired",
             f"{file}: the certificate of {last.subject} in {subject} expired at "
             f"{last.not_after:%Y-%m-%d %H:%M} UTC; renew it and restart the worker.",
         )
     elif all(certificate.not_before > facts.now for certificate in own):
         yield WorkerFinding(
             "fault",
+            "connect-certificate-premature",
             f"{file}: the certificate of {own[0].subject} in {subject} is valid only from "
             f"{own[0].not_before:%Y-%m-%d %H:%M} UTC on; set this host's clock, or re-issue the certificate.",
         )

@@ -52,7 +52,9 @@ def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
     }
     for setting, comes_of_it in missing.items():
         if not worker.properties.get(setting):
-            yield WorkerFinding("fault", f"{worker.file}: {setting} is not set, {comes_of_it}.")
+            yield WorkerFinding(
+                "fault", "worker-setting-missing", f"{worker.file}: {setting} is not set, {comes_of_it}."
+            )
 
 
 def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
@@ -65,11 +67,14 @@ def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
         name = worker.properties.get(setting, "")
         if not name:
             yield WorkerFinding(
-                "fault", f"{worker.file}: {setting} is not set; name a compacted topic of this worker's."
+                "fault",
+                "worker-topic-missing",
+                f"{worker.file}: {setting} is not set; name a compacted topic of this worker's.",
             )
         elif name in names:
             yield WorkerFinding(
                 "fault",
+                "worker-topic-shared",
                 f"{worker.file}: {setting} and {names[name]} name the same topic {name}; give each its own.",
             )
         names[name] = setting
@@ -77,6 +82,7 @@ def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
         if factor == "1" and brokers > 1:
             yield WorkerFinding(
                 "warning",
+                "worker-topic-unreplicated",
                 f"{worker.file}: {kind}.storage.replication.factor=1, so one broker that is lost stops every "
                 "connector; set 3, or as many as there are brokers.",
             )
@@ -86,6 +92,7 @@ def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
     if not worker.plugin_path():
         yield WorkerFinding(
             "warning",
+            "plugin-path-missing",
             f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, and their "
             "libraries are not kept apart; name the folders that hold a folder per plugin.",
         )
@@ -93,6 +100,7 @@ def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
         if folder in facts.folders:
             yield WorkerFinding(
                 "fault",
+                "plugin-folder-unusable",
                 f"{worker.file}: {folder} of plugin.path {facts.folders[folder]}; install the plugins there, "
                 "or take it out.",
             )
@@ -106,18 +114,21 @@ def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[
     if connector.dead_letters and not tolerant:
         yield WorkerFinding(
             "warning",
+            "dead-letters-unreachable",
             f"{where} stops at the first bad record, so nothing ever comes to its dead-letter records in "
             f"{connector.dead_letters}; set errors.tolerance=all.",
         )
     if sink and tolerant and not connector.dead_letters:
         yield WorkerFinding(
             "warning",
+            "bad-records-dropped",
             f"{where} drops bad records without a trace; set errors.deadletterqueue.topic.name.",
         )
     headers = connector.config.get("errors.deadletterqueue.context.headers.enable", "false")
     if connector.dead_letters and headers.lower() != "true":
         yield WorkerFinding(
             "warning",
+            "dead-letters-without-headers",
             f"{where} sends dead-letter records that do not say where they came from and can't be replayed; "
             "set errors.deadletterqueue.context.headers.enable=true.",
         )
@@ -136,6 +147,7 @@ def _refused_overrides(worker: Worker, connector: ConnectorConfig) -> Iterator[W
         if refused := sorted(settings.keys() - allowed):
             yield WorkerFinding(
                 "fault",
+                "connector-override-refused",
                 f"{connector.file}: connector {connector.name} overrides "
                 f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy {name} of "
                 f"{worker.file} refuses; take it out, or set connector.client.config.override.policy=All.",

@@ -30,12 +30,14 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
             here = address.startswith(LOOPBACK)
             yield WorkerFinding(
                 "warning" if here else "fault",
+                "connect-rest-without-tls",
                 f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
                 f"every connector; set {name}=https://{address} and {name}.https.ssl.*.",
             )
         elif not listener[len("https://") :].startswith(LOOPBACK):
             yield WorkerFinding(
                 "warning",
+                "connect-rest-exposed",
                 f"{worker.file}: REST at {listener} takes every certificate that its trust store's "
                 "authorities signed, for Connect knows no principals; let it listen on 127.0.0.1, behind a "
                 "proxy that looks at the subject.",
@@ -46,6 +48,7 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
     if tls.get("ssl.client.auth", "none").lower() != "required":
         yield WorkerFinding(
             "fault",
+            "connect-rest-unauthenticated",
             f"{worker.file}: REST takes every client, because its ssl.client.auth is "
             f"{tls.get('ssl.client.auth', 'none')}; set listeners.https.ssl.client.auth=required.",
         )
@@ -57,11 +60,14 @@ def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[Work
         setting = f"listeners.https.ssl.{role}store.location"
         if store is None:
             yield WorkerFinding(
-                "fault", f"{worker.file}: REST has no {role} store; set {setting} to a PKCS12 or JKS file."
+                "fault",
+                "connect-rest-store-missing",
+                f"{worker.file}: REST has no {role} store; set {setting} to a PKCS12 or JKS file.",
             )
         elif store.type == "PEM" or store.location is None:
             yield WorkerFinding(
                 "fault",
+                "connect-rest-store-unusable",
                 f"{worker.file}: REST can't use a PEM {role} store, as Connect's clients can; set {setting} "
                 "to a PKCS12 or JKS file.",
             )

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from aqueduct.common.topic_names import unmatched_parts
 from aqueduct.connect.findings import WorkerFinding
 from aqueduct.connect.worker import BOOTSTRAP, ConnectorConfig
-from aqueduct.errors import Skipped, labelled
+from aqueduct.errors import Skipped
 
 OTHER_CLUSTER = f"consumer.override.{BOOTSTRAP}"
 
@@ -72,4 +72,4 @@ def _finding(connector: ConnectorConfig, setting: str, id_: str, part: str) -> W
         f"{connector.file}: connector {connector.name} reads nothing of {part} ({setting}): the cluster has "
         "no such topic that the client may describe. Correct it, or create the topic."
     )
-    return WorkerFinding("fault", labelled(id_, sentence))
+    return WorkerFinding("fault", id_, sentence)

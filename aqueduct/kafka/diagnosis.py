@@ -1,4 +1,4 @@
-"""What silently stops clients of a cluster, a sentence each with its remedy. Pure: the caller asks.
+"""What silently stops clients of a cluster, a labelled sentence each with its remedy. Pure: the caller asks.
 
 A partition whose replicas are all on brokers that are gone gives its clients no error: they wait. If it is of
 `__consumer_offsets`, all consumers wait whose groups it coordinates. So ends a cluster whose brokers came
@@ -12,6 +12,7 @@ from pathlib import Path
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
+from aqueduct.errors import labelled
 from aqueduct.kafka.cluster import Cluster, Partition, node_problems
 from aqueduct.kafka.data_folder import DataFolder
 
@@ -29,7 +30,7 @@ def findings(
     folders: Collection[DataFolder] = (),
     written: LastWrites | None = None,
 ) -> list[str]:
-    """Find what is wrong, what stops most first; empty if nothing is.
+    """Return labelled sentences about what is wrong, what stops most first; empty if nothing is.
 
     `silent` are sentences about brokers that don't answer where they say that they are; of `groups` those are
     named that nobody coordinates; `folders` are data folders of any of the brokers, and `written` tells when
@@ -42,8 +43,8 @@ def findings(
         *_without_coordinator(cluster, groups, told_since=bool(folders)),
         *_since(cluster, groups, written or {}),
         *_too_few(cluster),
-        *silent,
-        *node_problems(cluster),
+        *(labelled("broker-address-unreachable", sentence) for sentence in silent),
+        *(labelled("cluster-node-unhealthy", sentence) for sentence in node_problems(cluster)),
         *_idle(cluster),
         *(sentence for folder in folders for sentence in _misplaced(cluster, folder, assigned)),
         *_without_log(cluster, folders, assigned),
@@ -83,10 +84,11 @@ def _lost(cluster: Cluster) -> Iterator[str]:
     if idle := cluster.brokers - hosting:
         changed = f" There is no replica on {_named(idle)}: if that is the same host, its id was changed."
     for brokers, partitions in by_brokers.items():
-        yield (
+        yield labelled(
+            "partitions-without-replicas",
             f"{_stopped(partitions)}, for all replicas are on {_named(brokers)}, "
             f"{_absent(cluster, brokers)}. Start a host with the id and the data folders that it had, "
-            f"and all is there again.{changed}"
+            f"and all is there again.{changed}",
         )
 
 
@@ -100,9 +102,10 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
     awaited = {partition: set(partition.in_sync) - cluster.brokers for partition in leaderless}
     if behind := [partition for partition in leaderless if awaited[partition]]:
         start = _named({node for partition in behind for node in awaited[partition]})
-        yield (
+        yield labelled(
+            "partitions-awaiting-replicas",
             f"{_stopped(behind)}, for the replicas that are there were not in sync. Start {start}: an "
-            "unclean leader election loses what only they have."
+            "unclean leader election loses what only they have.",
         )
     # As where a data folder got its old id back: to KRaft's controller it is a new one, which leads nothing.
     if unknown := [partition for partition in leaderless if not awaited[partition]]:
@@ -110,11 +113,12 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
         running, gone = replicas & cluster.brokers, replicas - cluster.brokers
         run = "run" if len(running) > 1 else "runs"
         first = f"Start {_named(gone)} first, for more may be there. Then run" if gone else "Run"
-        yield (
+        yield labelled(
+            "partitions-without-leader",
             f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
             f"replicas for one in sync. {first} `aqueduct mend look` on each broker's host, and "
             "`aqueduct mend elect` with all its output: it elects the replica whose log goes furthest (in an "
-            "estate playbooks/repair_broker_ids.yml)."
+            "estate playbooks/repair_broker_ids.yml).",
         )
 
 
@@ -127,9 +131,10 @@ def _without_coordinator(cluster: Cluster, groups: Collection[str], *, told_sinc
             if topic == GROUPS and not told_since:
                 more += " Their brokers' --data-folder tells since when."
             every = sum(partition.topic == topic for partition in cluster.partitions)
-            yield (
+            yield labelled(
+                "coordinator-without-leader",
                 f"{clients} whose coordinator is gone wait without an error: {topic} has no leader for "
-                f"{len(dead)} of {count(every, 'partition')}.{more}"
+                f"{len(dead)} of {count(every, 'partition')}.{more}",
             )
 
 
@@ -156,9 +161,10 @@ def _since(cluster: Cluster, groups: Collection[str], written: LastWrites) -> It
                 if partition in times
             ]
             newest = some(named) or timestamps.text(max(times.values()))
-            yield (
+            yield labelled(
+                "group-positions-dated",
                 f"{path} has records in {len(times)} of these partitions of {GROUPS}, and no position was "
-                f"written there after {newest}."
+                f"written there after {newest}.",
             )
 
 
@@ -168,48 +174,57 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
     served = (partition for partition in cluster.partitions if not _is_lost(cluster, partition))
     if short := [partition for partition in served if set(partition.replicas) - registered]:
         gone = {node for partition in short for node in partition.replicas} - registered
-        yield (
+        yield labelled(
+            "partitions-short-of-replicas",
             f"{count(len(short), 'partition')} will stay with too few replicas, for others are on "
             f"{_named(gone)}, {_absent(cluster, gone)}: {some(short)}. Give the host its old id again, or "
-            "reassign them."
+            "reassign them.",
         )
 
 
 def _idle(cluster: Cluster) -> Iterator[str]:
     """Name brokers that don't run and have nothing: KRaft knows an id until somebody removes it."""
     if idle := cluster.fenced - {node for partition in cluster.partitions for node in partition.replicas}:
-        yield (
+        yield labelled(
+            "broker-id-unused",
             f"Nothing is assigned to {_named(idle)}, {_absent(cluster, idle)}: where no host has that id any "
-            "more, `kafka-cluster unregister` removes it."
+            "more, `kafka-cluster unregister` removes it.",
         )
 
 
 def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Iterator[str]:
     """Compare a data folder with what the cluster assigns to the broker whose it is."""
     if folder.cluster_id != cluster.cluster_id:
-        yield f"{folder.path} is of the cluster {folder.cluster_id}, and this one is {cluster.cluster_id}."
+        yield labelled(
+            "data-folder-cluster-differs",
+            f"{folder.path} is of the cluster {folder.cluster_id}, and this one is {cluster.cluster_id}.",
+        )
         return
     assigned = by_broker.get(folder.node_id, frozenset())
     if folder.node_id not in cluster.brokers and (its_own := folder.logs & assigned):
-        yield (
+        yield labelled(
+            "data-folder-broker-stopped",
             f"{folder.path} has logs of {count(len(its_own), 'partition')} of {_named([folder.node_id])}, "
-            f"{_absent(cluster, [folder.node_id])}: start it with this id and this folder."
+            f"{_absent(cluster, [folder.node_id])}: start it with this id and this folder.",
         )
     elif folder.node_id not in cluster.brokers | cluster.fenced | cluster.quorum.voters.keys():
-        yield (
+        yield labelled(
+            "data-folder-broker-unregistered",
             f"{folder.path} is of broker {folder.node_id}, which is not registered: it does not run, or is "
             "refused, as one whose id was changed by hand; its log says so. `aqueduct mend plan` says which "
-            "id its logs are of."
+            "id its logs are of.",
         )
     if others := folder.logs - assigned:
-        yield (
+        yield labelled(
+            "data-folder-logs-unassigned",
             f"{folder.path} has logs of {count(len(others), 'partition')} that the cluster does not assign "
-            f"to {_named([folder.node_id])}: {some(sorted(others))}.{_fate(cluster)}"
+            f"to {_named([folder.node_id])}: {some(sorted(others))}.{_fate(cluster)}",
         )
     if folder.strays:
-        yield (
+        yield labelled(
+            "data-folder-logs-quarantined",
             f"{folder.path} has {count(len(folder.strays), 'log')} that a broker put aside: "
-            f"{some(sorted(folder.strays))}. Keep them until you know why."
+            f"{some(sorted(folder.strays))}. Keep them until you know why.",
         )
 
 
@@ -229,9 +244,10 @@ def _without_log(cluster: Cluster, folders: Iterable[DataFolder], assigned: Assi
             logs[folder.node_id] |= folder.logs
     for node, partitions in sorted(logs.items()):
         if missing := assigned.get(node, frozenset()) - partitions:
-            yield (
+            yield labelled(
+                "data-folder-logs-missing",
                 f"No folder that was named has logs of {count(len(missing), 'partition')} that the cluster "
-                f"assigns to {_named([node])}: {some(sorted(missing))}."
+                f"assigns to {_named([node])}: {some(sorted(missing))}.",
             )
 
 

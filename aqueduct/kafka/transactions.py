@@ -16,7 +16,7 @@ from enum import Enum
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
-from aqueduct.errors import LeftOut, Skipped
+from aqueduct.errors import LeftOut, Skipped, labelled
 
 STATE_TOPIC, GROUPS_TOPIC = "__transaction_state", "__consumer_offsets"
 HIGHEST_EPOCH = (1 << 15) - 1
@@ -270,12 +270,16 @@ def readers(
 
 
 def findings(search: Search, now: int) -> list[str]:
-    """Return all findings of a search, a sentence or more each; `now` in milliseconds."""
+    """Return all findings of a search, labelled; `now` in milliseconds."""
     return [
-        *map(hanging_sentence, search.hanging),
-        *overdue_sentences(search.tracked, now),
-        *unknown_sentences(search.unknown),
+        *(labelled("transaction-hanging", hanging_sentence(hanging)) for hanging in search.hanging),
+        *(labelled("transaction-overdue", sentence) for sentence in overdue_sentences(search.tracked, now)),
+        *unknown_findings(search.unknown),
     ]
+
+
+def unknown_findings(unknown: Iterable[Skipped]) -> list[str]:
+    return [labelled("transaction-search-incomplete", sentence) for sentence in unknown_sentences(unknown)]
 
 
 def hanging_sentence(hanging: HangingTransaction) -> str:

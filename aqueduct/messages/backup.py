@@ -57,4 +57,10 @@ BACKUP = (
         meaning="A task did not get the key that its objects are encrypted with. It wrote nothing.",
         fix="Run the command again. If that happens again, read the log of the Spark driver.",
     ),
+    DeclaredMessage(
+        id="backup-run-incomplete",
+        area=Area.BACKUP,
+        meaning="A backup is committed, but skipped some items.",
+        fix="Read the lines that follow in the message.",
+    ),
 )

@@ -144,4 +144,13 @@ BROKER_IDS = (
         ),
         fix="Set the former id in the host's `server.properties`.",
     ),
+    DeclaredMessage(
+        id="broker-host-uninspected",
+        area=Area.BROKER_IDS,
+        meaning="The run cannot inspect a host that may have logs.",
+        fix=(
+            "Omit `--limit`, make the host reachable, or remove it from the inventory if it is permanently "
+            "lost."
+        ),
+    ),
 )

@@ -244,4 +244,118 @@ CLUSTER = (
         meaning="The brokers are too old for a function of Kafka that the command needs.",
         fix="Update the brokers to the version in the message.",
     ),
+    DeclaredMessage(
+        id="partitions-without-replicas",
+        area=Area.CLUSTER,
+        meaning=(
+            "All replicas of partitions are on brokers that do not run or do not exist. Clients wait "
+            "without an error."
+        ),
+        fix="Start a host with the broker id and the data folders that it had.",
+    ),
+    DeclaredMessage(
+        id="partitions-awaiting-replicas",
+        area=Area.CLUSTER,
+        meaning="Partitions have no leader, because their in-sync replicas are on brokers that do not run.",
+        fix=(
+            "Start the brokers in the message. An unclean leader election loses the records that only they "
+            "have."
+        ),
+    ),
+    DeclaredMessage(
+        id="partitions-without-leader",
+        area=Area.CLUSTER,
+        meaning=(
+            "Partitions have no leader, although brokers with replicas run. The cluster accepts none of "
+            "them as in sync."
+        ),
+        fix="Start the other brokers first. Then repair the partitions, as the message describes.",
+    ),
+    DeclaredMessage(
+        id="coordinator-without-leader",
+        area=Area.CLUSTER,
+        meaning=(
+            "A partition of `__consumer_offsets` or `__transaction_state` has no leader. Its groups or "
+            "producers wait without an error."
+        ),
+        fix="Repair the partition, as the other findings describe.",
+    ),
+    DeclaredMessage(
+        id="group-positions-dated",
+        area=Area.CLUSTER,
+        meaning="Since when groups have waited, by the newest position in a data folder.",
+        fix="Repair the partitions of `__consumer_offsets`.",
+    ),
+    DeclaredMessage(
+        id="partitions-short-of-replicas",
+        area=Area.CLUSTER,
+        meaning="Replicas are assigned to brokers that do not exist, so partitions keep too few replicas.",
+        fix="Give the host its old broker id again, or reassign the partitions.",
+    ),
+    DeclaredMessage(
+        id="broker-id-unused",
+        area=Area.CLUSTER,
+        meaning="A broker id is registered, but no broker with it runs and no partition is assigned to it.",
+        fix="If no host has that id any more, unregister it with `kafka-cluster.sh`.",
+    ),
+    DeclaredMessage(
+        id="data-folder-cluster-differs",
+        area=Area.CLUSTER,
+        meaning="A data folder is of another cluster than the one that was inspected.",
+        fix="Correct `--data-folder` or `--bootstrap-servers`.",
+    ),
+    DeclaredMessage(
+        id="data-folder-broker-stopped",
+        area=Area.CLUSTER,
+        meaning="A data folder has logs of a broker that does not run.",
+        fix="Start the broker with this id and this folder.",
+    ),
+    DeclaredMessage(
+        id="data-folder-broker-unregistered",
+        area=Area.CLUSTER,
+        meaning="A data folder is of a broker that is not registered in the cluster.",
+        fix="Start the broker. If its id was changed, run `aqueduct mend plan`.",
+    ),
+    DeclaredMessage(
+        id="data-folder-logs-unassigned",
+        area=Area.CLUSTER,
+        meaning="A data folder has logs that the cluster does not assign to its broker.",
+        fix="Keep the logs until you know which broker they are of. `aqueduct mend plan` shows it.",
+    ),
+    DeclaredMessage(
+        id="data-folder-logs-quarantined",
+        area=Area.CLUSTER,
+        meaning="A data folder has logs that a broker has set aside.",
+        fix="Keep them until you know the reason.",
+    ),
+    DeclaredMessage(
+        id="data-folder-logs-missing",
+        area=Area.CLUSTER,
+        meaning="The cluster assigns partitions to a broker, and no folder in the command has their logs.",
+        fix=(
+            "Pass all data folders of the broker. If a disk was lost, let the replicas be restored from "
+            "other brokers."
+        ),
+    ),
+    DeclaredMessage(
+        id="broker-unexpected",
+        area=Area.CLUSTER,
+        meaning="A broker runs, or has replicas, that the inventory does not have.",
+        fix="Reassign its partitions and unregister it, or add its host to the inventory.",
+    ),
+    DeclaredMessage(
+        id="client-protocol-mismatch",
+        area=Area.CLUSTER,
+        meaning=(
+            "Clients connect to a listener again and again with another protocol, according to the "
+            "broker's log."
+        ),
+        fix="Give the clients the security protocol of the listener.",
+    ),
+    DeclaredMessage(
+        id="broker-cannot-start",
+        area=Area.CLUSTER,
+        meaning="A broker with ZooKeeper may not start with these data folders and this ensemble.",
+        fix="Follow the message: set the former id, or give the host its own folder.",
+    ),
 )

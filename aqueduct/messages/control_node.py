@@ -79,4 +79,91 @@ CONTROL_NODE = (
         meaning="A host sent something other than a public key on the curve P-256, so nothing was signed.",
         fix="Check the host: its software may be old, or another program changed the file.",
     ),
+    DeclaredMessage(
+        id="authority-step-incomplete",
+        area=Area.CONTROL_NODE,
+        meaning="A step of a replacement of the authority did not reach all hosts.",
+        fix="Remove the cause on the hosts in the message, and run the step again before the next one.",
+    ),
+    DeclaredMessage(
+        id="authority-step-missing",
+        area=Area.CONTROL_NODE,
+        meaning="The replacement of the authority was started without a valid step, or with `--limit`.",
+        fix=(
+            "Run it three times without `--limit`, with `-e step=introduce`, `-e step=switch` and `-e "
+            "step=retire`."
+        ),
+    ),
+    DeclaredMessage(
+        id="site-without-brokers",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The site does not exist, has no brokers, or its brokers do not keep their metadata in KRaft "
+            "as the playbook requires."
+        ),
+        fix="Correct `-e site`.",
+    ),
+    DeclaredMessage(
+        id="site-without-controllers",
+        area=Area.CONTROL_NODE,
+        meaning="The site does not exist, or has no controllers.",
+        fix="Correct `-e site`.",
+    ),
+    DeclaredMessage(
+        id="restore-site-missing",
+        area=Area.CONTROL_NODE,
+        meaning="The playbook was started without a site to restore.",
+        fix="Pass one of the sites in the message with `-e site`.",
+    ),
+    DeclaredMessage(
+        id="kafka-metadata-elsewhere",
+        area=Area.CONTROL_NODE,
+        meaning="A node keeps its metadata in another mode than the inventory declares.",
+        fix=(
+            "Set `kafka_metadata` to the mode of the node, or continue the migration with "
+            "`playbooks/migrate_to_kraft.yml`."
+        ),
+    ),
+    DeclaredMessage(
+        id="controller-not-declared",
+        area=Area.CONTROL_NODE,
+        meaning="A site has no controller.",
+        fix="Add `controller` to `kafka_roles` of one, three or five of its hosts.",
+    ),
+    DeclaredMessage(
+        id="cluster-differs-from-inventory",
+        area=Area.CONTROL_NODE,
+        meaning="Topics or brokers of a cluster differ from the inventory. All other changes are applied.",
+        fix="Correct the inventory or the cluster, as the message describes.",
+    ),
+    DeclaredMessage(
+        id="first-controller-missing",
+        area=Area.CONTROL_NODE,
+        meaning="A new site would be deployed without its first controller.",
+        fix="Omit `--limit`, or pass the whole site.",
+    ),
+    DeclaredMessage(
+        id="migration-broker-unfit",
+        area=Area.CONTROL_NODE,
+        meaning="A broker cannot take part in a migration to KRaft with its present settings.",
+        fix="Correct the settings in the message, run `playbooks/kafka.yml`, and run the migration again.",
+    ),
+    DeclaredMessage(
+        id="migration-site-unfit",
+        area=Area.CONTROL_NODE,
+        meaning="A site cannot be migrated to KRaft as it is declared.",
+        fix="Correct the inventory, as the message describes.",
+    ),
+    DeclaredMessage(
+        id="migration-step-refused",
+        area=Area.CONTROL_NODE,
+        meaning="A step of the migration to KRaft is not possible now.",
+        fix="Run the step in the message first, or pass the option that it has.",
+    ),
+    DeclaredMessage(
+        id="extra-variable-unknown",
+        area=Area.CONTROL_NODE,
+        meaning="A variable of the command line does not exist in any role.",
+        fix="Correct its name.",
+    ),
 )

@@ -76,4 +76,16 @@ DEAD_LETTERS = (
         meaning="The topic of `--ledger` has records that are not entries of a ledger.",
         fix="Find out what else writes to the topic, or pass another topic with `--ledger`.",
     ),
+    DeclaredMessage(
+        id="dead-letters-not-replayed",
+        area=Area.DEAD_LETTERS,
+        meaning="Some dead-letter records could not be sent back.",
+        fix="Read the lines that follow in the message.",
+    ),
+    DeclaredMessage(
+        id="connector-not-chosen",
+        area=Area.DEAD_LETTERS,
+        meaning="The playbook was started without a connector, no site has it, or several have it.",
+        fix="Pass `-e connector`, and `-e site` if several sites have it.",
+    ),
 )

@@ -48,4 +48,10 @@ DRILL = (
         ),
         fix="Check the address of `--live`, and grant its client `Describe` and `Read` on the topics.",
     ),
+    DeclaredMessage(
+        id="drill-run-failed",
+        area=Area.DRILL,
+        meaning="A drill failed or found a difference.",
+        fix="Read the lines that follow in the message.",
+    ),
 )

@@ -288,4 +288,28 @@ LINK = (
         meaning="The library that repairs lost datagrams (ISA-L, by pyeclib) cannot be used.",
         fix="Install the wheel of pyeclib from PyPI, or the Debian package `libisal2`.",
     ),
+    DeclaredMessage(
+        id="link-public-key-missing",
+        area=Area.LINK,
+        meaning="The public key of the other end of a link does not exist.",
+        fix="Copy it from the control node of the other side, or create it with `aqueduct diode keygen`.",
+    ),
+    DeclaredMessage(
+        id="link-mtu-too-small",
+        area=Area.LINK,
+        meaning="The network interface has a smaller MTU than the link needs.",
+        fix="Configure the network interface, or reduce `mtu` in `diode_downstream_links`.",
+    ),
+    DeclaredMessage(
+        id="resend-records-gone",
+        area=Area.LINK,
+        meaning="The source no longer has some of the missing records.",
+        fix="Records that the source has deleted cannot be sent again. Accept the gap in the ledger.",
+    ),
+    DeclaredMessage(
+        id="resend-records-unbundled",
+        area=Area.LINK,
+        meaning="Missing records are in no bundle that was sent.",
+        fix="Create a bundle with the current ledger, and send it.",
+    ),
 )

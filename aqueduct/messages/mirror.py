@@ -319,4 +319,85 @@ MIRROR = (
         ),
         fix="None is needed if the group's application tolerates records that it has processed.",
     ),
+    DeclaredMessage(
+        id="mirror-state-missing",
+        area=Area.MIRROR,
+        meaning="The target has no state of this flow: no worker has ever run, or its topics were deleted.",
+        fix="Start the unit of the mirror, and read its journal.",
+    ),
+    DeclaredMessage(
+        id="mirror-workers-missing",
+        area=Area.MIRROR,
+        meaning="No worker of the flow runs.",
+        fix="Start the unit of the mirror, and read its journal.",
+    ),
+    DeclaredMessage(
+        id="mirror-tasks-unassigned",
+        area=Area.MIRROR,
+        meaning="The workers of the flow are assigning tasks. No task runs until they have ended.",
+        fix="Wait, and inspect again. If it lasts, read the journals of the workers.",
+    ),
+    DeclaredMessage(
+        id="mirror-task-missing",
+        area=Area.MIRROR,
+        meaning="A connector or a task of the flow has not started.",
+        fix="Wait, and inspect again. If it lasts, restart the unit of the mirror.",
+    ),
+    DeclaredMessage(
+        id="mirror-worker-gone",
+        area=Area.MIRROR,
+        meaning="The worker that ran a connector or a task is gone.",
+        fix="If no other worker takes it over, start the unit of the mirror on that host.",
+    ),
+    DeclaredMessage(
+        id="mirror-task-not-running",
+        area=Area.MIRROR,
+        meaning="A connector or a task of the flow is in another state than `RUNNING`.",
+        fix="If it lasts, restart the unit of the mirror on that host, and read its journal.",
+    ),
+    DeclaredMessage(
+        id="mirror-waits-for-transaction",
+        area=Area.MIRROR,
+        meaning=(
+            "A worker waits for an open transaction in its internal topics, and cannot start before it has "
+            "ended."
+        ),
+        fix="If the transaction hangs, end it with the command in the message. Otherwise, wait.",
+    ),
+    DeclaredMessage(
+        id="mirror-partition-hidden",
+        area=Area.MIRROR,
+        meaning="The source does not list a partition that the flow mirrors.",
+        fix="Check whether the topic exists and has a leader, and whether the client may describe it.",
+    ),
+    DeclaredMessage(
+        id="mirror-topic-recreated",
+        area=Area.MIRROR,
+        meaning="A topic was deleted and re-created at the source of a classic mirror.",
+        fix="Restart the unit of the mirror before the new log is as long as the earlier one.",
+    ),
+    DeclaredMessage(
+        id="mirror-records-lost",
+        area=Area.MIRROR,
+        meaning="The source deleted records before they were mirrored.",
+        fix="Raise the retention at the source, or make the mirror faster.",
+    ),
+    DeclaredMessage(
+        id="mirror-behind",
+        area=Area.MIRROR,
+        meaning="Partitions are not caught up.",
+        fix="Wait, or pass a longer `--wait`. If the lag grows, add tasks.",
+    ),
+    DeclaredMessage(
+        id="mirror-refusals-unlisted",
+        area=Area.MIRROR,
+        meaning="A task does not mirror more partitions than its status lists.",
+        fix="Read the journal of the unit of the mirror, which lists all of them.",
+    ),
+    DeclaredMessage(
+        id="mirror-target-topic-missing",
+        area=Area.MIRROR,
+        meaning="The target of a classic mirror lacks topics or partitions, and the mirror creates none.",
+        fix="Declare them in `kafka_topics` of the target's site.",
+    ),
 )

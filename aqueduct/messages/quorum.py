@@ -86,4 +86,19 @@ QUORUM = (
         ),
         fix="If `process.roles` of the node is `broker`, pass `--broker-only`.",
     ),
+    DeclaredMessage(
+        id="quorum-host-uninspected",
+        area=Area.QUORUM,
+        meaning="The run cannot inspect a host that may have the newest metadata.",
+        fix=(
+            "Omit `--limit`, make the host reachable, or remove it from the inventory if its disk is "
+            "permanently lost."
+        ),
+    ),
+    DeclaredMessage(
+        id="quorum-disks-lost",
+        area=Area.QUORUM,
+        meaning="All controllers of a site have lost their disks, but brokers have logs of their cluster.",
+        fix="Run `playbooks/restore_quorum.yml`.",
+    ),
 )

@@ -57,4 +57,19 @@ TRANSACTIONS = (
         meaning="The partition's leader accepted the marker, and the transaction is still open.",
         fix="Read the journal of the partition's leader.",
     ),
+    DeclaredMessage(
+        id="transaction-hanging",
+        area=Area.TRANSACTIONS,
+        meaning=(
+            "A transaction is open, and its coordinator will not end it. Read-committed consumers wait for "
+            "it."
+        ),
+        fix="Run the command in the message.",
+    ),
+    DeclaredMessage(
+        id="transaction-overdue",
+        area=Area.TRANSACTIONS,
+        meaning="A coordinator should have ended a transaction by now, and has not written its markers.",
+        fix="Read the journal of the broker in the message, and restart it.",
+    ),
 )

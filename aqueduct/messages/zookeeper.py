@@ -90,4 +90,27 @@ ZOOKEEPER = (
         meaning="The snapshot does not identify a Kafka cluster, so no logs can be compared with it.",
         fix="Pass another snapshot with `--snapshot`, or run the command without `--look`.",
     ),
+    DeclaredMessage(
+        id="zookeeper-id-differs",
+        area=Area.ZOOKEEPER,
+        meaning="A data directory is of another server than `zookeeper_id` declares.",
+        fix=(
+            "Set `zookeeper_id` to the number in the message, or copy the data directory of the declared "
+            "server."
+        ),
+    ),
+    DeclaredMessage(
+        id="zookeeper-data-outvoted",
+        area=Area.ZOOKEEPER,
+        meaning=(
+            "A minority of the servers has data. The others would outvote it, and all znodes would be lost."
+        ),
+        fix="Stop brokers and servers, copy the data to the other servers, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="zookeeper-site-unfit",
+        area=Area.ZOOKEEPER,
+        meaning="The run has several sites, or a site without a backup of its ensemble.",
+        fix="Pass one site with `--limit`. Set `zookeeper_backup_store_url` if it is missing.",
+    ),
 )

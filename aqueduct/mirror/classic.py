@@ -33,9 +33,13 @@ def group_findings(source: str, group: str, state: str) -> list[str]:
     """Return what is not well with the group, in a state of DescribeGroups; at most one sentence."""
     unit = f"mirror_maker@{source}"
     if state in ("Empty", "Dead"):
-        return [f"No process of the mirror from {source} is in its group {group}; see the journal of {unit}."]
+        sentence = (
+            f"No process of the mirror from {source} is in its group {group}; see the journal of {unit}."
+        )
+        return [labelled("mirror-workers-missing", sentence)]
     if state != "Stable":
-        return [f"The processes of the mirror from {source} are dividing its partitions ({state})."]
+        sentence = f"The processes of the mirror from {source} are dividing its partitions ({state})."
+        return [labelled("mirror-tasks-unassigned", sentence)]
     return []
 
 
@@ -84,6 +88,7 @@ def topic_findings(
     ]
     if not lacking:
         return []
-    return [
+    sentence = (
         f"The target lacks {some(lacking)}; declare them in kafka_topics, for without them it stands still."
-    ]
+    )
+    return [labelled("mirror-target-topic-missing", sentence)]

@@ -20,7 +20,7 @@ from typing import Any
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
-from aqueduct.errors import Failed, labelled
+from aqueduct.errors import Failed, identified, labelled
 from aqueduct.kafka import transactions
 from aqueduct.kafka.transactions import Search
 from aqueduct.mirror.binding import Binding, PositionFit, PositionVerdict
@@ -245,11 +245,13 @@ def task_findings(
     """Return what doesn't run, a sentence each."""
     unit = f"mirror_maker@{source}"
     if not tasks.counts:
-        return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
+        return [no_state_finding(source)]
     if group.state in ("Empty", "Dead"):
-        return [f"No worker of the mirror from {source} is alive; start {unit} and see its journal."]
+        sentence = f"No worker of the mirror from {source} is alive; start {unit} and see its journal."
+        return [labelled("mirror-workers-missing", sentence)]
     if group.state != "Stable":
-        return [f"The workers of the mirror from {source} are dividing its tasks ({group.state})."]
+        sentence = f"The workers of the mirror from {source} are dividing its tasks ({group.state})."
+        return [labelled("mirror-tasks-unassigned", sentence)]
     status_by_task = {(status.connector, status.task): status for status in statuses}
     findings = []
     for connector, number in sorted(tasks.counts.items()):
@@ -257,17 +259,26 @@ def task_findings(
             name = _name(connector, task)
             status = status_by_task.get((connector, task))
             if status is None:
-                findings.append(f"{name} has not started; if that lasts, restart {unit}.")
+                findings.append(
+                    labelled("mirror-task-missing", f"{name} has not started; if that lasts, restart {unit}.")
+                )
             elif status.worker not in group.workers:
                 findings.append(
-                    f"{name} does not run, because its worker {status.worker} is gone (running: "
-                    f"{some(sorted(group.workers))}). If no other worker takes it over, start {unit} on "
-                    "that host."
+                    labelled(
+                        "mirror-worker-gone",
+                        f"{name} does not run, because its worker {status.worker} is gone (running: "
+                        f"{some(sorted(group.workers))}). If no other worker takes it over, start {unit} on "
+                        "that host.",
+                    )
                 )
             elif status.state != "RUNNING":
                 note = f" ({status.trace})" if status.trace else ""
                 findings.append(
-                    f"{name} is {status.state} on {status.worker}{note}; if that lasts, restart {unit} there."
+                    labelled(
+                        "mirror-task-not-running",
+                        f"{name} is {status.state} on {status.worker}{note}; if that lasts, restart {unit} "
+                        "there.",
+                    )
                 )
     if not tasks.counts.get(SOURCE_CONNECTOR):
         findings.append(
@@ -306,6 +317,14 @@ def tasks_report(tasks: Iterable[FlowTask] | None) -> list[dict[str, Any]] | Non
     return [{"task": task.name, "running": task.is_running, "worker": task.worker} for task in tasks]
 
 
+def no_state_finding(source: str) -> str:
+    return labelled(
+        "mirror-state-missing",
+        f"The target holds no state of a mirror from {source}; start mirror_maker@{source} and see its "
+        "journal.",
+    )
+
+
 def unmatched_finding(source: str, pattern: str) -> str:
     return labelled(
         "pattern-matches-nothing",
@@ -328,17 +347,26 @@ def waiting_findings(source: str, findings: Sequence[str], search: Search) -> li
     A worker reads its internal topics to their ends before it joins its group. It cannot pass an open
     transaction, so starting or restarting it does not help while one hangs.
     """
-    unknown = transactions.unknown_sentences(search.unknown)
+    unknown = transactions.unknown_findings(search.unknown)
     if search.hanging:
         return [
-            f"The mirror from {source} does not run: a worker waits for open transactions in its internal "
-            "topics before it starts, and restarting it does not help.",
-            *map(transactions.hanging_sentence, search.hanging),
+            labelled(
+                "mirror-waits-for-transaction",
+                f"The mirror from {source} does not run: a worker waits for open transactions in its "
+                "internal topics before it starts, and restarting it does not help.",
+            ),
+            *(
+                labelled("transaction-hanging", transactions.hanging_sentence(transaction))
+                for transaction in search.hanging
+            ),
             *unknown,
         ]
     waiting = [
-        f"A worker of the mirror from {source} waits for the transaction of {owner.name} on "
-        f"{txn.partition}, which broker {owner.coordinator} ends by {timestamps.text(owner.end_time)}."
+        labelled(
+            "mirror-waits-for-transaction",
+            f"A worker of the mirror from {source} waits for the transaction of {owner.name} on "
+            f"{txn.partition}, which broker {owner.coordinator} ends by {timestamps.text(owner.end_time)}.",
+        )
         for txn, owner in search.tracked
     ]
     return [*waiting, *findings, *unknown]
@@ -351,7 +379,10 @@ def hidden_findings(
     hidden = sorted(set(partitions) - {p.partition for p in progress})
     if not hidden:
         return []
-    return [f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."]
+    sentence = (
+        f"{source} does not show {some(hidden)}: deleted, without a leader, or not this client's to see."
+    )
+    return [labelled("mirror-partition-hidden", sentence)]
 
 
 def affected(
@@ -399,7 +430,7 @@ def position_findings(source: str, ranges: Collection[AffectedRange]) -> list[st
         ),
     }
     return [
-        sentence.format(some(mine))
+        labelled("mirror-ranges-listed", sentence.format(some(mine)))
         for kind, sentence in sentences.items()
         if (mine := [affected_range for affected_range in ranges if affected_range.kind == kind])
     ]
@@ -461,8 +492,11 @@ def recreated_findings(source: str, progress: Iterable[MirrorProgress]) -> list[
         return []
     ends = (f"{p.partition} (mirrored to offset {p.next}, ends at {p.log.end})" for p in recreated)
     return [
-        f"Deleted and re-created at {source}: {some(ends)}. Restart mirror_maker@{source} before the new "
-        "log is as long as the former one. Otherwise the mirror continues in the middle of it."
+        labelled(
+            "mirror-topic-recreated",
+            f"Deleted and re-created at {source}: {some(ends)}. Restart mirror_maker@{source} before the new "
+            "log is as long as the former one. Otherwise the mirror continues in the middle of it.",
+        )
     ]
 
 
@@ -473,7 +507,11 @@ def loss_findings(source: str, progress: Iterable[MirrorProgress]) -> list[str]:
     if not gone:
         return []
     return [
-        f"Lost, for {source} deleted it before it was mirrored: {some(named)}; raise the retention there."
+        labelled(
+            "mirror-records-lost",
+            f"Lost, for {source} deleted it before it was mirrored: {some(named)}; raise the retention "
+            "there.",
+        )
     ]
 
 
@@ -481,7 +519,7 @@ def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     """Return what isn't mirrored yet, one sentence."""
     behind = [p for p in sorted(progress, key=_by_partition) if p.behind]
     named = (f"{p.partition} ({count(p.behind, 'record')})" for p in behind)
-    return [f"Not caught up: {some(named)}."] if behind else []
+    return [labelled("mirror-behind", f"Not caught up: {some(named)}.")] if behind else []
 
 
 def report(
@@ -493,11 +531,13 @@ def report(
 ) -> dict[str, Any]:
     """Return what JSON reports of a flow contain, whatever its engine is.
 
+    `findings` are sentences after their identifiers; `problems` has the same ones as objects.
     `ages`: seconds since the first record was written that a partition is behind by; the report has null for
     the others.
     """
     return {
         "findings": findings,
+        "problems": identified(findings),
         "ranges": [
             {
                 "topic": affected.partition.topic,

@@ -247,7 +247,7 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
         if each.declared.kind == ObjectKind.FLOW
     ]
     assert judged_flow.state == ObjectState.NEEDS_ACTION
-    assert {each.id for each in judged_flow.findings} == {"mirror-not-well"}
+    assert {each.id for each in judged_flow.findings} == {"mirror-workers-missing"}
     assert judged_flow.figures["lag"] == 0, "the group begins at the ends"
     with ends.process().running():
         clients.produce(source, topic, range(100, 110))

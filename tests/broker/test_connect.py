@@ -269,7 +269,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
     code = main(ask)
     [fault, _] = capsys.readouterr().out.splitlines()
     assert code == 1
-    assert fault.startswith("fault: Connector ill: its task 0 failed on 127.0.0.1:")
+    assert fault.startswith("fault: [connector-task-failed] Connector ill: its task 0 failed on 127.0.0.1:")
     assert "Couldn't find or create file" in fault
     code = main([*ask, "--json"])
     found = judged(

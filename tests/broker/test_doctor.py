@@ -78,7 +78,9 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             plain = [line.replace(str(folder), "/var/lib/kafka/log") for line in said if "fenced" not in line]
             assert without_moments(plain) == without_moments(example)
             assert said[1].endswith(f" named: {', '.join(waiting)}.")
-            assert json.loads(report.read_text())["findings"] == said
+            assert [entry["sentence"] for entry in json.loads(report.read_text())["findings"]] == [
+                line.partition("] ")[2] for line in said
+            ]
             newest = [timestamps.parse(each) for each in re.findall(MOMENT, said[2])]
             assert len(newest) == len(waiting)
             assert all(began <= each <= committed for each in newest), (began, newest, committed)
@@ -96,8 +98,13 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             # Until its session ends at the controller, broker 12 is one that does not answer.
             clients.wait_for("broker 12 to be fenced", lambda: "fenced" in headline(first, capsys))
             code, [fenced, unused] = doctor(first, capsys)
-            assert (code, fenced.split(":")[0]) == (3, "Broker 12 is registered but fenced")
-            assert unused.startswith("Nothing is assigned to broker 12, which does not run")
+            assert (code, fenced.split(":")[0]) == (
+                3,
+                "[cluster-node-unhealthy] Broker 12 is registered but fenced",
+            )
+            assert unused.startswith(
+                "[broker-id-unused] Nothing is assigned to broker 12, which does not run"
+            )
 
 
 def without_moments(lines: list[str]) -> list[str]:
@@ -152,7 +159,7 @@ def test_clients_are_told_by_listener_and_those_of_another_protocol_are_named(
             for each in coming:
                 each.result()
         said = on_a_host(first, options[0], tmp_path / "first/broker.log")
-        come = "Clients come to the listener "
+        come = "[client-protocol-mismatch] Clients come to the listener "
         as_in_guide = {f"SSL (SSL, port {tls})": "CLIENT (SSL, port 9092)", "127.0.0.1": "10.0.0.9"}
         [client] = [line for line in said if line.startswith(f"{come}SSL ")]
         for here, there in as_in_guide.items():
@@ -185,7 +192,8 @@ def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(
                 )
             remedy = "Correct its advertised.listeners, or DNS, firewalls or TLS between here and there."
             expected = [
-                f"Broker {node} does not answer at {advertised[node]}, which it advertises ({why}). {remedy}"
+                f"[broker-address-unreachable] Broker {node} does not answer at {advertised[node]}, which it "
+                f"advertises ({why}). {remedy}"
                 for node, why in ((2, "the host name is unknown"), (3, "the connection is refused"))
             ]
             clients.wait_for(

@@ -23,12 +23,14 @@ from ansible.vars.manager import VariableManager
 
 from aqueduct.estate.check import check
 from aqueduct.estate.check.inventory import Finding
+from aqueduct.messages import MESSAGES
 from servers.pki import Authority
 
 ROOT = Path(__file__).resolve().parents[2]
 BROKEN = Path(__file__).parent / "broken_inventories"
 INVENTORIES = [path.name for path in sorted(BROKEN.glob("*.yml"))]
 TABLE = (BROKEN / "sentences.txt").read_text().splitlines()
+WITHOUT_IDENTIFIER = 197  # lines of the table; the number only falls
 
 
 @cache
@@ -56,6 +58,12 @@ def expected(name: str) -> list[str]:
 
 def test_the_table_is_of_these_inventories() -> None:
     assert sorted(TABLE) == sorted(line for name in INVENTORIES for line in expected(name))
+
+
+def test_findings_without_an_identifier_become_fewer() -> None:
+    labels = [re.search(r": \[([a-z0-9-]+)\] ", line) for line in TABLE]
+    assert {label[1] for label in labels if label} <= MESSAGES.keys()
+    assert labels.count(None) == WITHOUT_IDENTIFIER
 
 
 @pytest.mark.parametrize("name", INVENTORIES)

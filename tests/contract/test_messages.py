@@ -2,12 +2,14 @@
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 import pytest
+import yaml
 
 from aqueduct.messages import MESSAGES
 from aqueduct.messages.message import Area, DeclaredMessage, by_id
@@ -16,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "aqueduct"
 ERRORS = {"AqueductError", "Failed", "Refused"}
 # Where an identifier stands among the arguments.
-IDENTIFIER = {"Skipped": 2, "Warned": 0, "Unsure": 1, "labelled": 0}
+IDENTIFIER = {"Skipped": 2, "Warned": 0, "Unsure": 1, "labelled": 0, "WorkerFinding": 1}
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,136 @@ def test_every_used_identifier_is_declared() -> None:
 
 
 def test_every_declared_identifier_is_used() -> None:
-    used = {each for of_module in uses().values() for each in of_module.ids} | labels_of_plugins()
-    assert MESSAGES.keys() - used == set()
+    in_package = {each for of_module in uses().values() for each in of_module.ids}
+    in_playbooks = {id_ for message in fail_messages() for id_ in message.ids}
+    assert MESSAGES.keys() - in_package - in_playbooks - labels_of_plugins() == set()
+
+
+# These fail with lines of a command or a filter, whose findings have identifiers of their own.
+PRINTED_LINES = {
+    "playbooks/doctor.yml": 1,
+    "playbooks/reconcile.yml": 2,
+    "playbooks/repair_broker_ids.yml": 1,
+    "playbooks/restore_quorum.yml": 1,
+    "playbooks/restore_zookeeper.yml": 1,
+    "roles/kafka/tasks/main.yml": 1,
+    "roles/mirror_maker/tasks/ready.yml": 1,
+}
+BRACKETED = re.compile(r"\[([a-z0-9]+(?:-[a-z0-9]+)+)\] ")
+
+
+# Messages of `ansible.builtin.fail` and errors of plugins that have no identifier yet. The numbers only fall.
+FAIL_TASKS_WITHOUT = 25
+PLUGIN_ERRORS_WITHOUT = 44
+
+
+@dataclass(frozen=True)
+class FailMessage:
+    path: str
+    module: str  # assert or fail
+    ids: tuple[str, ...]
+
+
+@cache
+def fail_messages() -> tuple[FailMessage, ...]:
+    """Return the messages of failing tasks of roles and playbooks."""
+    paths = sorted([*ROOT.glob("playbooks/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")])
+    return tuple(
+        FailMessage(str(path.relative_to(ROOT)), module, tuple(BRACKETED.findall(str(text))))
+        for path in paths
+        for module, text in failing(yaml.safe_load(path.read_text()))
+    )
+
+
+def failing(part: object) -> Iterator[tuple[str, object]]:
+    if isinstance(part, dict):
+        if "fail_msg" in part:
+            yield "assert", part["fail_msg"]
+        if isinstance(failed := part.get("ansible.builtin.fail"), dict):
+            yield "fail", failed.get("msg", "")
+        for inner in part.values():
+            yield from failing(inner)
+    elif isinstance(part, list):
+        for inner in part:
+            yield from failing(inner)
+
+
+def test_every_fail_message_has_a_declared_identifier() -> None:
+    without = [message for message in fail_messages() if not message.ids]
+    assert len(fail_messages()) > 50
+    assert Counter(message.path for message in without if message.module == "assert") == PRINTED_LINES
+    assert sum(message.module == "fail" for message in without) == FAIL_TASKS_WITHOUT
+    assert {id_ for message in fail_messages() for id_ in message.ids} - MESSAGES.keys() == set()
+    tasks = [{"block": [{"ansible.builtin.fail": {"msg": "Gone."}}, {"fail_msg": "Lost."}]}]
+    assert [*failing(tasks)] == [("fail", "Gone."), ("assert", "Lost.")]
+
+
+def plugin_errors() -> Iterator[bool]:
+    """Yield, for each error that a plugin fails with, whether it is labelled."""
+    for path in sorted(ROOT.glob("plugins/*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+            if name == "fail_json" or (
+                isinstance(node.func, ast.Name) and node.func.id == "AnsibleActionFail"
+            ):
+                source = ast.unparse(node)
+                yield ".labelled" in source or bool(BRACKETED.search(source))
+
+
+def test_errors_of_plugins_without_an_identifier_become_fewer() -> None:
+    errors = [*plugin_errors()]
+    assert len(errors) > 50
+    assert errors.count(False) == PLUGIN_ERRORS_WITHOUT
+
+
+# Modules whose functions of these names return findings as labelled sentences.
+LABELLED = {
+    "kafka/diagnosis.py": re.compile(r"_(?!named|absent|stopped|fate|waiting|assigned|is_lost)\w+"),
+    "mirror/classic.py": re.compile(r"\w+_findings"),
+    "mirror/engine/reading.py": re.compile(r"\w+_findings?"),
+    "mirror/status.py": re.compile(r"\w+_findings?|unknown_groups"),
+}
+
+
+def unlabelled(function: ast.FunctionDef) -> Iterator[int]:
+    """Yield the lines of a function that returns, yields or appends sentences without an identifier."""
+    texts: list[ast.expr] = []
+    for node in ast.walk(function):
+        match node:
+            case ast.Return(value=ast.ListComp(elt=value)):
+                texts.append(value)
+            case ast.Yield(value=ast.expr() as value) | ast.Return(value=ast.expr() as value):
+                texts += value.elts if isinstance(value, ast.List) else [value]
+            case ast.Call(func=ast.Attribute(attr="append"), args=[value]):
+                texts.append(value)
+    for text in texts:
+        if isinstance(text, ast.JoinedStr) or (
+            isinstance(text, ast.Constant) and isinstance(text.value, str)
+        ):
+            yield text.lineno
+
+
+def test_every_finding_of_a_doctor_has_an_identifier() -> None:
+    functions = [
+        (path, node)
+        for path, pattern in LABELLED.items()
+        for node in ast.walk(sources()[path])
+        if isinstance(node, ast.FunctionDef) and pattern.fullmatch(node.name)
+    ]
+    assert len(functions) > 20
+    assert [(path, line) for path, node in functions for line in unlabelled(node)] == []
+    [plain] = [node for node in ast.walk(ast.parse(PLAIN)) if isinstance(node, ast.FunctionDef)]
+    assert sorted(unlabelled(plain)) == [3, 4, 5]
+
+
+PLAIN = """
+def f(findings, name):
+    findings.append(f"{name} does not run.")
+    yield "It does not run."
+    return [f"{name} does not run, either.", labelled("topic-gone", "It is gone.")]
+"""
 
 
 def test_every_error_and_skipped_item_has_an_identifier() -> None:

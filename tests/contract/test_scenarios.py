@@ -239,11 +239,11 @@ test "$call" != "{fails}"
 
 
 APART = "--ignore=tests/yarn --ignore=tests/iceberg --ignore=tests/spark/cluster"
-FOLDERS = "tests/zookeeper tests/broker tests/store tests/unit"  # and no other one of those that are there
+FOLDERS = "tests/unit tests/zookeeper tests/broker tests/store"  # and no other one of those that are there
 TESTS = f"pytest {FOLDERS} {APART} --numprocesses 5 --dist loadfile --no-loadscope-reorder"
 DEMO = "pytest demo/tests --capture=no --timeout=2400"
 FAST = (
-    "pytest tests/broker/test_backup.py tests/broker/test_restore.py tests/batches tests/contract tests/unit "
+    "pytest tests/unit tests/broker/test_backup.py tests/broker/test_restore.py tests/batches tests/contract "
     "--numprocesses 5 --dist loadfile --no-loadscope-reorder"
 )
 CALLS = ["script/lint", TESTS, DEMO, "script/scenario one", "script/scenario other"]
@@ -313,7 +313,6 @@ def test_labs_that_would_not_end_in_time_are_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fails", "reports", "last", "why"),
     [
-        ("script/lint", {}, "8 passed, 1 failed", ""),
         (TESTS, {TESTS: FAILED}, "8 passed, 1 failed", FAILED_TEST),
         (TESTS, {}, "9 passed, 1 failed", "tests failed with exit code 1"),
         (DEMO, {DEMO: NOTHING}, "7 passed, 1 failed", "demo failed with exit code 1"),
@@ -330,6 +329,11 @@ def test_what_fails_fails_ci_and_the_rest_still_runs(
     assert_all_called(calls)
     assert said[-1] == last
     assert any(line.startswith(why) for line in said)
+
+
+def test_failed_lint_ends_the_run(tmp_path: Path) -> None:
+    code, calls, output = run_copy(tmp_path, fails="script/lint")
+    assert (code, sorted(calls), output[-1]) == (1, [TESTS, "script/lint"], "2 passed, 1 failed")
 
 
 def test_labs_run_side_by_side() -> None:

@@ -114,7 +114,7 @@ def test_each_block_without_tls_is_named(doctor: Doctor, prefix: str, named: str
     code, found = doctor(without(rf"{re.escape(prefix)}(security|ssl)\."))
     assert code == 1
     [fault] = found
-    assert fault.startswith(f"fault: FILE: {named} would speak PLAINTEXT, but ")
+    assert fault.startswith(f"fault: [client-plaintext-to-tls] FILE: {named} would speak PLAINTEXT, but ")
     assert f" speaks TLS to {SERVERS}: " in fault
     assert fault.endswith(f"(KAFKA-4090); set {prefix}security.protocol=SSL and its key and trust store.")
 
@@ -133,7 +133,8 @@ def test_what_an_admin_block_lacks_is_lent_it(doctor: Doctor, removed: str, lent
     code, [warning] = doctor(edit)
     assert code == 0
     assert warning == (
-        f"warning: FILE: the block admin. gets by with the worker's own {', '.join(lent)}; set "
+        "warning: [admin-settings-inherited] FILE: the block admin. gets by with the worker's own "
+        f"{', '.join(lent)}; set "
         f"{', '.join(f'admin.{each}' for each in lent)}, so that no block is forgotten (KAFKA-4090)."
     )
     assert doctor(edit, "--strict") == (1, [warning])
@@ -142,7 +143,7 @@ def test_what_an_admin_block_lacks_is_lent_it(doctor: Doctor, removed: str, lent
 def test_an_admin_block_that_turns_tls_off_is_a_fault(doctor: Doctor) -> None:
     code, [fault] = doctor(setting("admin.security.protocol", "PLAINTEXT"))
     assert code == 1
-    assert fault.startswith("fault: FILE: the block admin. would speak PLAINTEXT, but the worker's own block")
+    assert fault.startswith("fault: [client-plaintext-to-tls] FILE: the block admin. would speak PLAINTEXT")
 
 
 @pytest.mark.parametrize("prefix", ["", "producer.", "consumer."])
@@ -157,12 +158,12 @@ def test_each_store_that_is_missing_is_named(doctor: Doctor, prefix: str, role: 
 def test_stores_that_can_not_be_used(
     doctor: Doctor, sound: Path, authority: Authority, tmp_path: Path
 ) -> None:
-    def with_key_store(content: bytes) -> str:
+    def with_key_store(content: bytes, id_: str = "connect-store-unreadable") -> str:
         file = tmp_path / "store.pem"
         file.write_bytes(content)
         code, [fault] = doctor(setting("producer.ssl.keystore.location", str(file)))
         assert code == 1
-        start = f"fault: FILE: the key store {file} of the block producer. "
+        start = f"fault: [{id_}] FILE: the key store {file} of the block producer. "
         assert fault.startswith(start)
         return fault.removeprefix(start)
 
@@ -272,7 +273,7 @@ def test_a_password_in_a_file_of_a_provider_is_found(doctor: Doctor, tmp_path: P
 def test_what_else_is_wrong_with_a_worker(doctor: Doctor, edit: Edit, sentence: str) -> None:
     code, [found] = doctor(edit, "--strict")
     assert code == 1
-    assert re.match(r"(fault|warning): FILE: .*[^.]\.$", found)
+    assert re.match(r"(fault|warning): \[[a-z0-9-]+\] FILE: .*[^.]\.$", found)
     assert sentence in found
 
 
@@ -394,7 +395,7 @@ def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Author
         code, found = doctor(lambda text: bare(point(text)), "--probe")
         assert code == 1
         assert [line.partition(" would speak PLAINTEXT, but ")[0] for line in found] == [
-            f"fault: FILE: {block}"
+            f"fault: [client-plaintext-to-tls] FILE: {block}"
             for block in (
                 *("the worker's own block", "the block consumer."),
                 *("the block producer.", "the block admin."),
@@ -472,5 +473,5 @@ def test_the_report_has_every_finding(doctor: Doctor, tmp_path: Path) -> None:
     assert (report["verb"], report["exit_code"]) == ("doctor connect", code)
     assert [each["what"].rpartition("/")[2] for each in report["left_out"]] == ["rest.p12", "trust.p12"]
     [finding] = report["findings"]
-    assert finding["severity"] == "warning"
-    assert finding["sentence"].endswith(line.removeprefix("warning: FILE"))
+    assert (finding["severity"], finding["id"]) == ("warning", "plugin-path-missing")
+    assert finding["sentence"].endswith(line.removeprefix("warning: [plugin-path-missing] FILE"))

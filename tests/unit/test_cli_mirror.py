@@ -51,12 +51,12 @@ def test_it_looks_again_until_caught_up_or_the_time_is_up() -> None:
     findings, progress, _ = look(Flow(BEHIND, BEHIND, CAUGHT_UP), wait=60)
     assert (findings, progress) == ([], [CAUGHT_UP])
     findings, progress, _ = look(Flow(BEHIND), wait=0.02)
-    assert (findings, progress) == (["Not caught up: a-0 (4 records)."], [BEHIND])
+    assert (findings, progress) == (["[mirror-behind] Not caught up: a-0 (4 records)."], [BEHIND])
 
 
 def test_what_was_lost_stays_lost_when_the_mirror_has_passed_it() -> None:
     findings, progress, lost = look(Flow(LOSING, BEHIND, CAUGHT_UP), wait=60)
-    assert [sentence[:4] for sentence in findings] == ["Lost"]
+    assert [sentence.split()[0] for sentence in findings] == ["[mirror-records-lost]"]
     assert (progress, list(lost)) == ([CAUGHT_UP], [LOSING])
 
 

@@ -31,7 +31,8 @@ def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
         inventory({"h": {"kafka_zookeeper": "z"}}), ROLES, {"kafka_zookeeper": "delete it, KRaft needs none."}
     )
     assert [str(finding) for finding in found] == [
-        "hosts.yml:1: kafka_zookeeper: this variable was removed: delete it, KRaft needs none."
+        "hosts.yml:1: kafka_zookeeper: [variable-removed] this variable was removed: delete it, KRaft needs "
+        "none."
     ]
 
 
@@ -39,7 +40,8 @@ def test_a_file_of_variables_without_a_group_is_named() -> None:
     files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "b.yml"}
     found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
     assert [str(finding) for finding in found] == [
-        "b.yml: site_pro11: there is no group site_pro11, so nothing reads this file; did you mean site_pro1?"
+        "b.yml: site_pro11: [group-file-unused] there is no group site_pro11, so nothing reads this file; "
+        "did you mean site_pro1?"
     ]
 
 

@@ -46,7 +46,8 @@ def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[i
     kept = Partition(topic="t", number=1, leader=1, replicas=(1,), in_sync=(1,))
     found = diagnosis.findings(with_partitions(lost, kept, brokers={1}, fenced=fenced))
     assert found[0] == (
-        "1 partition can't be read or written (t-0), for all replicas are on broker 3, which does not "
+        "[partitions-without-replicas] 1 partition can't be read or written (t-0), for all replicas are on "
+        "broker 3, which does not "
         f"{state}. Start a host with the id and the data folders that it had, and all is there again."
     )
     found = diagnosis.findings(with_partitions(lost, kept, brokers={1, 13}, fenced=fenced))
@@ -145,7 +146,8 @@ def test_since_when_groups_wait_is_told_by_the_logs_of_their_partitions() -> Non
         return found[2]
 
     of_two = (
-        "/data has records in 2 of these partitions of __consumer_offsets, and no position was written there "
+        "[group-positions-dated] /data has records in 2 of these partitions of __consumer_offsets, and no "
+        "position was written there "
     )
     assert since([], times) == of_two + "after 2025-11-26T16:01:00.005Z."
     assert since([other, one], times) == of_two + (
@@ -181,18 +183,19 @@ def test_replicas_on_a_broker_that_does_not_exist_are_told() -> None:
     short = Partition(topic="t", number=0, leader=1, replicas=(1, 3), in_sync=(1,))
     [sentence] = diagnosis.findings(with_partitions(short, brokers={1}))
     assert sentence.startswith(
-        "1 partition will stay with too few replicas, for others are on broker 3, which does not exist: t-0."
+        "[partitions-short-of-replicas] 1 partition will stay with too few replicas, for others are on "
+        "broker 3, which does not exist: t-0."
     )
     [sentence] = diagnosis.findings(with_partitions(short, brokers={1}, fenced={3}))
-    assert sentence.startswith("Broker 3 is registered but fenced")
+    assert sentence.startswith("[cluster-node-unhealthy] Broker 3 is registered but fenced")
 
 
 def test_silent_brokers_and_the_quorum_are_told() -> None:
     silent = ["Broker 2 does not answer."]
     without = replace(SOUND, quorum=Quorum(None, {}, {}))
-    assert diagnosis.findings(without, silent=silent) == [
-        *silent,
-        "The controller quorum has no leader: nothing in the cluster can be changed.",
+    assert [label.split()[0] for label in diagnosis.findings(without, silent=silent)] == [
+        "[broker-address-unreachable]",
+        "[cluster-node-unhealthy]",
     ]
 
 
@@ -211,7 +214,8 @@ def test_a_folder_that_has_what_is_lost_is_named() -> None:
     )
     found = diagnosis.findings(lost, folders=[folder(3, ("t", 0))])
     assert found[-1] == (
-        "/data has logs of 1 partition of broker 3, which does not run: start it with this id and this "
+        "[data-folder-broker-stopped] /data has logs of 1 partition of broker 3, which does not run: start "
+        "it with this id and this "
         "folder."
     )
 
@@ -219,17 +223,21 @@ def test_a_folder_that_has_what_is_lost_is_named() -> None:
 def test_folders_are_compared_with_what_is_assigned() -> None:
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), ("old", 7))])
     assert sentence.startswith(
-        "/data has logs of 1 partition that the cluster does not assign to broker 1: old-7. A broker puts"
+        "[data-folder-logs-unassigned] /data has logs of 1 partition that the cluster does not assign to "
+        "broker 1: old-7. A broker puts"
     )
     assert diagnosis.findings(SOUND, folders=[folder(2, ("t", 0)), folder(2, ("t", 1))]) == []
     [sentence] = diagnosis.findings(SOUND, folders=[folder(2, ("t", 0))])
     assert sentence == (
-        "No folder that was named has logs of 1 partition that the cluster assigns to broker 2: t-1."
+        "[data-folder-logs-missing] No folder that was named has logs of 1 partition that the cluster "
+        "assigns to broker 2: t-1."
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), strays=("t-9.ab-stray",))])
-    assert sentence.startswith("/data has 1 log that a broker put aside: t-9.ab-stray.")
+    assert sentence.startswith(
+        "[data-folder-logs-quarantined] /data has 1 log that a broker put aside: t-9.ab-stray."
+    )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), cluster="other")])
-    assert sentence == "/data is of the cluster other, and this one is this."
+    assert sentence == "[data-folder-cluster-differs] /data is of the cluster other, and this one is this."
 
 
 def test_what_becomes_of_others_logs_depends_on_where_metadata_are() -> None:
@@ -245,7 +253,8 @@ def test_what_becomes_of_others_logs_depends_on_where_metadata_are() -> None:
 def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
     found = diagnosis.findings(SOUND, folders=[folder(3, ("t", 0))])
     assert found[0].startswith(
-        "/data is of broker 3, which is not registered: it does not run, or is refused"
+        "[data-folder-broker-unregistered] /data is of broker 3, which is not registered: it does not run, "
+        "or is refused"
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
     assert "`aqueduct mend plan` says which id its logs are of." in sentence

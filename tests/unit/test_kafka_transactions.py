@@ -204,7 +204,10 @@ def test_a_coordinator_that_is_late_is_reported() -> None:
         (), ((OPEN, KNOWN),), (Skipped("t-0", "the coordinators do not answer", "cluster-not-responding"),)
     )
     soon = KNOWN.end_time + transactions.OVERDUE_MILLISECONDS
-    unknown = "Whether transactions hang on t-0 is not known: the coordinators do not answer."
+    unknown = (
+        "[transaction-search-incomplete] Whether transactions hang on t-0 is not known: the coordinators do "
+        "not answer."
+    )
     assert transactions.findings(found, soon) == [unknown]
     late, last = transactions.findings(found, soon + 1)
     assert "shop on orders-1 is in state Ongoing" in late

@@ -38,7 +38,9 @@ def test_only_a_stable_group_is_well(state: str, said: str | None) -> None:
 def test_what_the_target_lacks_is_named() -> None:
     assert classic.topic_findings("old1", "", {"a": 2}, {"a": 3}) == []
     [sentence] = classic.topic_findings("old1", "old1.", {"a": 2, "b": 1, "c": 1}, {"old1.a": 1, "old1.b": 1})
-    assert sentence.startswith("The target lacks old1.a (2 partitions, has 1), old1.c (1 partition, has 0);")
+    assert sentence.startswith(
+        "[mirror-target-topic-missing] The target lacks old1.a (2 partitions, has 1), old1.c (1 "
+    )
     [nothing] = classic.topic_findings("old1", "", {}, {})
     assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
 

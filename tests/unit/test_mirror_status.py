@@ -151,7 +151,8 @@ def test_running_on_a_worker_that_is_gone_is_dead() -> None:
     ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
     assert sentence.startswith(
-        f"Task 1 of {SOURCE} does not run, because its worker h3:3 is gone (running: h1:1, h2:2)"
+        f"[mirror-worker-gone] Task 1 of {SOURCE} does not run, because its worker h3:3 is gone (running: "
+        "h1:1, h2:2)"
     )
 
 
@@ -162,15 +163,17 @@ def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
         MirrorStatus(connector=SOURCE, task=1, state=state, worker="h2:2", trace="KafkaException: why"),
     ]
     [sentence] = status.task_findings("pro1", ALIVE, statuses, TASKS)
-    assert sentence.startswith(f"Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)")
+    assert sentence.startswith(
+        f"[mirror-task-not-running] Task 1 of {SOURCE} is {state} on h2:2 (KafkaException: why)"
+    )
     assert "mirror_maker@pro1" in sentence
 
 
 def test_a_task_or_connector_that_never_started_is_named() -> None:
     found = status.task_findings("pro1", ALIVE, running()[:2], TASKS)
     assert [sentence.partition(" has ")[0] for sentence in found] == [
-        f"Task 0 of {SOURCE}",
-        f"Task 1 of {SOURCE}",
+        f"[mirror-task-missing] Task 0 of {SOURCE}",
+        f"[mirror-task-missing] Task 1 of {SOURCE}",
     ]
     assert status.task_findings("pro1", ALIVE, running()[1:], TASKS)
 
@@ -236,7 +239,9 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
     assert "a-1 (mirrored to offset 10, ends at 4)" in recreated
     [loss] = status.loss_findings("pro1", progress)
     assert "a-0 (5 offsets from 10)" in loss
-    assert status.lag_findings(progress) == ["Not caught up: a-0 (10 records), a-1 (4 records)."]
+    assert status.lag_findings(progress) == [
+        "[mirror-behind] Not caught up: a-0 (10 records), a-1 (4 records)."
+    ]
     caught_up = progress[2:]
     assert status.hidden_findings("pro1", [B0], caught_up) == []
     assert status.recreated_findings("pro1", caught_up) == []

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aqueduct.common.topic_names import LEGAL_NAME
+from aqueduct.errors import labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.model import ZOOKEEPER, principal
@@ -39,8 +40,11 @@ def _revoked(site: str, revoked: Iterable[str]) -> Iterator[str]:
     for name in revoked:
         if name in ("admin", principal("kafka", site)):
             yield (
-                f"{name} is a super user, who needs no right; replace the authority "
-                "(playbooks/authority.yml), and its key serves no longer."
+                labelled(
+                    "principal-not-revocable",
+                    f"{name} is a super user, who needs no right; replace the authority "
+                    "(playbooks/authority.yml), and its key serves no longer.",
+                )
             )
 
 
@@ -52,22 +56,37 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
         topic, name = declaration.value, str(declaration.value["name"])
         like = taken.setdefault(name.replace(".", "_"), name)
         if not LEGAL_NAME.fullmatch(name):
-            sentence = f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.'
+            sentence = labelled(
+                "topic-name-illegal",
+                f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.',
+            )
             yield declaration, ("name",), sentence
         elif name in seen:
-            yield declaration, ("name",), f"topic {name} is declared twice at site {site}; leave one of them."
+            yield (
+                declaration,
+                ("name",),
+                labelled(
+                    "declaration-repeated",
+                    f"topic {name} is declared twice at site {site}; leave one of them.",
+                ),
+            )
         elif like != name:
             yield (
                 declaration,
                 ("name",),
-                f"Kafka takes . and _ for one, so {name} and {like} collide; rename one.",
+                labelled(
+                    "topic-name-collides",
+                    f"Kafka takes . and _ for one, so {name} and {like} collide; rename one.",
+                ),
             )
         seen.add(name)
         if int(topic["partitions"]) < 1:
             yield (
                 declaration,
                 ("partitions",),
-                f"topic {name} must have one partition at least; say how many.",
+                labelled(
+                    "number-out-of-range", f"topic {name} must have one partition at least; say how many."
+                ),
             )
         replicas = int(topic.get("replication_factor", brokers or 1))
         in_sync = str(topic.get("config", {}).get("min.insync.replicas", 1))
@@ -75,15 +94,21 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
             yield (
                 declaration,
                 ("replication_factor",),
-                f"topic {name} must have one replica at least; say how many.",
+                labelled(
+                    "number-out-of-range", f"topic {name} must have one replica at least; say how many."
+                ),
             )
         elif brokers and replicas > brokers:
-            yield declaration, ("replication_factor",), f"topic {name} {_too_many(replicas, brokers)}"
+            yield (
+                declaration,
+                ("replication_factor",),
+                labelled("replicas-exceed-brokers", f"topic {name} {_too_many(replicas, brokers)}"),
+            )
         elif brokers and in_sync.isdecimal() and int(in_sync) > replicas:
             yield (
                 declaration,
                 ("config", "min.insync.replicas"),
-                f"topic {name} {_never_acknowledged(replicas)}",
+                labelled("insync-replicas-exceed-replicas", f"topic {name} {_never_acknowledged(replicas)}"),
             )
 
 
@@ -91,9 +116,17 @@ def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tupl
     """Check a site's defaults of replicas against its brokers."""
     replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
     if replicas > brokers:
-        yield "kafka_default_replication_factor", f"a topic of site {site} {_too_many(replicas, brokers)}"
+        yield (
+            "kafka_default_replication_factor",
+            labelled("replicas-exceed-brokers", f"a topic of site {site} {_too_many(replicas, brokers)}"),
+        )
     elif int(sound.value(host, "kafka_min_insync_replicas") or 1) > replicas:
-        yield "kafka_min_insync_replicas", f"a topic of site {site} {_never_acknowledged(replicas)}"
+        yield (
+            "kafka_min_insync_replicas",
+            labelled(
+                "insync-replicas-exceed-replicas", f"a topic of site {site} {_never_acknowledged(replicas)}"
+            ),
+        )
 
 
 def _too_many(replicas: int, brokers: int) -> str:
@@ -111,9 +144,20 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
         principal = str(acl.value["principal"])
         if principal.startswith("User:"):
             name = principal.removeprefix("User:")
-            yield acl, ("principal",), f"a principal is the certificate's CN, without User:; write {name}."
+            yield (
+                acl,
+                ("principal",),
+                labelled(
+                    "acl-principal-wrong",
+                    f"a principal is the certificate's CN, without User:; write {name}.",
+                ),
+            )
         if acl.value["resource"] == "cluster" and acl.value["name"] != "kafka-cluster":
-            yield acl, ("name",), "the cluster's name is kafka-cluster in every ACL; write that."
+            yield (
+                acl,
+                ("name",),
+                labelled("acl-name-wrong", "the cluster's name is kafka-cluster in every ACL; write that."),
+            )
 
 
 def check_versions(
@@ -139,13 +183,24 @@ def check_versions(
             fits = zookeeper in (None, has_zookeeper(str(value)))
             if fits if from_archive else str(value) in fitting:
                 continue
-            sentence = f"Kafka {value} is not supported; take {' or '.join(fitting)}."
+            sentence = labelled(
+                "kafka-version-unsupported", f"Kafka {value} is not supported; take {' or '.join(fitting)}."
+            )
             if name == "mirror_maker_classic_version" and not has_zookeeper(str(value)):
-                sentence = f"Kafka {value} has no classic mirror; take {' or '.join(fitting)}."
+                sentence = labelled(
+                    "kafka-version-unsupported",
+                    f"Kafka {value} has no classic mirror; take {' or '.join(fitting)}.",
+                )
             elif zookeeper and not has_zookeeper(str(value)):
-                sentence = f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}."
+                sentence = labelled(
+                    "kafka-version-unsupported",
+                    f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}.",
+                )
             elif str(value) in supported and name == "kafka_version":
-                sentence = f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}."
+                sentence = labelled(
+                    "kafka-version-unsupported",
+                    f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}.",
+                )
             yield inventory.finding(host, variable, sentence)
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aqueduct.errors import labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.check.variables import distinct, shown
@@ -49,7 +50,7 @@ class Setting:
         if "${" in text:  # Kafka asks a config provider
             return None
         if self.type == "boolean" and text.lower() not in ("true", "false"):
-            return f"it must be true or false, not {shown(value)}."
+            return labelled("setting-value-wrong", f"it must be true or false, not {shown(value)}.")
         if self.type in _BITS or self.type == "double":
             return self._fault_of_number(name, text, value)
         given = [text]
@@ -58,7 +59,10 @@ class Setting:
         for word in given if self.words else ():
             if (word.upper() if self.any_case else word) not in self.words:
                 choices = ", ".join(self.words)
-                return f"{word} is not one of {choices}; {did_you_mean(word, self.words, 'choose one.')}"
+                return labelled(
+                    "setting-value-wrong",
+                    f"{word} is not one of {choices}; {did_you_mean(word, self.words, 'choose one.')}",
+                )
         return None
 
     def _fault_of_number(self, name: str, text: str, value: Any) -> str | None:
@@ -71,7 +75,10 @@ class Setting:
             given = re.fullmatch(r"(\d+) ?(ms|[a-z])(i?b)?", text.lower(), re.ASCII)
             factor = _FACTORS.get(end, {}).get(given[2]) if given else None
             remedy = f"; write {int(given[1]) * factor}" if given and factor else ""
-            return f"it must be a{' whole' if bits else ''} number{unit}, not {shown(value)}{remedy}."
+            return labelled(
+                "setting-value-wrong",
+                f"it must be a{' whole' if bits else ''} number{unit}, not {shown(value)}{remedy}.",
+            )
         number = int(text) if bits else float(text)
         limit = 1 << (bits - 1) if bits else None
         least = self.least if self.least is not None else -limit if limit else number
@@ -79,7 +86,7 @@ class Setting:
         if least <= number <= most:
             return None
         allowed = f"{least} or more" if number < least and self.most is None else f"from {least} to {most}"
-        return f"it must be {allowed}, not {text}."
+        return labelled("setting-value-wrong", f"it must be {allowed}, not {text}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +128,9 @@ def check_topics(
         for name, value in topic.value.get("config", {}).items():
             if name not in release.topic:
                 remedy = did_you_mean(name.removeprefix("log."), release.topic, "take it out.")
-                sentence = f"Kafka {release.version} has no such setting of a topic; {remedy}"
+                sentence = labelled(
+                    "setting-unknown", f"Kafka {release.version} has no such setting of a topic; {remedy}"
+                )
             elif value is None or not (sentence := release.topic[name].fault(name, value) or ""):
                 continue
             yield topic.finding(sentence, ("config", name))
@@ -151,14 +160,24 @@ def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tu
         sentence = release.broker[own].fault(own, value)
         return (sentence, False) if sentence else None
     if own in release.dynamic:
-        return "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.", False
+        return labelled(
+            "setting-dynamic-only",
+            "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.",
+        ), False
     if own.startswith(PASSED_ON):
         return None
     remedy = did_you_mean(own, release.broker, "")
     if has_readers:  # it may be theirs
-        return (f"Kafka {release.version} itself does not know it; {remedy}", True) if remedy else None
+        return (
+            (labelled("setting-unknown", f"Kafka {release.version} itself does not know it; {remedy}"), True)
+            if remedy
+            else None
+        )
     return (
-        f"Kafka {release.version} does not know it and would pass it over; {remedy or 'take it out.'}",
+        labelled(
+            "setting-unknown",
+            f"Kafka {release.version} does not know it and would pass it over; {remedy or 'take it out.'}",
+        ),
         False,
     )
 

@@ -38,6 +38,7 @@ from aqueduct.mirror.status import (
     FlowTask,
     Log,
     MirrorProgress,
+    no_state_finding,
 )
 
 
@@ -259,12 +260,13 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
     """Return what does not run or is not mirrored, a sentence each. `now`: seconds since 1970."""
     unit = f"mirror_maker@{source}"
     if not tasks:
-        return [f"The target holds no state of a mirror from {source}; start {unit} and see its journal."]
+        return [no_state_finding(source)]
     findings = []
     for number in range(tasks):
         task = statuses.get(number)
         if task is None:
-            findings.append(f"Task {number} has not started; if that lasts, restart {unit}.")
+            sentence = f"Task {number} has not started; if that lasts, restart {unit}."
+            findings.append(labelled("mirror-task-missing", sentence))
             continue
         if task.is_silent(now):
             silent = now - task.time / 1000
@@ -281,7 +283,8 @@ def task_findings(source: str, tasks: int, statuses: dict[int, TaskStatus], now:
             if item.id != UNMATCHED  # these are asked for with the source's topics, see `unmatched`
         ]
         if more := task.refused_count - len(task.refused):
-            findings.append(f"Task {number} does not mirror {more} more; see the journal of {unit}.")
+            sentence = f"Task {number} does not mirror {more} more; see the journal of {unit}."
+            findings.append(labelled("mirror-refusals-unlisted", sentence))
     return findings
 
 
