@@ -338,7 +338,7 @@ def test_wrong_vault_password_is_a_finding(case: str, playbook: Playbook, tmp_pa
     )
     assert done.returncode == 2
     assert "The inventory has 1 error, and no host was touched." in done.stdout
-    assert "backup_store_url: its encrypted value cannot be decrypted" in done.stdout
+    assert "backup_store_url: [value-not-decryptable] its encrypted value cannot be decrypted" in done.stdout
     assert "give the vault's password with --vault-password-file" in done.stdout
     assert "canary" not in done.stdout
 
