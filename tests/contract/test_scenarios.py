@@ -217,7 +217,8 @@ done
 test "$call" != "{fails}"
 """
     (tmp_path / "bin").mkdir()
-    for name in ("script/lint", "script/scenario", "bin/pytest"):
+    (tmp_path / "newest/bin").mkdir(parents=True)
+    for name in ("script/lint", "script/scenario", "bin/pytest", "newest/bin/python"):
         call = name.removeprefix("bin/")
         (tmp_path / name).write_text(f'#!/bin/sh\ncall="{call}${{*:+ $*}}"\n{stub}')
         (tmp_path / name).chmod(0o755)
@@ -230,6 +231,7 @@ test "$call" != "{fails}"
         "have_controller() { :; }\nhave_test_software() { :; }\nhave_hive_metastore() { :; }\n"
         "have_schema_registry() { :; }\nhave_oldest_kafka() { :; }\nhave_newest_kafka() { :; }\n"
         "have_lab_image() { :; }\nhave_debian_13() { :; }\nhave_iceberg() { :; }\n"
+        f"have_newest_python() {{ newest_python={tmp_path}/newest; }}\n"
         f"PATH={tmp_path}/bin:$PATH\n"
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
