@@ -3,7 +3,8 @@
     python tests/parts.py DIRECTORY
 
 DIRECTORY holds `parts`, with a line `name<tab>exit code<tab>seconds` for each part, and pytest's own report
-`name.xml` of each part but lint, which is one check. The exit code is 1 if anything failed. A part that fails
+`name.xml` of each part but lint, which is one check. `left_out` and `without_all`, if they exist, list labs
+that did not run. The exit code is 1 if anything failed. A part that fails
 without a failed test, and a part that ran no test, count as one failure each: silence is never a success.
 Below the table stand the slowest tests, each with its set-up, and the failed tests with what they printed:
 the end may be all that is kept of a long log.
@@ -111,6 +112,9 @@ def main() -> int:
     left_out = Path(sys.argv[1], "left_out")
     if left_out.exists():
         print(f"NOT RUN, for it would not have ended in time: {', '.join(left_out.read_text().split())}")
+    without_all = Path(sys.argv[1], "without_all")
+    if without_all.exists():
+        print(f"NOT RUN without --all: {', '.join(without_all.read_text().split())}")
     failed = sum(part.count("failed") for part in parts) + len(problems)
     skipped = sum(part.count("skipped") for part in parts)
     passed = sum(part.count("passed") for part in parts)

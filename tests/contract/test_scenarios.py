@@ -188,6 +188,7 @@ def run_copy(
     fails: str = "none",
     reports: dict[str, str] | None = None,
     minutes: str = "",
+    scenarios: tuple[str, ...] = ("one", "other"),
 ) -> tuple[int, list[str], list[str]]:
     """Return the real .ci/run and script/test, with scripts that only write down that they were called.
 
@@ -198,7 +199,7 @@ def run_copy(
         copy = tmp_path / name
         copy.parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, copy)
-    for scenario in ("one", "other"):
+    for scenario in scenarios:
         (tmp_path / "molecule" / scenario).mkdir(parents=True)
         (tmp_path / "molecule" / scenario / "molecule.yml").touch()
     (tmp_path / "molecule/shared").mkdir()
@@ -228,7 +229,7 @@ test "$call" != "{fails}"
         "at_most() { echo 5; }\n"
         "have_controller() { :; }\nhave_test_software() { :; }\nhave_hive_metastore() { :; }\n"
         "have_schema_registry() { :; }\nhave_oldest_kafka() { :; }\nhave_newest_kafka() { :; }\n"
-        "have_lab_image() { :; }\nhave_debian_13() { :; }\n"
+        "have_lab_image() { :; }\nhave_debian_13() { :; }\nhave_iceberg() { :; }\n"
         f"PATH={tmp_path}/bin:$PATH\n"
     )
     command = [tmp_path / "script/test", *arguments] if arguments else [tmp_path / ".ci/run"]
@@ -283,6 +284,22 @@ def test_ci_runs_everything(tmp_path: Path) -> None:
 def test_fast_runs_what_needs_few_servers(tmp_path: Path) -> None:
     code, calls, said = run_copy(tmp_path, "--fast")
     assert (code, sorted(calls), said[-1]) == (0, [FAST, "script/lint"], "3 passed, 0 failed")
+
+
+def test_a_scenario_of_all_is_listed_and_runs_with_all_alone(tmp_path: Path) -> None:
+    scenarios = ("one", "upgrade")
+    code, calls, output = run_copy(tmp_path, scenarios=scenarios)
+    assert code == 0
+    assert [call for call in calls if "scenario" in call] == ["script/scenario one"]
+    assert [line for line in output if line.startswith("NOT RUN")] == ["NOT RUN without --all: upgrade"]
+    (tmp_path / "all").mkdir()
+    code, calls, output = run_copy(tmp_path / "all", "--all", scenarios=scenarios)
+    assert code == 0
+    assert {call for call in calls if "scenario" in call} == {
+        "script/scenario one",
+        "script/scenario upgrade",
+    }
+    assert [line for line in output if line.startswith("NOT RUN")] == []
 
 
 def test_labs_that_would_not_end_in_time_are_listed(tmp_path: Path) -> None:
