@@ -7,6 +7,7 @@ user: by PLAIN at once, by SCRAM once it was made.
 import base64
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from confluent_kafka.admin import AdminClient
 from servers.pki import Authority
 from servers.process import QUICK, Process, binary, free_ports, java
 
+# The supported versions without ZooKeeper, each with the variable of its jars.
+JARS = {"4.3.1": "AQUEDUCT_KAFKA_JARS", "4.4.0": "AQUEDUCT_NEWEST_KAFKA_JARS"}
+DEFAULT = "4.3.1"
 USER, PASSWORD = "anna", "correct; horse"
 PROPERTIES = """
 process.roles=broker,controller
@@ -101,11 +105,13 @@ def running(
     settings: Mapping[str, str] | None = None,
     address: str = "127.0.0.1",
     enter: Sequence[str] = (),
+    version: str = DEFAULT,
 ) -> Iterator[Broker]:
     """Yield a broker that keeps everything in the directory, ready to be used.
 
     `supers`: names in certificates of further super users. `settings`: further ones of the broker.
     `address`: of its plaintext listener. `enter`: how its command begins, to run in a network namespace.
+    `version`: one of JARS.
     """
     plaintext, tls, sasl, controller = free_ports(4)
     authority = Authority(directory / "pki")
@@ -130,7 +136,8 @@ def running(
     cluster_id = new_uuid()
     by_plaintext = f"{address}:{plaintext}"
     by_tls, by_sasl = (f"127.0.0.1:{port}" for port in (tls, sasl))
-    with _formatted(properties, cluster_id, by_plaintext, jvm, enter).running() as process:
+    node = _formatted(properties, cluster_id, by_plaintext, jvm, enter, jars=JARS[version])
+    with node.running() as process:
         at = f"127.0.0.1:{controller}"
         addresses = by_plaintext, by_tls, by_sasl
         data = directory / "data"
@@ -165,15 +172,21 @@ def _formatted(
     jvm: Sequence[str] = QUICK,
     enter: Sequence[str] = (),
     others: Sequence[str] = (),
+    *,
+    jars: str = JARS[DEFAULT],
 ) -> Process:
     """Format the node's storage unless it is formatted. Return the broker; its log is beside its properties.
 
-    `others`: brokers that are to know it when it is ready. The result is what StorageTool writes, without its
-    JVM: tests start many brokers.
+    `others`: brokers that are to know it when it is ready. `jars`: the variable of its jars. The result is
+    what StorageTool writes, of the usual version without its JVM: tests start many brokers.
     """
     settings = dict(line.split("=", 1) for line in properties.read_text().splitlines() if "=" in line)
     data = Path(settings["log.dirs"])
-    if not (data / "meta.properties").exists():
+    if not (data / "meta.properties").exists() and jars != JARS[DEFAULT]:
+        arguments = ("format", "--cluster-id", cluster_id, "--config", properties)
+        command = java("kafka.tools.StorageTool", *arguments, variable=jars)
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    elif not (data / "meta.properties").exists():
         data.mkdir(exist_ok=True)
         meta = {
             "version": 1,
@@ -185,7 +198,7 @@ def _formatted(
         (data / "meta.properties").write_text("".join(f"{name}={value}\n" for name, value in meta.items()))
     known = [answers(each, int(settings["node.id"])) for each in (servers, *others)]
     return Process(
-        [*enter, *java("kafka.Kafka", properties, jvm=jvm)],
+        [*enter, *java("kafka.Kafka", properties, jvm=jvm, variable=jars)],
         properties.with_name("broker.log"),
         lambda: all(ready() for ready in known),
     )

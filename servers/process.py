@@ -91,9 +91,11 @@ def binary(name: str) -> str:
     return path
 
 
-def java(main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK) -> list[str]:
-    """Return the command that runs a program of Kafka's, from the jars in AQUEDUCT_KAFKA_JARS."""
-    jars = binary("AQUEDUCT_KAFKA_JARS")
+def java(
+    main: str, *arguments: str | Path, jvm: Sequence[str] = QUICK, variable: str = "AQUEDUCT_KAFKA_JARS"
+) -> list[str]:
+    """Return the command that runs a program of Kafka's, from the jars that a variable names."""
+    jars = binary(variable)
     shared = ("-Xshare:auto", f"-XX:SharedArchiveFile={jars}.jsa", "-Xlog:cds*=off")  # see kafka_classes
     return ["java", *jvm, *shared, "-cp", f"{jars}/*", main, *map(str, arguments)]
 

@@ -4,9 +4,11 @@ A client connects to a bootstrap server, and then to the addresses that this one
 step fails, the bootstrap servers are not the reason: the sentences here identify the broker and its address.
 """
 
+import logging
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -33,6 +35,9 @@ _REASONS = (
 )
 # librdkafka writes SCHEME://HOST:PORT/ID for an advertised address, and .../bootstrap for one of the user.
 _LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)
+# A line of librdkafka's log. A connection that gets no answer in time is no error for `error_cb`.
+_SETUP_TIMEOUT = re.compile(r"\S+/\w+: Connection setup timed out.*", re.DOTALL)
+_LIBRDKAFKA_WARNINGS = 4  # level of its log
 
 _reached: set[str] = set()  # addresses, by this process
 _reported: dict[tuple[int, str], str] = {}  # reasons, by broker and address, until it is reached again
@@ -134,6 +139,37 @@ def report_librdkafka(error: Any) -> None:
     """Print an error of librdkafka if it is about an advertised address, as `report`; for `error_cb`."""
     if failure := unreachable(error.str()):
         report(*failure)
+
+
+class _SetupTimeouts(logging.Handler):
+    """Pass librdkafka's connection timeouts to a callback as errors, and its other lines to a log."""
+
+    def __init__(self, callback: Callable[[Any], None], others: logging.Logger | None) -> None:
+        super().__init__()
+        self._callback, self._others = callback, others
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from confluent_kafka import KafkaError as LibrdkafkaError  # hosts without its clients lack it
+
+        text = record.getMessage()
+        if timeout := _SETUP_TIMEOUT.search(text):
+            self._callback(LibrdkafkaError(LibrdkafkaError._TRANSPORT, timeout[0]))
+        elif self._others:
+            self._others.log(record.levelno, "%s", text)
+
+
+def librdkafka_errors(
+    callback: Callable[[Any], None] = report_librdkafka, others: logging.Logger | None = None
+) -> dict[str, Any]:
+    """Return settings of a client of librdkafka that passes its errors to `callback`.
+
+    They include the connections that get no answer in time, which librdkafka only logs. `others`: receives
+    the other lines of its log, from warnings up; None: they are dropped. Both are called by the client's
+    poll().
+    """
+    logger = logging.Logger("librdkafka")
+    logger.addHandler(_SetupTimeouts(callback, others))
+    return {"error_cb": callback, "log_level": _LIBRDKAFKA_WARNINGS, "logger": logger}
 
 
 def unreachable(text: str) -> tuple[int, str, str] | None:

@@ -4,7 +4,7 @@ Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,15 +68,19 @@ class LiveGroup(Failed):
     id = "group-has-members"
 
 
-def list_groups(client: Client) -> dict[str, ConsumerGroup]:
-    """Return every group that the client may describe, without those of `unlisted` partitions."""
+def list_groups(client: Client, *, silent: Collection[int] = ()) -> dict[str, ConsumerGroup]:
+    """Return every group that the client may describe, without those of `unlisted` partitions.
+
+    `silent` are brokers that do not answer: their groups are missing.
+    """
     patience = Patience(client, "does not tell its groups")
-    return patience.until_done(lambda: _list_groups(client))
+    return patience.until_done(lambda: _list_groups(client, silent))
 
 
-def _list_groups(client: Client) -> dict[str, ConsumerGroup]:
+def _list_groups(client: Client, silent: Collection[int]) -> dict[str, ConsumerGroup]:
     request = ListGroupsRequest(states_filter=[], types_filter=[], min_version=_STATES_SINCE)
-    responses = [client.submit(request, broker) for broker in client.brokers()]
+    asked = [broker for broker in client.brokers() if broker not in silent]
+    responses = [client.submit(request, broker) for broker in asked]
     group_by_name = {}
     for response in map(client.wait, responses):
         if response.error_code:

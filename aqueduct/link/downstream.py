@@ -454,8 +454,7 @@ def _producer(settings: Downstream, limit: int | None) -> dict[str, Any]:
         "message.max.bytes": settings.largest_record + (1 << 20),
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": QUEUE_BYTES >> 9,
-        "log_level": 4,
-        "error_cb": addresses.report_librdkafka,
+        **addresses.librdkafka_errors(others=log),
     }
 
 

@@ -29,6 +29,7 @@ transaction.state.log.num.partitions=1
 transaction.state.log.min.isr=1
 transaction.partition.verification.enable=false
 """
+VERSIONS = [*broker.JARS, zookeeper.VERSION]
 Said = tuple[int, str]
 
 
@@ -41,13 +42,13 @@ def older(directory: Path) -> Iterator[OlderBroker]:
             yield started
 
 
-@pytest.fixture(scope="module", params=["4.3.1", zookeeper.VERSION])
+@pytest.fixture(scope="module", params=VERSIONS)
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """Yield a broker of each supported version."""
     directory = tmp_path_factory.mktemp("hanging")
     making = older(directory)
     if request.param != zookeeper.VERSION:
-        making = broker.running(directory, settings=UNVERIFIED)  # type: ignore[assignment]
+        making = broker.running(directory, settings=UNVERIFIED, version=request.param)  # type: ignore[assignment]
     with making as started:
         yield started
 
@@ -78,6 +79,11 @@ def on(topic: str, start: int) -> list[str]:
 
 def read_values(kafka: Any, topic: str, *partitions: int) -> list[bytes | None]:
     return [each.value() for each in clients.read(kafka, topic, *partitions)]
+
+
+def test_each_supported_version_is_tested() -> None:
+    locks = (Path(__file__).resolve().parents[2] / "artifacts").glob("kafka-*.sha256")
+    assert {path.stem.removeprefix("kafka-") for path in locks} == set(VERSIONS)
 
 
 @pytest.mark.parametrize("coordinator", ["has the epoch", "has a later epoch", "never knew the producer"])
@@ -172,6 +178,25 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
     monkeypatch.setattr(asking, "_states", later)
     partitions = asked.topics([topic])[topic].partitions
     assert asking.find(asked, partitions).hanging == ()
+
+
+def test_wait_for_a_mirror_reports_the_hanging_transaction_that_its_worker_waits_for(
+    kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By this command, site.yml waits for a mirror, and so does each step of authority.yml."""
+    flow = unique("flow")
+    positions = clients.create(kafka, f"mm2-offsets.{flow}.internal")
+    hang(asked, kafka, positions, f"{flow}-mm2-MirrorSourceConnector-0")
+    at_both = ["--source-bootstrap-servers", kafka.plaintext, "--target-bootstrap-servers", kafka.plaintext]
+    command = ["mirror", "--source", flow, *at_both, "--started", "--wait", "1s"]
+    assert main(command) == 3
+    said = capsys.readouterr().out
+    assert f"{positions}-0 has a hanging transaction" in said
+    assert f"`aqueduct transactions abort {' '.join(on(positions, 0))}`" in said
+    assert f"start mirror_maker@{flow}" not in said
+    assert say(capsys, kafka, "transactions", "abort", *on(positions, 0), "--execute")[0] == 0
+    assert main(command) == 3
+    assert f"start mirror_maker@{flow}" in capsys.readouterr().out
 
 
 def test_what_does_not_exist_is_refused(kafka: Any, capsys: pytest.CaptureFixture[str]) -> None:

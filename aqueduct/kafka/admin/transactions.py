@@ -108,7 +108,9 @@ def _find(
         unseen = {transaction.partition for transaction in lost if id_by_transaction[transaction] is None}
         unknown += transactions.unread(unseen, states.blind)
         lost = [transaction for transaction in lost if id_by_transaction[transaction]]
-    hanging = _described(client, {transaction: id_by_transaction[transaction] for transaction in lost}, ends)
+    hanging = _described(
+        client, {transaction: id_by_transaction[transaction] for transaction in lost}, ends, silent
+    )
     return Search(hanging, tracked, unknown)
 
 
@@ -236,12 +238,13 @@ def _described(
     client: Client,
     lost: Mapping[PartitionTransaction, TransactionalId | None],
     ends: Mapping[TopicPartition, int],
+    silent: Collection[int],
 ) -> tuple[HangingTransaction, ...]:
     """Return what is known of open transactions that hang."""
     if not lost:
         return ()
     stable = offsets.ends(client, {transaction.partition for transaction in lost})
-    committed = _committed(client)
+    committed = _committed(client, silent)
     decisions: Mapping[str, Sequence[Decision]] | None
     try:
         decisions = _decisions(
@@ -270,14 +273,14 @@ def _described(
     return tuple(hanging)
 
 
-def _committed(client: Client) -> dict[str, dict[TopicPartition, int]]:
-    """Return the offsets of the groups that the client may see."""
+def _committed(client: Client, silent: Collection[int]) -> dict[str, dict[TopicPartition, int]]:
+    """Return the offsets of the groups that the client may see, and that no `silent` broker coordinates."""
     try:
         if transactions.GROUPS_TOPIC not in client.topics([transactions.GROUPS_TOPIC]):
             return {}  # a cluster that never had a group has no coordinator to ask
     except TopicAuthorizationFailedError:  # it tells nothing of its groups then, either
         return {}
-    every = groups.committed(client, groups.list_groups(client))
+    every = groups.committed(client, groups.list_groups(client, silent=silent))
     return {
         name: {partition: offset for partition, (offset, _) in positions.items()}
         for name, positions in every.items()

@@ -150,6 +150,5 @@ def consumer_settings(end: End, flow: str) -> dict[str, Any]:
         "enable.auto.commit": False,
         "enable.auto.offset.store": False,
         "auto.offset.reset": "latest",
-        "error_cb": addresses.report_librdkafka,
-        "log_level": 0,  # what matters is reported as an error
+        **addresses.librdkafka_errors(),
     }

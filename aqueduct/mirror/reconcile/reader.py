@@ -132,8 +132,7 @@ def _settings(end: End, errors: Errors) -> dict[str, Any]:
         "client.id": "aqueduct-reconcile",
         **end.client_config.librdkafka(),
         "bootstrap.servers": end.bootstrap_servers,
-        "error_cb": noted,
-        "log_level": 0,  # what matters comes through error_cb
+        **addresses.librdkafka_errors(noted),
     }
 
 

@@ -77,12 +77,11 @@ def _consume(scratch: End, group: str, partition: TopicPartition) -> Message | N
             "client.id": "aqueduct-drill",
             **scratch.client_config.librdkafka(),
             "bootstrap.servers": scratch.bootstrap_servers,
-            "error_cb": addresses.report_librdkafka,
+            **addresses.librdkafka_errors(),
             "group.id": group,
             "enable.auto.commit": False,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            "log_level": 0,
         }
     )
     try:
