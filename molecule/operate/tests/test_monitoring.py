@@ -277,7 +277,13 @@ def shorten_certificate(lab: Lab) -> None:
     host = "east-kafka-3"
     pem = lab.run(host, "sh", "-ec", f"cp -p {CERTIFICATE} {FOLDER}/kept.pem && cat {CERTIFICATE}").stdout
     key = lab.run(host, "openssl", "pkey", "-in", CERTIFICATE, "-pubout").stdout
-    request = certificates.Wanted("monitoring-east", (host,), certificates.SERVICE, 10, 5)
+    request = certificates.Wanted(
+        principal="monitoring-east",
+        names=(host,),
+        usages=certificates.SERVICE,
+        validity_days=10,
+        renewal_days=5,
+    )
     issued = certificates.issue(
         key, request, certificates.load_authority(lab.pki / "ca"), certificates.utc_now()
     )
