@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 import sandboxes
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ConfigResource,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
 from lab import Lab, wait_until
 
 EAST = ("east-kafka-1", "east-kafka-2", "east-kafka-3")
@@ -375,6 +384,30 @@ def test_kafka_s_own_tools_ask_the_cluster(lab: Lab) -> None:
     )
     said = lab.run(EAST[0], tool, *options, "describe", "--status").stdout
     assert re.search(r"^LeaderId: +\d+$", said, re.MULTILINE)
+
+
+def test_broker_that_left_the_inventory_is_reported_after_topics_and_acls(lab: Lab, tmp_path: Path) -> None:
+    """As after its host was replaced, with a new id. Only the last play runs: hosts stay as they are."""
+    (tmp_path / "replaced.yml").write_text(json.dumps({"all": {"hosts": {WEST: {"kafka_node_id": 8}}}}))
+    compact = {"name": "ledger", "partitions": 2, "config": {"cleanup.policy": "compact"}}
+    right = {"principal": "visitor", "resource": "topic", "name": "arrived", "operations": ["read"]}
+    applied = lab.play(
+        *("kafka", "--limit", "site_west", "--inventory", str(tmp_path / "replaced.yml")),
+        *("--start-at-task", "Create topics and ACLs of the site"),
+        kafka_topics=[compact, {"name": "arrived", "partitions": 1}],
+        kafka_acls=[right],
+    )
+    assert applied.returncode != 0, applied.stdout
+    told = re.sub(r"\s+", " ", applied.stdout)
+    assert "Broker 7 is not in the inventory, and runs. It has replicas of " in told, applied.stdout
+    admin = lab.admin(WEST)
+    on_arrived = AclBindingFilter(
+        *(ResourceType.TOPIC, "arrived", ResourcePatternType.LITERAL, None, None),
+        *(AclOperation.ANY, AclPermissionType.ANY),
+    )
+    assert [acl.operation for acl in admin.describe_acls(on_arrived).result(60)] == [AclOperation.READ]
+    admin.delete_acls([on_arrived])[on_arrived].result(60)
+    admin.delete_topics(["arrived"])["arrived"].result(60)  # it was created
 
 
 def test_a_host_without_java_17_is_refused_for_the_lake(lab: Lab) -> None:
