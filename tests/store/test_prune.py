@@ -255,7 +255,7 @@ def test_what_no_backup_writes_stays(store: Grown, path: str, capsys: Said) -> N
     age(store, path, 1_000)
     assert main(["prune", "--store", store.url, "--keep-last", "1", "--execute", *COPY]) == 0
     assert (folder(store) / path).exists()
-    assert ("1 object below topics/ that no backup writes: they stay." in capsys.readouterr().out) == (
+    assert ("1 object below topics/ that no backup writes: they are kept." in capsys.readouterr().out) == (
         path.startswith("topics/")
     )
 

@@ -155,15 +155,21 @@ def _offsets(
             partition = TopicPartition(requested.topic, requested.partition)
             while not future.done():
                 admin.poll(POLL_SECONDS)  # this is where error_cb is called
+            error = None
             try:
-                offsets[partition] = future.result().offset
-            except KafkaException as error:
-                if not _passes(error.args[0]) or time.monotonic() > deadline:
-                    lacking = f"the offsets of {partition}"
-                    raise Failed(
-                        "cluster-request-failed",
-                        f"The {end} does not tell {lacking}: {_reason(errors, error)}",
-                    ) from None
+                if (offset := future.result().offset) >= 0:
+                    offsets[partition] = offset
+                    continue
+            except KafkaException as raised:
+                error = raised
+            # librdkafka gives a negative offset, and no error, if the leader did not answer in time.
+            passes = error is None or _passes(error.args[0])
+            if not passes or time.monotonic() > deadline:
+                lacking = f"the offsets of {partition}"
+                raise Failed(
+                    "cluster-request-failed",
+                    f"The {end} does not tell {lacking}: {_reason(errors, error)}",
+                ) from None
         if len(offsets) < len(asked):
             time.sleep(LEADER_SECONDS)
             _renew_metadata(admin)

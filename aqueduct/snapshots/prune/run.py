@@ -71,19 +71,15 @@ def prune(order: PruneOrder) -> PruneOutcome:
     objects = open_editable(order.store)
     keys = Keyring(objects, order.private_keys)
     catalog = Catalog.open(objects, order.trust, keys)
-    stock = _look(catalog, objects, order)
+    stock, planned, opened = _judged(catalog, objects, keys, order)
     prune_plan = stock.plan
     left_out = [
         Skipped(f"snapshot {number}", f"it is kept for now: {prune_plan.stay[number]}", "snapshot-leased")
         for number in prune_plan.leased
     ]
     left_out += _doubtful(stock)
-    planned, opened = None, OpenedSample()
     if prune_plan.go:
-        if len(stock.kept) < len(stock.ever):  # else no data go
-            planned = _sweep(objects, stock, order, keep_all=False, remove=False)
         shrunk = planned.shrunk() if planned and not order.allow_less else ()
-        opened = _opened(catalog, keys, stock, planned, order)
         if shrunk or (opened.faults and not order.past_damage):
             preview = planned or _sweep(objects, stock, order, keep_all=False, remove=False)
             return _outcome(stock, preview, left_out, began, opened, refused=shrunk, damaged=opened.faults)
@@ -112,17 +108,36 @@ def prune(order: PruneOrder) -> PruneOutcome:
     return _outcome(stock, swept, left_out, began, opened, executed=order.execute)
 
 
+def _judged(
+    catalog: Catalog, objects: EditableObjects, keys: Keyring, order: PruneOrder
+) -> tuple["_Found", Swept | None, OpenedSample]:
+    """Return the plan, what would go (None: no data), and a sample of what stays, opened.
+
+    All again where another prune removes some of it meanwhile.
+    """
+    for _ in range(TRIES):
+        stock = _look(catalog, objects, order)
+        if not stock.plan.go:
+            return stock, None, OpenedSample()
+        planned = None
+        if len(stock.kept) < len(stock.ever):  # else no data go
+            planned = _sweep(objects, stock, order, keep_all=False, remove=False)
+        if opened := _opened(catalog, keys, stock, planned, order):
+            return stock, planned, opened
+    raise _changing(order.store)
+
+
 def _opened(
     catalog: Catalog, keys: Keyring, stock: "_Found", planned: Swept | None, order: PruneOrder
-) -> OpenedSample:
-    """Open a sample of what stays. Failed if another prune removes some of it meanwhile."""
+) -> OpenedSample | None:
+    """Open a sample of what stays; None if another prune has removed some of it meanwhile."""
     chosen = stock.samples.chosen(planned.gone.keys() if planned else (), order.sample_bytes)
     if not chosen:
         return OpenedSample()
     note(f"Opening a sample of what stays: {count(len(chosen), 'segment')}.")
     opened = open_sample(order.store, keys, chosen)
     if opened.faults and not stock.plan.stay.keys() <= catalog.listed().keys():
-        raise _changing(order.store)
+        return None
     return opened
 
 
