@@ -35,7 +35,7 @@ _REASONS = (
 )
 # librdkafka writes SCHEME://HOST:PORT/ID for an advertised address, and .../bootstrap for one of the user.
 _LIBRDKAFKA = re.compile(r"(?:\w+://)?(?P<address>\S+:\d+)/(?P<broker>\d+): (?P<reason>.*)", re.DOTALL)
-# A line of librdkafka's log. A connection that gets no answer in time is no error for `error_cb`.
+# A line of librdkafka's log: `error_cb` does not get the connections that timed out.
 _SETUP_TIMEOUT = re.compile(r"\S+/\w+: Connection setup timed out.*", re.DOTALL)
 _LIBRDKAFKA_WARNINGS = 4  # level of its log
 

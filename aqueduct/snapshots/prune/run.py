@@ -111,9 +111,9 @@ def prune(order: PruneOrder) -> PruneOutcome:
 def _judged(
     catalog: Catalog, objects: EditableObjects, keys: Keyring, order: PruneOrder
 ) -> tuple["_Found", Swept | None, OpenedSample]:
-    """Return the plan, what would go (None: no data), and a sample of what stays, opened.
+    """Return the plan, what it would remove (None: no data), and the result of opening a sample of the rest.
 
-    All again where another prune removes some of it meanwhile.
+    If another prune removes some of the rest meanwhile, everything is read again.
     """
     for _ in range(TRIES):
         stock = _look(catalog, objects, order)
