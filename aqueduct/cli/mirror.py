@@ -11,9 +11,8 @@ each: a worker without tasks stands by.
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
 
-Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic, or a position that
-cannot be checked; 1 a cluster does not
-answer. --json prints the report of --report; topic IDs are then not stored, and nothing is changed. With
+Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic, or synchronised
+groups that cannot be checked; 1 a cluster does not answer. --json prints the report of --report; topic IDs are then not stored, and nothing is changed. With
 --wait, the command checks again until no problem is left or the time has passed.
 """
 
@@ -108,6 +107,8 @@ class _FlowState:
     unmatched: list[str]  # findings about patterns that match no topic or group
     unknown: list[str]  # sentences
     tasks: list[FlowTask] | None  # None: unknown
+    # Sentences about positions that were bound to no topic id yet; they do not change the exit code.
+    unbound: list[str] = field(default_factory=list)
     ranges: list[AffectedRange] = field(default_factory=list)
     ages: dict[TopicPartition, float] = field(default_factory=dict)  # of the oldest unread record, seconds
     # The processes that share a flow of the engine `batches`; None: unknown.
@@ -152,7 +153,8 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
         lost=lost,
         positions=flow.position_findings(),
         unmatched=_unmatched(flow),
-        unknown=flow.unknown(),
+        unknown=[],
+        unbound=flow.unbound(),
         ranges=flow.ranges(),
         tasks=None,
     )
@@ -211,11 +213,11 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
         print(f"Workers: {names}.")
     for finding in findings:
         print(finding)
-    for warning in warnings:
+    for warning in [*warnings, *state.unbound]:
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if report_file.is_requested(args):
-        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown})
+        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown + state.unbound})
     return code
 
 

@@ -34,7 +34,7 @@ MIRROR = (
             "A classic mirror stores its position without the topic's id. `aqueduct mirror` stores it at the "
             "target. It did not before, or it may not, or the source is older than Kafka 2.8 and has no "
             "topic ids. If a topic was re-created or truncated and has grown past the position, the mirror "
-            "continued in its middle."
+            "continued in its middle. The exit code does not change."
         ),
         fix=(
             "Compare both ends with `aqueduct reconcile`, and run `aqueduct mirror` again: it now knows the "

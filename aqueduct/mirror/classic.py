@@ -43,7 +43,7 @@ def group_findings(source: str, group: str, state: str) -> list[str]:
     return []
 
 
-def unknown(source: str, partitions: Collection[TopicPartition]) -> list[str]:
+def unbound(source: str, partitions: Collection[TopicPartition]) -> list[str]:
     """Return which positions could not be checked, at most one sentence.
 
     A process writes its position and keeps nothing beside it. If a topic is re-created, or its log is cut,

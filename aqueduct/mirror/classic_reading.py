@@ -96,9 +96,9 @@ class ClassicReader:
         others = [progress for progress in self._progress if progress.partition not in outdated]
         return findings + status.recreated_findings(self.source, others)
 
-    def unknown(self) -> list[str]:
-        """Return what the last look could not find out."""
-        return classic.unknown(self.source, self._unchecked)
+    def unbound(self) -> list[str]:
+        """Return which positions the last look could not check."""
+        return classic.unbound(self.source, self._unchecked)
 
     def ranges(self) -> list[AffectedRange]:
         """Return the ranges of re-created or truncated logs that the mirror may have skipped."""

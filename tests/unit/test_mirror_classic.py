@@ -45,9 +45,9 @@ def test_what_the_target_lacks_is_named() -> None:
     assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
 
 
-def test_positions_that_are_not_of_the_present_topics_are_findings() -> None:
+def test_positions_that_are_not_of_the_present_topics_are_named() -> None:
     for findings, id_ in (
-        (classic.unknown, "classic-positions-unchecked"),
+        (classic.unbound, "classic-positions-unchecked"),
         (classic.outdated_findings, "classic-position-outdated"),
     ):
         [sentence] = findings("old1", [A1, A0])

@@ -178,8 +178,8 @@ def test_clients_of_another_protocol_are_named(
     assert code == 3
     assert listening.startswith(f"Listener CLIENT (SSL, port {tls}): ")
     assert [re.sub(r" \((PLAINTEXT|SSL), port \d+\)|, says its log.*", "", each) for each in found] == [
-        "Clients come to the listener PLAINTEXT again and again, and speak TLS, which it does not",
-        "Clients come to the listener CLIENT again and again, and TLS fails",
+        "[client-protocol-mismatch] Clients come to the listener PLAINTEXT again and again, and speak TLS, which it does not",
+        "[client-protocol-mismatch] Clients come to the listener CLIENT again and again, and TLS fails",
     ]
 
 
