@@ -12,7 +12,8 @@ Records that the source deleted before they were mirrored are reported until the
 the command regularly, or compare with `aqueduct reconcile`.
 
 Exit code: 0 no problem; 3 at least one problem, such as a pattern that matches no topic, or synchronised
-groups that cannot be checked; 1 a cluster does not answer. --json prints the report of --report; topic IDs are then not stored, and nothing is changed. With
+groups that cannot be checked; 1 a cluster does not answer. --json prints the report of --report; topic IDs
+are then not stored, and nothing is changed. With
 --wait, the command checks again until no problem is left or the time has passed.
 """
 
@@ -217,7 +218,8 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if report_file.is_requested(args):
-        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown + state.unbound})
+        content["unknown"] = state.unknown + state.unbound
+        report_file.deliver(args, "mirror", code, started, content)
     return code
 
 

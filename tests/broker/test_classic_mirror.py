@@ -282,7 +282,7 @@ Ask = Callable[..., tuple[int, list[str]]]
 
 
 def asking(source: Broker, target: Broker, ours: Mirror, capsys: pytest.CaptureFixture[str]) -> Ask:
-    """Return `aqueduct mirror` of the flow: its exit code, and the identifiers of its findings and warnings."""
+    """Return `aqueduct mirror` of the flow: its exit code, and its findings and warnings."""
     flow = ours.flow
     ask = ["mirror", "--source", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
     ask += ["--source-bootstrap-servers", source.plaintext, "--target-bootstrap-servers", target.plaintext]

@@ -177,9 +177,10 @@ def test_clients_of_another_protocol_are_named(
         code, [_, listening, *found] = doctor(started, capsys, *options)
     assert code == 3
     assert listening.startswith(f"Listener CLIENT (SSL, port {tls}): ")
+    come = "[client-protocol-mismatch] Clients come to the listener"
     assert [re.sub(r" \((PLAINTEXT|SSL), port \d+\)|, says its log.*", "", each) for each in found] == [
-        "[client-protocol-mismatch] Clients come to the listener PLAINTEXT again and again, and speak TLS, which it does not",
-        "[client-protocol-mismatch] Clients come to the listener CLIENT again and again, and TLS fails",
+        f"{come} PLAINTEXT again and again, and speak TLS, which it does not",
+        f"{come} CLIENT again and again, and TLS fails",
     ]
 
 
