@@ -15,9 +15,12 @@ from aqueduct.mirror.engine.position import (
     Piece,
     Position,
     PositionOvertaken,
+    TargetCut,
     TargetLog,
     UnreadablePosition,
     advanced,
+    after_cut,
+    check_written,
     checkpoint_record,
     parse_checkpoint,
     parse_position,
@@ -261,6 +264,27 @@ def test_topic_that_is_mirrored_again_gets_another_generation() -> None:
 def test_flow_that_joins_a_topic_with_records_begins_after_them() -> None:
     position = resume(PARTITION, None, a_log(start=7), TargetLog("target", 33), first_start=True)
     assert (position.next, position.target_end, position.generation) == (7, 33, 0)
+
+
+def test_target_that_lost_its_end_stays_refused_when_others_have_written_past_it() -> None:
+    """An unclean election while the flow runs: the next leader gives an offset that the flow has had."""
+    position = a_position(target_end=50)
+    check_written(PARTITION, position, 50)
+    check_written(PARTITION, position, 52)  # after markers and records of others
+    with pytest.raises(TargetCut) as lost:
+        check_written(PARTITION, position, 31)
+    marked = after_cut(position, TargetLog("target", 99), lost.value.offset)
+    assert marked.target_cut == 31
+    assert after_cut(position, TargetLog("target", 40)).target_cut == 40
+    assert after_cut(position, TargetLog("target", 50)) == position
+    assert after_cut(position, TargetLog("another", 0)) == position  # it was re-created
+    _, stored = parse_position(*position_record(PARTITION, marked))
+    for end in (31, 50, 1_000):
+        with pytest.raises(PartitionRefused) as refused:
+            resume(PARTITION, stored, a_log(), TargetLog("target", end))
+        assert refused.value.id == "mirror-target-cut"
+    again = resume(PARTITION, stored, a_log(), TargetLog("another", 0), again=True)
+    assert after_cut(again, TargetLog("another", 0)) == again
 
 
 @pytest.mark.parametrize("changes", [{"topic_id": "two"}, {"start": 99}])

@@ -36,9 +36,12 @@ from aqueduct.mirror.engine.position import (
     Position,
     PositionOvertaken,
     RefusedItem,
+    TargetCut,
     TargetLog,
     TaskStatus,
     advanced,
+    after_cut,
+    check_written,
     checkpoint_key,
     checkpoint_record,
     position_record,
@@ -168,6 +171,7 @@ class MirrorTask(Thread):
         self._again = share.again
         self._accept_ranges = share.accept_ranges
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
+        self._cuts: dict[TopicPartition, int] = {}  # offsets at which the target lost records, until stored
         self._reporter = TaskReporter(share, self.figures)
 
     def assign(self, assignment: Assignment) -> None:
@@ -257,8 +261,8 @@ class MirrorTask(Thread):
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         state.settle()
         state.refresh()
-        positions = self._resumed(client, state, assignment)
-        given_up = self._given_up(state, assignment)
+        positions, cut = self._resumed(client, state, assignment)
+        refused = cut | self._given_up(state, assignment)
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
@@ -276,7 +280,9 @@ class MirrorTask(Thread):
         stored = dict(state.positions)
         try:
             news = {p: new for p, new in positions.items() if new != stored.get(p)}
-            copy.begin(next(turns), news, given_up)
+            copy.begin(next(turns), news, refused)
+            for partition in cut:
+                self._cuts.pop(partition, None)
             progress()
             if not positions:
                 self._reassigned.wait(POLL_SECONDS)
@@ -287,6 +293,8 @@ class MirrorTask(Thread):
                         progress()
         except (LogCut, PositionOvertaken):
             return
+        except TargetCut as target:
+            self._cuts[target.partition] = target.offset
         except Rejected as rejected:
             self._rejected[rejected.partition] = rejected.skipped
 
@@ -308,8 +316,11 @@ class MirrorTask(Thread):
 
     def _resumed(
         self, client: Client, state: FlowState, assignment: Assignment
-    ) -> dict[TopicPartition, Position]:
-        """Return where each partition continues. The figures list those that do not."""
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, Position]]:
+        """Return where each partition continues, and the positions whose targets have lost records since.
+
+        The figures list the partitions that do not continue.
+        """
         stored = state.positions
         if self._accept_ranges:  # not those that are found now: no report has listed them
             stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
@@ -325,14 +336,21 @@ class MirrorTask(Thread):
         }
         refused |= self._rejected
         positions: dict[TopicPartition, Position] = {}
+        cut: dict[TopicPartition, Position] = {}
         for partition in logs.keys() - refused.keys():
             log, target = logs[partition], targets[partition]
+            target_log = TargetLog(str(topics[target.topic].id), ends[target])
+            if position := stored.get(partition):
+                judged = after_cut(position, target_log, self._cuts.get(partition))
+                if judged != position:
+                    cut[partition] = replace(state.positions[partition], target_cut=judged.target_cut)
+                position = judged
             try:
                 positions[partition] = resume(
                     partition,
-                    stored.get(partition),
+                    position,
                     log,
-                    TargetLog(str(topics[target.topic].id), ends[target]),
+                    target_log,
                     checkpoint=checkpoints.get(partition),
                     again=partition.topic in self._again,
                     first_start=self._share.first_start,
@@ -345,7 +363,7 @@ class MirrorTask(Thread):
             partition: max(0, logs[partition].stable_end - position.next)
             for partition, position in positions.items()
         }
-        return positions
+        return positions, cut
 
 
 class TaskTaken(Fenced):
@@ -468,16 +486,16 @@ class _Copy:
         self,
         producer: TransactionalProducer,
         positions: Mapping[TopicPartition, Position],
-        given_up: Mapping[TopicPartition, Position],
+        refused: Mapping[TopicPartition, Position],
     ) -> None:
         """Commit new positions before any of their records, each with a checkpoint.
 
-        `given_up`: positions of topics that are not mirrored any more, to store without one.
+        `refused`: positions of partitions that are not mirrored any more, to store without one.
         """
-        if positions or given_up or self._reporter.is_due():
+        if positions or refused or self._reporter.is_due():
             producer.begin()
             filling = _Filling(positions=dict(positions), reached=set(positions))
-            self._commit(producer, filling, [position_record(*item) for item in given_up.items()])
+            self._commit(producer, filling, [position_record(*item) for item in refused.items()])
 
     def _fill(
         self,
@@ -545,6 +563,9 @@ class _Copy:
         """Commit what was filled, with its positions and checkpoints, and `more` records of positions."""
         began = time.monotonic()
         producer.drain()
+        for source in filling.reached:
+            if (first := producer.starts.get(self._targets[source])) is not None:
+                check_written(source, self._positions[source], first)
         reached = {}
         checkpoints: list[tuple[bytes, bytes | None]] = []
         for source in filling.reached:
