@@ -212,6 +212,7 @@ class Follower:
                             self._refuse(topic_partition, error)
         if trouble:
             raise trouble
+        self._patience.progress()  # also without news: idle partitions are not in the answer
 
     def _news(self, partition: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
         error = for_code(answer.error_code)
