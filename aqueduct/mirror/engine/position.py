@@ -6,6 +6,7 @@ in the same transaction. Unlike the offsets of a consumer group, they do not exp
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -242,6 +243,25 @@ class TargetCut(Exception):
         super().__init__(f"{partition}: the target partition lost records from offset {offset} on")
         self.partition = partition
         self.offset = offset
+
+
+class StateCut(Exception):
+    """A topic of the flow's state lost its end: positions that were committed are not stored any more."""
+
+
+def newest(
+    stored: Mapping[TopicPartition, Position], committed: Mapping[TopicPartition, Position]
+) -> dict[TopicPartition, Position]:
+    """Return the newest position of each partition: as it is stored, or as this process has committed it.
+
+    A stored position is older if the topic of positions lost its end. Its records would arrive twice.
+    """
+    newer = {
+        partition: position
+        for partition, position in committed.items()
+        if partition not in stored or stored[partition].checkpoint[:2] < position.checkpoint[:2]
+    }
+    return {**stored, **newer}
 
 
 def after_cut(position: Position, target: TargetLog, first: int | None = None) -> Position:

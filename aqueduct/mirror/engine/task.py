@@ -36,6 +36,7 @@ from aqueduct.mirror.engine.position import (
     Position,
     PositionOvertaken,
     RefusedItem,
+    StateCut,
     TargetCut,
     TargetLog,
     TaskStatus,
@@ -44,6 +45,7 @@ from aqueduct.mirror.engine.position import (
     check_written,
     checkpoint_key,
     checkpoint_record,
+    newest,
     position_record,
     resume,
     status_record,
@@ -107,6 +109,7 @@ class TaskFigures:
     transactions: int = 0
     committed_time: float = 0.0  # seconds since 1970
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    committed: dict[TopicPartition, Position] = field(default_factory=dict)  # by this process
     behind: dict[TopicPartition, int] = field(default_factory=dict)  # offsets, when it was last read
     refused: dict[TopicPartition, Skipped] = field(default_factory=dict)
     stalled: dict[TopicPartition, Skipped] = field(default_factory=dict)
@@ -118,6 +121,7 @@ class TaskFigures:
         self.transactions += 1
         self.committed_time = time.time()
         self.positions |= reached
+        self.committed |= reached
         self.behind |= filling.behind
 
 
@@ -160,9 +164,12 @@ class TaskReporter:
 class MirrorTask(Thread):
     """A task in a thread of its own, until `stopping` is set or it fails: see `error`."""
 
-    def __init__(self, share: MirrorShare, stopping: Event) -> None:
+    def __init__(
+        self, share: MirrorShare, stopping: Event, committed: dict[TopicPartition, Position] | None = None
+    ) -> None:
+        """`committed`: by earlier threads of the task in this process; the task adds to it."""
         super().__init__(name=share.name, daemon=True)
-        self.figures = TaskFigures()
+        self.figures = TaskFigures(committed={} if committed is None else committed)
         self.error: Exception | None = None
         self._share = share
         self._stopping = stopping
@@ -261,8 +268,10 @@ class MirrorTask(Thread):
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         state.settle()
         state.refresh()
-        positions, cut = self._resumed(client, state, assignment)
-        refused = cut | self._given_up(state, assignment)
+        current = newest(state.positions, self.figures.committed)
+        lost = {partition: of for partition, of in current.items() if of != state.positions.get(partition)}
+        positions, cut = self._resumed(client, state, current, assignment)
+        refused = lost | cut | self._given_up(state, assignment)
         self._again = frozenset()
         self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
@@ -293,6 +302,8 @@ class MirrorTask(Thread):
                         progress()
         except (LogCut, PositionOvertaken):
             return
+        except StateCut:
+            state.forget()
         except TargetCut as target:
             self._cuts[target.partition] = target.offset
         except Rejected as rejected:
@@ -315,13 +326,17 @@ class MirrorTask(Thread):
         }
 
     def _resumed(
-        self, client: Client, state: FlowState, assignment: Assignment
+        self,
+        client: Client,
+        state: FlowState,
+        current: Mapping[TopicPartition, Position],
+        assignment: Assignment,
     ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, Position]]:
         """Return where each partition continues, and the positions whose targets have lost records since.
 
         The figures list the partitions that do not continue.
         """
-        stored = state.positions
+        stored = current
         if self._accept_ranges:  # not those that are found now: no report has listed them
             stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
         checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
@@ -343,7 +358,7 @@ class MirrorTask(Thread):
             if position := stored.get(partition):
                 judged = after_cut(position, target_log, self._cuts.get(partition))
                 if judged != position:
-                    cut[partition] = replace(state.positions[partition], target_cut=judged.target_cut)
+                    cut[partition] = replace(current[partition], target_cut=judged.target_cut)
                 position = judged
             try:
                 positions[partition] = resume(
@@ -454,6 +469,7 @@ class _Copy:
         self._max_bytes = assignment.max_bytes
         self._figures = figures
         self._positions = dict(positions)
+        self._state_ends = dict(state.ends)
         self._pending: deque[News] = deque()  # read, and not in a transaction yet
         self._rejected = rejected
         self._fill_seconds = FILL_SECONDS[0]
@@ -587,6 +603,8 @@ class _Copy:
             stored.append(self._reporter.record())
         self._write(producer, self._positions_partition, stored)
         self._write(producer, self._checkpoints_partition, checkpoints)
+        producer.drain()
+        self._check_state(producer)
         producer.commit()
         if reports:
             self._reporter.note_stored()
@@ -594,6 +612,14 @@ class _Copy:
         self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
         self._positions |= reached
         self._figures.add(reached, filling)
+
+    def _check_state(self, producer: TransactionalProducer) -> None:
+        """Check that the flow's own topics have what was written to them; else StateCut."""
+        for partition in (self._positions_partition, self._checkpoints_partition):
+            first = producer.starts.get(partition)
+            if first is not None and first < self._state_ends.get(partition, 0):
+                raise StateCut(f"{partition} lost records from offset {first} on")
+            self._state_ends[partition] = producer.ends.get(partition, self._state_ends.get(partition, 0))
 
     def _checkpoint(
         self, source: TopicPartition, position: Position, log_start: int
