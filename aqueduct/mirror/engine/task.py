@@ -292,8 +292,8 @@ class MirrorTask(Thread):
             copy.begin(next(turns), news, refused)
             for partition in cut:
                 self._cuts.pop(partition, None)
-            progress()
             if not positions:
+                progress()
                 self._reassigned.wait(POLL_SECONDS)
                 return
             with SourceReader(self._share.source, self._share.name, positions) as reader:
