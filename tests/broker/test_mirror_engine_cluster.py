@@ -164,8 +164,8 @@ def written_meanwhile(flow: Flow) -> Iterator[None]:
         producer, number = clients.idempotent(flow.source, **{"linger.ms": 20}), 0
         while not stopping.wait(0.05):
             for partition in PARTITIONS:
-                clients.write(producer, flow.topic, records(number, number + 100), partition)
-            number += 100
+                clients.write(producer, flow.topic, records(number, number + 50), partition)
+            number += 50
         unacknowledged.append(producer.flush(clients.SECONDS))
 
     writer = Thread(target=write)
