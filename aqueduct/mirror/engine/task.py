@@ -35,6 +35,7 @@ from aqueduct.mirror.engine.position import (
     Piece,
     Position,
     PositionOvertaken,
+    PositionRange,
     RefusedItem,
     StateCut,
     TargetCut,
@@ -177,6 +178,7 @@ class MirrorTask(Thread):
         self._reassigned = Event()
         self._again = share.again
         self._accept_ranges = share.accept_ranges
+        self._accepted: dict[TopicPartition, frozenset[PositionRange]] = {}  # as they were at the start
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
         self._cuts: dict[TopicPartition, int] = {}  # offsets at which the target lost records, until stored
         self._reporter = TaskReporter(share, self.figures)
@@ -272,8 +274,6 @@ class MirrorTask(Thread):
         lost = {partition: of for partition, of in current.items() if of != state.positions.get(partition)}
         positions, cut = self._resumed(client, state, current, assignment)
         refused = lost | cut | self._given_up(state, assignment)
-        self._again = frozenset()
-        self._accept_ranges = False
         ids = tuple(producer.producer_id for producer in producers)
         copy = _Copy(
             self._share,
@@ -290,6 +290,8 @@ class MirrorTask(Thread):
         try:
             news = {p: new for p, new in positions.items() if new != stored.get(p)}
             copy.begin(next(turns), news, refused)
+            self._again = frozenset()
+            self._accept_ranges = False
             for partition in cut:
                 self._cuts.pop(partition, None)
             if not positions:
@@ -338,7 +340,8 @@ class MirrorTask(Thread):
         """
         stored = current
         if self._accept_ranges:  # not those that are found now: no report has listed them
-            stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
+            self._accepted = self._accepted or {p: frozenset(of.ranges) for p, of in stored.items()}
+            stored = {p: _without(of, self._accepted.get(p, frozenset())) for p, of in stored.items()}
         checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
         topics = client.topics({target.topic for target in assignment.targets.values()})
         led = {partition for topic in topics.values() for partition in topic.led_partitions}
@@ -398,6 +401,10 @@ def _binding(position: Position | None) -> Binding | None:
     if position is None:
         return None
     return Binding(topic_id=position.topic_id, next=position.next, epoch=position.epoch)
+
+
+def _without(position: Position, accepted: frozenset[PositionRange]) -> Position:
+    return replace(position, ranges=tuple(of for of in position.ranges if of not in accepted))
 
 
 def _without_leader(partition: TopicPartition) -> Skipped:
