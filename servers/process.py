@@ -38,6 +38,11 @@ class Process:
     def id(self) -> int:
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Return whether the server has ended since it was started, by itself or killed."""
+        return self._process.poll() is not None
+
     def start(self) -> None:
         """Return when the server is ready to be used; RuntimeError with what it said if it does not start."""
         with self._log.open("a") as out:

@@ -1,7 +1,7 @@
 """A KRaft cluster whose controllers are processes of their own, each with its disk, as are the brokers."""
 
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -66,8 +66,13 @@ class Quorum:
             yield
 
 
-def formatted(directory: Path, controllers: int = 1, brokers: int = 2) -> Quorum:
-    """Format the nodes of a new cluster: controllers from 101 on, brokers from 1 on."""
+def formatted(
+    directory: Path, controllers: int = 1, brokers: int = 2, settings: Mapping[str, str] | None = None
+) -> Quorum:
+    """Format the nodes of a new cluster: controllers from 101 on, brokers from 1 on.
+
+    `settings`: further ones of all nodes, or others.
+    """
     ports = free_ports(controllers + brokers)
     addresses = [f"127.0.0.1:{port}" for port in ports]
     voting = ",".join(addresses[:controllers])
@@ -89,7 +94,8 @@ def formatted(directory: Path, controllers: int = 1, brokers: int = 2) -> Quorum
             listeners=f"{'CONTROLLER' if controls else 'PLAINTEXT'}://{address}",
             directory=folder,
         )
-        properties.write_text(text + ("" if controls else OF_BROKERS))
+        more = "".join(f"{name}={value}\n" for name, value in (settings or {}).items())
+        properties.write_text(text + ("" if controls else OF_BROKERS) + more)
         _format(properties, cluster_id, ["--initial-controllers", initial] if controls else [])
         ready = partial(listens, int(address.rpartition(":")[2])) if controls else answers(address, node_id)
         process = Process(java("kafka.Kafka", properties, jvm=QUICK), folder / "node.log", ready)

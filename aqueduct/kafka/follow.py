@@ -98,6 +98,7 @@ class Follower:
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
+        self._troubled: set[int] = set()  # brokers whose last answers were errors, or had some
         self._patience = Patience(client, "gives nothing of the topics that are followed")
 
     @property
@@ -162,6 +163,7 @@ class Follower:
         for leader, positions in positions_by_leader.items():
             session = self._sessions.setdefault(leader, _FetchSession())
             self._coming[leader] = self._client.submit(session.request(positions, epochs), leader)
+        self._troubled.intersection_update(self._coming)  # others lead nothing that is followed
 
     def _position(self, topic: str, partition: int) -> int:
         """Return the position of a partition; a recreated topic is followed from its beginning."""
@@ -181,6 +183,7 @@ class Follower:
 
     def _read(self, broker: int, response: Future, news: list[News]) -> None:
         """Read a response; raise what is wrong with one partition when all the others' news are there."""
+        self._troubled.add(broker)  # until nothing is wrong with its answer
         session = self._sessions.pop(broker)  # it continues if nothing is wrong with all of the answer
         try:
             answer = self._client.wait(response)
@@ -212,6 +215,9 @@ class Follower:
                             self._refuse(topic_partition, error)
         if trouble:
             raise trouble
+        self._troubled.discard(broker)
+        if not self._troubled:  # also without news: idle partitions are not in the answer
+            self._patience.progress()
 
     def _news(self, partition: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
         error = for_code(answer.error_code)

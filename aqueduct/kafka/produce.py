@@ -156,6 +156,7 @@ class TransactionalProducer:
         self._in_flight: list[_Sent] = []
         self._unanswered: Counter[TopicPartition] = Counter()  # batches in flight
         self._in_flight_bytes = self._waiting_bytes = 0
+        self._starts: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._rejected: TopicPartition | None = None
         self._rejected_batch: Ready | None = None
@@ -169,6 +170,11 @@ class TransactionalProducer:
     def enlisted(self) -> frozenset[TopicPartition]:
         """Return the partitions of the transaction: each gets a marker at its end, written to or not."""
         return frozenset(self._partitions)
+
+    @property
+    def starts(self) -> Mapping[TopicPartition, int]:
+        """Return the offset of the first batch that was acknowledged in the transaction, by partition."""
+        return self._starts
 
     @property
     def ends(self) -> Mapping[TopicPartition, int]:
@@ -346,9 +352,16 @@ class TransactionalProducer:
             raise TimesReplaced(
                 f"{partition} gives records its own times (message.timestamp.type=LogAppendTime)"
             )
+        if answer.base_offset < self._ends.get(partition, 0):
+            self._valid = False
+            raise Retry(
+                f"{partition} lost records of the transaction: it gave offset {answer.base_offset} again, "
+                f"and had acknowledged all before {self._ends[partition]}"
+            )
         ready = batches[partition]
         self._unanswered[partition] -= 1
         self._in_flight_bytes -= len(ready.data)
+        self._starts.setdefault(partition, answer.base_offset)
         self._ends[partition] = answer.base_offset + ready.count
 
     # Troubles

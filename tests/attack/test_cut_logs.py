@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 import struct
 import time
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ from aqueduct.errors import ExitCode
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.link.feed import Feed
+from aqueduct.mirror.engine.names import positions_topic
 from servers import broker
 from servers.broker import Broker
 
@@ -255,3 +257,31 @@ def test_a_running_mirror_of_batches_continues_where_a_log_was_cut(
         )
     assert flow.catch_up("--accept-ranges") == ExitCode.DONE
     assert arrived(cut) == expected
+
+
+def test_a_running_mirror_of_batches_stores_positions_again_that_their_topic_lost(
+    own: Broker, source: Broker, tmp_path: Path
+) -> None:
+    """Its own topic loses its end, and the topic of the records does not: nothing arrives twice."""
+    topic = clients.create(source, clients.unique("mirrored"), 2)
+    flow = Flow(source, own, topic, tmp_path)
+
+    def write(partition: int) -> None:
+        clients.produce(source, topic, range(10), partition)
+        clients.wait_for("the records", lambda: topic in clients.topics(own) and flow.is_equal(partition))
+
+    with flow.running("--tasks", "1") as process:
+        write(0)
+        [end] = clients.settle(own, positions_topic(flow.name))
+        write(0)
+        write(1)
+        process.send_signal(signal.SIGSTOP)
+        clients.settle(own, positions_topic(flow.name))
+        time.sleep(1)  # the coordinator notes that all markers are written, and writes none after its start
+        lose(own, tmp_path, positions_topic(flow.name), end)
+        process.send_signal(signal.SIGCONT)
+        write(1)  # the position of the other partition is stored again, too
+        clients.settle(own, positions_topic(flow.name))
+    assert flow.catch_up() == ExitCode.DONE
+    assert flow.is_equal(0, 1)
+    assert len(clients.records(own, topic, 0, 1)) == 40

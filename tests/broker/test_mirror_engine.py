@@ -22,6 +22,7 @@ from aqueduct.estate import model
 from aqueduct.kafka.admin.quotas import apply_quotas
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.produce import Retry, TransactionalProducer
 from aqueduct.kafka.quotas import Quota
 from aqueduct.mirror.engine import run, stalls, upkeep
 from aqueduct.mirror.engine.figures import MirrorFigures
@@ -288,6 +289,34 @@ def test_deleted_topic_is_reported_until_accepted(source: Broker, target: Broker
     clients.delete(source, deleted)
     [finding] = flow.findings()
     assert "[mirror-source-topic-deleted]" in finding
+
+
+def test_options_of_a_run_survive_a_first_transaction_that_fails(
+    flow: Flow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as when the leader of the positions moves: the task begins again."""
+    clients.produce(flow.source, flow.topic, odd_records(10))
+    assert flow.catch_up() == 0
+    clients.recreate(flow.source, flow.topic, 2)
+    clients.produce(flow.source, flow.topic, odd_records(30))
+    assert flow.catch_up() == 3  # ranges of both partitions
+    commit = TransactionalProducer.commit
+    failed: list[TransactionalProducer] = []
+
+    def fail_first(producer: TransactionalProducer) -> None:
+        if not failed:
+            failed.append(producer)
+            raise Retry("the leader has moved")
+        commit(producer)
+
+    monkeypatch.setattr(TransactionalProducer, "commit", fail_first)
+    assert flow.catch_up("--accept-ranges") == 0
+    assert failed
+    clients.delete(flow.target, flow.topic)
+    failed.clear()
+    assert flow.catch_up("--again", flow.topic) == 0
+    assert failed
+    assert flow.is_equal(0, 1)
 
 
 def test_restore_of_a_mirrored_topic_is_refused(

@@ -99,6 +99,24 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
 
 
+@pytest.mark.usefixtures("patient")
+def test_broker_that_fails_after_an_idle_hour_is_waited_for(
+    broker: Broker, client: Client, topic: str
+) -> None:
+    produce(broker, topic, ["a"])
+    follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
+    until(follower, news, lambda: values(news)[topic, 0] == ["a"])
+    follower._patience._since -= 3_600  # as if the last news had come an hour ago
+    for _ in range(4):
+        news += follower.poll(1)  # answers without news
+    broker.process.kill()
+    for _ in range(4):
+        news += follower.poll(0.5)
+    broker.process.start()
+    produce(broker, topic, ["b"])
+    until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
+
+
 def test_a_fetch_session_that_the_broker_has_forgotten(broker: Broker, client: Client, topic: str) -> None:
     follower, news = Follower(client, {TopicPartition(topic, 0): 0, TopicPartition(topic, 1): 0}), []
     produce(broker, topic, ["a"])

@@ -1,14 +1,17 @@
 """The loop around transactions, which themselves are tested in tests/broker/test_raw_produce.py."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from identifiers import raises
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import produce
-from aqueduct.kafka.produce import Retry, until_committed
+from aqueduct.kafka.batches.produce import Ready
+from aqueduct.kafka.produce import Retry, TransactionalProducer, until_committed
 
 
 class Cluster:
@@ -64,3 +67,19 @@ def test_only_progress_makes_more_time(cluster: Cluster, progressing: bool, atte
         with raises(Failed, "transaction-failed", *facts):
             until_committed(cast(Any, cluster), attempt, "; once more goes on")
     assert made == attempts
+
+
+def test_offset_below_an_acknowledged_one_ends_the_transaction() -> None:
+    """The partition's next leader has less: it lost records of the transaction, which must not commit."""
+    producer, partition = TransactionalProducer(cast(Any, Cluster()), "mirror"), TopicPartition("orders", 0)
+
+    def acknowledge(offset: int) -> None:
+        answer = SimpleNamespace(error_code=0, base_offset=offset, log_append_time_ms=-1)
+        producer._acknowledged(partition, answer, {partition: Ready(bytearray(100), 10, 0)})
+
+    acknowledge(70)
+    acknowledge(80)
+    acknowledge(93)  # after a record of another client
+    assert (producer.starts, producer.ends) == ({partition: 70}, {partition: 103})
+    with pytest.raises(Retry):
+        acknowledge(50)

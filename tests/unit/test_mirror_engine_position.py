@@ -15,10 +15,14 @@ from aqueduct.mirror.engine.position import (
     Piece,
     Position,
     PositionOvertaken,
+    TargetCut,
     TargetLog,
     UnreadablePosition,
     advanced,
+    after_cut,
+    check_written,
     checkpoint_record,
+    newest,
     parse_checkpoint,
     parse_position,
     position_record,
@@ -261,6 +265,44 @@ def test_topic_that_is_mirrored_again_gets_another_generation() -> None:
 def test_flow_that_joins_a_topic_with_records_begins_after_them() -> None:
     position = resume(PARTITION, None, a_log(start=7), TargetLog("target", 33), first_start=True)
     assert (position.next, position.target_end, position.generation) == (7, 33, 0)
+
+
+def test_positions_that_their_topic_lost_are_those_that_the_process_committed() -> None:
+    partitions = [TopicPartition("orders", number) for number in range(5)]
+    stored = {
+        partitions[0]: a_position(next=60),  # it lost 100
+        partitions[1]: a_position(generation=1, next=7),  # another process began it again
+        partitions[2]: a_position(is_given_up=True),
+        partitions[3]: a_position(),
+    }
+    committed = {partition: a_position() for partition in (*partitions[:3], partitions[4])}
+    assert newest(stored, committed) == {
+        **stored,
+        partitions[0]: a_position(),
+        partitions[4]: a_position(),
+    }
+    assert newest(stored, {}) == stored
+
+
+def test_target_that_lost_its_end_stays_refused_when_others_have_written_past_it() -> None:
+    """An unclean election while the flow runs: the next leader gives an offset that the flow has had."""
+    position = a_position(target_end=50)
+    check_written(PARTITION, position, 50)
+    check_written(PARTITION, position, 52)  # after markers and records of others
+    with pytest.raises(TargetCut) as lost:
+        check_written(PARTITION, position, 31)
+    marked = after_cut(position, TargetLog("target", 99), lost.value.offset)
+    assert marked.target_cut == 31
+    assert after_cut(position, TargetLog("target", 40)).target_cut == 40
+    assert after_cut(position, TargetLog("target", 50)) == position
+    assert after_cut(position, TargetLog("another", 0)) == position  # it was re-created
+    _, stored = parse_position(*position_record(PARTITION, marked))
+    for end in (31, 50, 1_000):
+        with pytest.raises(PartitionRefused) as refused:
+            resume(PARTITION, stored, a_log(), TargetLog("target", end))
+        assert refused.value.id == "mirror-target-cut"
+    again = resume(PARTITION, stored, a_log(), TargetLog("another", 0), again=True)
+    assert after_cut(again, TargetLog("another", 0)) == again
 
 
 @pytest.mark.parametrize("changes", [{"topic_id": "two"}, {"start": 99}])

@@ -6,6 +6,7 @@ in the same transaction. Unlike the offsets of a consumer group, they do not exp
 
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 RANGES = 100  # that a position keeps, the newest
 EARLIER = 10  # topics of the same name, likewise
 REFUSED = 100  # partitions that the status of a task lists
+NOT_CUT = -1
 SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
 
 
@@ -61,6 +63,8 @@ class Position:
     source_end: int = field(default=0, metadata=ADDED)  # of the source partition, when it was last read
     # The operator accepted that the source topic was deleted, and that the flow may not have read all of it.
     is_given_up: bool = field(default=False, metadata=ADDED)
+    # The offset at which the target partition lost the flow's records. It stays, also when others write more.
+    target_cut: int = field(default=NOT_CUT, metadata=ADDED)
 
     @property
     def checkpoint(self) -> "Checkpoint":
@@ -232,6 +236,54 @@ class PositionOvertaken(Exception):
     """The source topic was re-created since its position was judged."""
 
 
+class TargetCut(Exception):
+    """A target partition that lost records of the flow since its position was judged, from an offset on."""
+
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__(f"{partition}: the target partition lost records from offset {offset} on")
+        self.partition = partition
+        self.offset = offset
+
+
+class StateCut(Exception):
+    """A topic of the flow's state lost its end: positions that were committed are not stored any more."""
+
+
+def newest(
+    stored: Mapping[TopicPartition, Position], committed: Mapping[TopicPartition, Position]
+) -> dict[TopicPartition, Position]:
+    """Return the newest position of each partition: as it is stored, or as this process has committed it.
+
+    A stored position is older if the topic of positions lost its end. Its records would arrive twice.
+    """
+    newer = {
+        partition: position
+        for partition, position in committed.items()
+        if partition not in stored or stored[partition].checkpoint[:2] < position.checkpoint[:2]
+    }
+    return {**stored, **newer}
+
+
+def after_cut(position: Position, target: TargetLog, first: int | None = None) -> Position:
+    """Return the position with the offset at which the target lost the flow's records, if it lost any.
+
+    `first`: the offset that the target gave to the first record after the position, if it gave one.
+    """
+    if position.target_topic_id != target.topic_id or position.target_cut != NOT_CUT:
+        return position
+    cut = target.end if first is None else min(first, target.end)
+    return replace(position, target_cut=cut) if cut < position.target_end else position
+
+
+def check_written(partition: TopicPartition, position: Position, first: int) -> None:
+    """Check the offset that the target gave to the first record after a position; else TargetCut.
+
+    It is below the end of the records before it if another leader, which has less, was elected meanwhile.
+    """
+    if first < position.target_end:
+        raise TargetCut(partition, first)
+
+
 def resume(
     partition: TopicPartition,
     position: Position | None,
@@ -344,12 +396,13 @@ def _check_target(partition: TopicPartition, position: Position, target: TargetL
             f"{partition}: the target topic was deleted and re-created after offset {position.next} was "
             "mirrored. Nothing was written. To mirror the topic from its beginning, use --again.",
         )
-    if target.end < position.target_end:
+    position = after_cut(position, target)
+    if position.target_cut != NOT_CUT:
         raise PartitionRefused(
             "mirror-target-cut",
-            f"{partition}: the target partition ends at offset {target.end}, and the flow had written up to "
-            f"{position.target_end}: it lost records. Nothing was written. To mirror the topic from its "
-            "beginning, delete the target topic, which deletes its records, and use --again.",
+            f"{partition}: the target partition lost records between the offsets {position.target_cut} and "
+            f"{position.target_end}, up to which the flow had written. Nothing was written. To mirror the "
+            "topic from its beginning, delete the target topic, which deletes its records, and use --again.",
         )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from threading import Event
 
+from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import AqueductError, Refused
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import Client, connect
@@ -16,6 +17,7 @@ from aqueduct.mirror.engine.flow import FlowTopics, MirrorOrder, check_positions
 from aqueduct.mirror.engine.leases import Lease, LeaseBook
 from aqueduct.mirror.engine.membership import Membership
 from aqueduct.mirror.engine.names import CLIENT
+from aqueduct.mirror.engine.position import Position
 from aqueduct.mirror.engine.task import Assignment, MirrorShare, MirrorTask, task_failure
 from aqueduct.mirror.engine.upkeep import Prepared, Upkeep
 from aqueduct.mirror.status import MirrorProgress
@@ -148,6 +150,7 @@ class TaskPool:
         self._book = LeaseBook()
         self._tasks: dict[int, MirrorTask] = {}
         self._prepared: Prepared | None = None
+        self._committed: dict[int, dict[TopicPartition, Position]] = {}  # by task, also when it has ended
 
     @property
     def is_any_running(self) -> bool:
@@ -185,7 +188,7 @@ class TaskPool:
                 first_start=self._order.first_start,
                 shared=self._order.shared,
             )
-            task = MirrorTask(share, lease.ended)
+            task = MirrorTask(share, lease.ended, self._committed.setdefault(lease.task, {}))
             self._tasks[lease.task] = task
             task.assign(self._assignment(lease.task))
             self._figures.tasks += (task.figures,)

@@ -1,7 +1,7 @@
 """The state that a flow keeps at its target: positions, and checkpoints for the translation of offsets."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
@@ -53,6 +53,16 @@ class FlowState:
         self._partitions = [TopicPartition(topic, task) for task in tasks for topic in state_topics(flow)]
         self._next: dict[TopicPartition, int] = {}
 
+    @property
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """Return the offset up to which each partition was read."""
+        return self._next
+
+    def forget(self) -> None:
+        """Forget what was read: a partition lost its end. `refresh` then reads all of it again."""
+        for read in (self.positions, self.checkpoints, self.tasks, self.statuses, self._next):
+            read.clear()
+
     def settle(self) -> None:
         """Wait until no transaction is open. Call it when no other process can begin one."""
         _, open_ = offsets.settled(self._client, self._partitions)
@@ -63,6 +73,8 @@ class FlowState:
         """Read what was committed since the last time."""
         starts = offsets.log_starts(self._client, self._partitions)
         ends = offsets.ends(self._client, self._partitions)
+        if any(end < self._next.get(partition, 0) for partition, end in ends.items()):
+            self.forget()
         ranges = [
             Range(*partition, max(starts[partition], self._next.get(partition, 0)), ends[partition])
             for partition in self._partitions

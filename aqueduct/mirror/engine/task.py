@@ -35,12 +35,18 @@ from aqueduct.mirror.engine.position import (
     Piece,
     Position,
     PositionOvertaken,
+    PositionRange,
     RefusedItem,
+    StateCut,
+    TargetCut,
     TargetLog,
     TaskStatus,
     advanced,
+    after_cut,
+    check_written,
     checkpoint_key,
     checkpoint_record,
+    newest,
     position_record,
     resume,
     status_record,
@@ -104,6 +110,7 @@ class TaskFigures:
     transactions: int = 0
     committed_time: float = 0.0  # seconds since 1970
     positions: dict[TopicPartition, Position] = field(default_factory=dict)
+    committed: dict[TopicPartition, Position] = field(default_factory=dict)  # by this process
     behind: dict[TopicPartition, int] = field(default_factory=dict)  # offsets, when it was last read
     refused: dict[TopicPartition, Skipped] = field(default_factory=dict)
     stalled: dict[TopicPartition, Skipped] = field(default_factory=dict)
@@ -115,6 +122,7 @@ class TaskFigures:
         self.transactions += 1
         self.committed_time = time.time()
         self.positions |= reached
+        self.committed |= reached
         self.behind |= filling.behind
 
 
@@ -157,9 +165,12 @@ class TaskReporter:
 class MirrorTask(Thread):
     """A task in a thread of its own, until `stopping` is set or it fails: see `error`."""
 
-    def __init__(self, share: MirrorShare, stopping: Event) -> None:
+    def __init__(
+        self, share: MirrorShare, stopping: Event, committed: dict[TopicPartition, Position] | None = None
+    ) -> None:
+        """`committed`: by earlier threads of the task in this process; the task adds to it."""
         super().__init__(name=share.name, daemon=True)
-        self.figures = TaskFigures()
+        self.figures = TaskFigures(committed={} if committed is None else committed)
         self.error: Exception | None = None
         self._share = share
         self._stopping = stopping
@@ -167,7 +178,9 @@ class MirrorTask(Thread):
         self._reassigned = Event()
         self._again = share.again
         self._accept_ranges = share.accept_ranges
+        self._accepted: dict[TopicPartition, frozenset[PositionRange]] = {}  # as they were at the start
         self._rejected: dict[TopicPartition, Skipped] = {}  # until the next assignment
+        self._cuts: dict[TopicPartition, int] = {}  # offsets at which the target lost records, until stored
         self._reporter = TaskReporter(share, self.figures)
 
     def assign(self, assignment: Assignment) -> None:
@@ -257,10 +270,10 @@ class MirrorTask(Thread):
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         state.settle()
         state.refresh()
-        positions = self._resumed(client, state, assignment)
-        given_up = self._given_up(state, assignment)
-        self._again = frozenset()
-        self._accept_ranges = False
+        current = newest(state.positions, self.figures.committed)
+        lost = {partition: of for partition, of in current.items() if of != state.positions.get(partition)}
+        positions, cut = self._resumed(client, state, current, assignment)
+        refused = lost | cut | self._given_up(state, assignment)
         ids = tuple(producer.producer_id for producer in producers)
         copy = _Copy(
             self._share,
@@ -276,9 +289,13 @@ class MirrorTask(Thread):
         stored = dict(state.positions)
         try:
             news = {p: new for p, new in positions.items() if new != stored.get(p)}
-            copy.begin(next(turns), news, given_up)
-            progress()
+            copy.begin(next(turns), news, refused)
+            self._again = frozenset()
+            self._accept_ranges = False
+            for partition in cut:
+                self._cuts.pop(partition, None)
             if not positions:
+                progress()
                 self._reassigned.wait(POLL_SECONDS)
                 return
             with SourceReader(self._share.source, self._share.name, positions) as reader:
@@ -287,6 +304,10 @@ class MirrorTask(Thread):
                         progress()
         except (LogCut, PositionOvertaken):
             return
+        except StateCut:
+            state.forget()
+        except TargetCut as target:
+            self._cuts[target.partition] = target.offset
         except Rejected as rejected:
             self._rejected[rejected.partition] = rejected.skipped
 
@@ -307,12 +328,20 @@ class MirrorTask(Thread):
         }
 
     def _resumed(
-        self, client: Client, state: FlowState, assignment: Assignment
-    ) -> dict[TopicPartition, Position]:
-        """Return where each partition continues. The figures list those that do not."""
-        stored = state.positions
+        self,
+        client: Client,
+        state: FlowState,
+        current: Mapping[TopicPartition, Position],
+        assignment: Assignment,
+    ) -> tuple[dict[TopicPartition, Position], dict[TopicPartition, Position]]:
+        """Return where each partition continues, and the positions whose targets have lost records since.
+
+        The figures list the partitions that do not continue.
+        """
+        stored = current
         if self._accept_ranges:  # not those that are found now: no report has listed them
-            stored = {partition: replace(position, ranges=()) for partition, position in stored.items()}
+            self._accepted = self._accepted or {p: frozenset(of.ranges) for p, of in stored.items()}
+            stored = {p: _without(of, self._accepted.get(p, frozenset())) for p, of in stored.items()}
         checkpoints = {partition: of[-1] for partition, of in state.checkpoints.items() if of}
         topics = client.topics({target.topic for target in assignment.targets.values()})
         led = {partition for topic in topics.values() for partition in topic.led_partitions}
@@ -325,14 +354,21 @@ class MirrorTask(Thread):
         }
         refused |= self._rejected
         positions: dict[TopicPartition, Position] = {}
+        cut: dict[TopicPartition, Position] = {}
         for partition in logs.keys() - refused.keys():
             log, target = logs[partition], targets[partition]
+            target_log = TargetLog(str(topics[target.topic].id), ends[target])
+            if position := stored.get(partition):
+                judged = after_cut(position, target_log, self._cuts.get(partition))
+                if judged != position:
+                    cut[partition] = replace(current[partition], target_cut=judged.target_cut)
+                position = judged
             try:
                 positions[partition] = resume(
                     partition,
-                    stored.get(partition),
+                    position,
                     log,
-                    TargetLog(str(topics[target.topic].id), ends[target]),
+                    target_log,
                     checkpoint=checkpoints.get(partition),
                     again=partition.topic in self._again,
                     first_start=self._share.first_start,
@@ -345,7 +381,7 @@ class MirrorTask(Thread):
             partition: max(0, logs[partition].stable_end - position.next)
             for partition, position in positions.items()
         }
-        return positions
+        return positions, cut
 
 
 class TaskTaken(Fenced):
@@ -365,6 +401,10 @@ def _binding(position: Position | None) -> Binding | None:
     if position is None:
         return None
     return Binding(topic_id=position.topic_id, next=position.next, epoch=position.epoch)
+
+
+def _without(position: Position, accepted: frozenset[PositionRange]) -> Position:
+    return replace(position, ranges=tuple(of for of in position.ranges if of not in accepted))
 
 
 def _without_leader(partition: TopicPartition) -> Skipped:
@@ -436,6 +476,7 @@ class _Copy:
         self._max_bytes = assignment.max_bytes
         self._figures = figures
         self._positions = dict(positions)
+        self._state_ends = dict(state.ends)
         self._pending: deque[News] = deque()  # read, and not in a transaction yet
         self._rejected = rejected
         self._fill_seconds = FILL_SECONDS[0]
@@ -468,16 +509,16 @@ class _Copy:
         self,
         producer: TransactionalProducer,
         positions: Mapping[TopicPartition, Position],
-        given_up: Mapping[TopicPartition, Position],
+        refused: Mapping[TopicPartition, Position],
     ) -> None:
         """Commit new positions before any of their records, each with a checkpoint.
 
-        `given_up`: positions of topics that are not mirrored any more, to store without one.
+        `refused`: positions of partitions that are not mirrored any more, to store without one.
         """
-        if positions or given_up or self._reporter.is_due():
+        if positions or refused or self._reporter.is_due():
             producer.begin()
             filling = _Filling(positions=dict(positions), reached=set(positions))
-            self._commit(producer, filling, [position_record(*item) for item in given_up.items()])
+            self._commit(producer, filling, [position_record(*item) for item in refused.items()])
 
     def _fill(
         self,
@@ -545,6 +586,9 @@ class _Copy:
         """Commit what was filled, with its positions and checkpoints, and `more` records of positions."""
         began = time.monotonic()
         producer.drain()
+        for source in filling.reached:
+            if (first := producer.starts.get(self._targets[source])) is not None:
+                check_written(source, self._positions[source], first)
         reached = {}
         checkpoints: list[tuple[bytes, bytes | None]] = []
         for source in filling.reached:
@@ -566,6 +610,8 @@ class _Copy:
             stored.append(self._reporter.record())
         self._write(producer, self._positions_partition, stored)
         self._write(producer, self._checkpoints_partition, checkpoints)
+        producer.drain()
+        self._check_state(producer)
         producer.commit()
         if reports:
             self._reporter.note_stored()
@@ -573,6 +619,14 @@ class _Copy:
         self._fill_seconds = min(max(FILL_SECONDS[0], 2 * took), FILL_SECONDS[1])
         self._positions |= reached
         self._figures.add(reached, filling)
+
+    def _check_state(self, producer: TransactionalProducer) -> None:
+        """Check that the flow's own topics have what was written to them; else StateCut."""
+        for partition in (self._positions_partition, self._checkpoints_partition):
+            first = producer.starts.get(partition)
+            if first is not None and first < self._state_ends.get(partition, 0):
+                raise StateCut(f"{partition} lost records from offset {first} on")
+            self._state_ends[partition] = producer.ends.get(partition, self._state_ends.get(partition, 0))
 
     def _checkpoint(
         self, source: TopicPartition, position: Position, log_start: int
