@@ -3,6 +3,7 @@
 Third-party packages are those of this environment, so that nothing is fetched.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -25,6 +26,12 @@ def environment(folder: Path) -> Path:
     [others] = Path(sys.prefix).glob("lib/python3.*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
     return folder / "bin/python"
+
+
+def commands(page: str) -> list[str]:
+    """Return the commands of a page that has one block of them."""
+    [block] = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return block.splitlines()
 
 
 def requirements(wheel: Path) -> list[str]:
@@ -197,6 +204,35 @@ def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     done = node.play("aqueduct.estate.check", f"--inventory={tmp_path / 'lab/inventories/estate'}")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--lab",)])
+def test_the_readme_s_commands_install_files_and_check(
+    node: ControlNode, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """pip installs the package alone, without an index. Ansible is that of the other environment."""
+    own = tmp_path / "own"
+    program = node.python.with_name("aqueduct")
+    done = node.run(program, "init", own, f"--from={node.wheel.parent}", *options, folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("galaxy", "playbook"):
+        (programs / f"ansible-{name}").write_text(f'#!/bin/sh\nexec {node.python} -m ansible {name} "$@"\n')
+        (programs / f"ansible-{name}").chmod(0o755)
+    install, collection, check, *_ = commands((own / "README.md").read_text())
+    script = "\n".join(
+        [
+            f"export PATH={programs}:$PATH PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_DISABLE_PIP_VERSION_CHECK=1",
+            *(install, collection, check),
+        ]
+    )
+    done = node.run("/bin/bash", "-e", "-c", script, folder=own)
+    assert done.returncode == 0, done.stdout + done.stderr
+    place = "import aqueduct, pathlib; print(pathlib.Path(aqueduct.__file__).parents[4])"
+    done = node.run(own / ".venv/bin/python", "-c", place, folder=own)
+    assert done.stdout.strip() == str(own / ".venv"), done.stderr
+    assert (own / "collections/ansible_collections/aqueduct/estate/playbooks/site.yml").is_file()
 
 
 @pytest.mark.parametrize("playbook", ["site", "restore", "doctor"])
