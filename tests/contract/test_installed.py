@@ -18,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+GUIDE = built.ROOT / "docs/guides/install.md"
+
 
 def environment(folder: Path) -> Path:
     """Return the Python of a new environment that has this one's packages, but not Aqueduct."""
@@ -196,6 +198,17 @@ def test_a_broken_inventory_is_refused_with_its_line(node: ControlNode) -> None:
     assert done.returncode == 2
     assert "site_lake1.yml:6: mirror_maker_flows[1].source" in done.stdout
     assert "no host was touched" in done.stdout
+
+
+def test_the_topic_of_the_guide_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
+    """Its block writes the file of a site; the scenario `installed` runs all of it."""
+    [block] = re.findall(r"^```sh\n(cat >inventories.*?^END\n)", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    lab = tmp_path / "lab"
+    node.run(node.python.with_name("aqueduct"), "init", lab, "--lab", "--sites=pro1,lake1", folder=tmp_path)
+    done = node.run("/bin/bash", "-e", "-c", block, folder=lab)
+    assert done.returncode == 0, done.stderr
+    done = node.play("aqueduct.estate.check", f"--inventory={lab / 'inventories/estate'}")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
