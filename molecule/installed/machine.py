@@ -5,7 +5,6 @@ python molecule/installed/machine.py deploy   runs the guide up to the deploymen
 python molecule/installed/machine.py remove   removes the control node
 """
 
-import re
 import shutil
 import subprocess
 import sys
@@ -34,7 +33,7 @@ def build() -> int:
     built.wheel(tree, node.files)
     built.collection(tree, node.files)
     lock = (tree / "locks/controller.txt").read_text()
-    node.constraints.write_text("".join(f"{pin}\n" for pin in re.findall(r"^([a-z0-9].*?) \\$", lock, re.M)))
+    node.constraints.write_text(guide.pins(lock))
     shutil.rmtree(tree)
     return 0
 

@@ -3,12 +3,15 @@
 import importlib.util
 import re
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[2]
 SCENARIO = ROOT / "molecule/installed"
@@ -124,6 +127,17 @@ def test_commands_do_not_see_the_checkout(node: Any) -> None:
     assert environment["HOME"] == str(node.home)
     inherited = [name for name, value in environment.items() if value.startswith("/of/the/checkout/")]
     assert inherited == [guide.CACHE]
+
+
+def test_pip_is_constrained_to_the_locked_versions() -> None:
+    lock = (ROOT / "locks/controller.txt").read_text()
+    pins = [Requirement(line) for line in guide.pins(lock).splitlines()]
+    assert len(pins) == len(re.findall(r"^[a-z0-9]", lock, re.MULTILINE)) > 100
+    assert all(len(pin.specifier) == 1 and str(pin.specifier).startswith("==") for pin in pins)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    declared = [*project["dependencies"], *project["optional-dependencies"]["controller"]]
+    named = {canonicalize_name(Requirement(text).name) for text in declared}
+    assert named <= {canonicalize_name(pin.name) for pin in pins}
 
 
 def test_each_step_runs_the_program_that_has_it() -> None:

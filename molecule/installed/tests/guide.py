@@ -65,6 +65,11 @@ def parse_blocks(page: str, version: str) -> Iterator[Block]:
             yield Block(section=section, number=number, commands=commands)
 
 
+def pins(lock: str) -> str:
+    """Return the versions of a lock file, without the digests that pip refuses beside a file without one."""
+    return "".join(f"{pin}\n" for pin in re.findall(r"^([a-z0-9].*?) \\$", lock, re.MULTILINE))
+
+
 @cache
 def blocks() -> tuple[Block, ...]:
     return tuple(parse_blocks(PAGE.read_text(), (ROOT / "VERSION").read_text().strip()))
