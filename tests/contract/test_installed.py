@@ -205,10 +205,10 @@ def test_the_topic_of_the_guide_passes_the_check(node: ControlNode, tmp_path: Pa
     [block] = re.findall(r"^```sh\n(cat >inventories.*?^END\n)", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     lab = tmp_path / "lab"
     node.run(node.python.with_name("aqueduct"), "init", lab, "--lab", "--sites=pro1,lake1", folder=tmp_path)
-    done = node.run("/bin/bash", "-e", "-c", block, folder=lab)
-    assert done.returncode == 0, done.stderr
-    done = node.play("aqueduct.estate.check", f"--inventory={lab / 'inventories/estate'}")
-    assert done.returncode == 0, done.stdout + done.stderr
+    run = node.run("/bin/bash", "-e", "-c", block, folder=lab)
+    assert run.returncode == 0, run.stderr
+    run = node.play("aqueduct.estate.check", f"--inventory={lab / 'inventories/estate'}")
+    assert run.returncode == 0, run.stdout + run.stderr
 
 
 def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
@@ -226,8 +226,8 @@ def test_the_readme_s_commands_install_files_and_check(
     """pip installs the package alone, without an index. Ansible is that of the other environment."""
     own = tmp_path / "own"
     program = node.python.with_name("aqueduct")
-    done = node.run(program, "init", own, f"--from={node.wheel.parent}", *options, folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+    run = node.run(program, "init", own, f"--from={node.wheel.parent}", *options, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("galaxy", "playbook"):
@@ -240,11 +240,11 @@ def test_the_readme_s_commands_install_files_and_check(
             *(install, collection, check),
         ]
     )
-    done = node.run("/bin/bash", "-e", "-c", script, folder=own)
-    assert done.returncode == 0, done.stdout + done.stderr
-    place = "import aqueduct, pathlib; print(pathlib.Path(aqueduct.__file__).parents[4])"
-    done = node.run(own / ".venv/bin/python", "-c", place, folder=own)
-    assert done.stdout.strip() == str(own / ".venv"), done.stderr
+    run = node.run("/bin/bash", "-e", "-c", script, folder=own)
+    assert run.returncode == 0, run.stdout + run.stderr
+    location = "import aqueduct, pathlib; print(pathlib.Path(aqueduct.__file__).parents[4])"
+    run = node.run(own / ".venv/bin/python", "-c", location, folder=own)
+    assert run.stdout.strip() == str(own / ".venv"), run.stderr
     assert (own / "collections/ansible_collections/aqueduct/estate/playbooks/site.yml").is_file()
 
 

@@ -15,19 +15,17 @@ COLLECTION = "aqueduct.estate"
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseRequirements:
-    """Texts for requirements.txt and requirements.yml."""
+    """Texts for requirements.txt, and for the entry of requirements.yml."""
 
     package: str
     collection: str
-    origin: str  # of the collection: the line below its name
 
     @classmethod
     def from_indexes(cls) -> Self:
         number = version(DISTRIBUTION)
         return cls(
             package=f"{DISTRIBUTION}[controller]=={number}",
-            collection=COLLECTION,
-            origin=f'version: "=={number}"',
+            collection=_entry(COLLECTION, f'version: "=={number}"'),
         )
 
     @classmethod
@@ -48,6 +46,9 @@ class ReleaseRequirements:
         relative = os.path.relpath(folder.resolve(), repository.resolve())
         return cls(
             package=f"{relative}/{wheel}[controller]",
-            collection=json.dumps(f"{relative}/{tarball}"),
-            origin="type: file",
+            collection=_entry(json.dumps(f"{relative}/{tarball}"), "type: file"),
         )
+
+
+def _entry(name: str, more: str) -> str:
+    return f"name: {name}\n    {more}"
