@@ -5,6 +5,7 @@ python molecule/installed/machine.py deploy   runs the guide up to the deploymen
 python molecule/installed/machine.py remove   removes the control node
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,8 @@ def build() -> int:
     node = guide.control_node()
     node.files.mkdir(parents=True)
     node.home.mkdir()
+    if python := os.environ.get(guide.PYTHON):
+        node.put_python(Path(python))
     tree = built.export(node.folder / "tree")
     built.wheel(tree, node.files)
     built.collection(tree, node.files)

@@ -114,6 +114,14 @@ def test_the_first_command_that_fails_ends_a_block(node: Any) -> None:
         assert (run.code, run.output) == (1, "")
 
 
+def test_another_python_comes_before_that_of_debian(node: Any) -> None:
+    node.put_python(Path(sys.executable))
+    node.run(block(1, "python3 -m venv --without-pip environment\n"))
+    version = node.run(block(2, "python -c 'import sys; print(*sys.version_info[:3])'\n"))
+    assert version.output.split() == [str(number) for number in sys.version_info[:3]]
+    assert node.run(block(3, "python3 -c 'import yaml'")).code == 1
+
+
 def test_an_environment_stays_active(node: Any) -> None:
     node.run(block(1, "python3 -m venv --without-pip environment\n"))
     assert node.run(block(2, "command -v python")).output == f"{node.files}/environment/bin/python\n"

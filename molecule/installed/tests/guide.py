@@ -23,6 +23,7 @@ FOLDER = Path("/var/tmp/aqueduct-installed")
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 HIDE = 'mount -t tmpfs tmpfs "$0" && exec "$@"'
 CACHE = "AQUEDUCT_CACHE"
+PYTHON = "AQUEDUCT_GUIDE_PYTHON"  # the guide's python3, if it is not Debian's
 BLOCK_SECONDS = 3600  # of what never ends by itself
 ELEMENT = re.compile(
     r"^## (?P<section>[^\n]+)$|^(?:<!-- needs (?P<needs>[^\n]+) -->\n)?```sh\n(?P<commands>.*?)^```$",
@@ -100,6 +101,11 @@ class ControlNode:
         return self.folder / "home"
 
     @property
+    def programs(self) -> Path:
+        """Return the folder with programs that come before Debian's."""
+        return self.folder / "programs"
+
+    @property
     def constraints(self) -> Path:
         """Return pip's file of constraints: the versions of all packages that are tested."""
         return self.folder / "constraints.txt"
@@ -116,6 +122,11 @@ class ControlNode:
     def _last_folder(self) -> Path:
         """Return the file with the folder in which the last block ended."""
         return self.folder / "last-folder"
+
+    def put_python(self, python: Path) -> None:
+        """Let the guide's python3 be this one, without the packages of its environment."""
+        self.programs.mkdir(exist_ok=True)
+        (self.programs / "python3").symlink_to(python.resolve())
 
     def runs(self) -> dict[str, Run]:
         """Return the runs so far, by the names of their blocks."""
@@ -158,7 +169,7 @@ class ControlNode:
 
     @property
     def _environment(self) -> dict[str, str]:
-        inherited = shared.environment(PATH).items()
+        inherited = shared.environment(f"{self.programs}:{PATH}").items()
         own = {name: value for name, value in inherited if not name.startswith("AQUEDUCT_") or name == CACHE}
         return own | {"HOME": str(self.home)}
 
