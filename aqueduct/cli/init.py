@@ -3,13 +3,18 @@
 Sites whose names begin with `lake` or `dw` are lakes: each mirrors the topics of all other sites. The first
 lake keeps their backups. Edit the inventory afterwards. The README of the new repository has the commands.
 
-Nothing is overwritten. Exit code: 0 done, 1 it cannot be written, 2 a name is invalid, or a file exists.
+The repository installs its release from package indexes. With --from, it installs the package (.whl) and the
+collection (.tar.gz) in a folder. It has their paths from itself: keep them there, or in the repository.
+
+Nothing is overwritten. Exit code: 0 done, 1 it cannot be written, 2 a name is invalid, a file exists, or a
+file of the release is missing.
 """
 
 import argparse
 from pathlib import Path
 
 from aqueduct.control_node.starter.repository import Plan, create
+from aqueduct.control_node.starter.requirements import ReleaseRequirements
 from aqueduct.control_node.starter.sites import is_name, parse_sites
 from aqueduct.errors import ExitCode, Refused
 
@@ -20,6 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--sites", metavar="NAME,...", default="pro1,lake1", help="the sites; default: %(default)s")
     add("--name", metavar="NAME", default="estate", help="the inventory; default: %(default)s")
     add("--lab", action="store_true", help="containers on this machine instead of hosts")
+    add(
+        "--from",
+        dest="release_folder",
+        metavar="FOLDER",
+        type=Path,
+        help="install the release from the files in this folder; default: from package indexes",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -29,7 +41,12 @@ def run(args: argparse.Namespace) -> int:
             f"{args.name!r} in --name cannot name an inventory: begin with a lower-case letter, and use "
             "lower-case letters and digits only. Nothing was written.",
         )
-    plan = Plan(name=args.name, sites=parse_sites(args.sites), is_lab=args.lab)
+    sites = parse_sites(args.sites)
+    if args.release_folder is None:
+        requirements = ReleaseRequirements.from_indexes()
+    else:
+        requirements = ReleaseRequirements.from_files(args.release_folder, args.folder)
+    plan = Plan(name=args.name, sites=sites, is_lab=args.lab, requirements=requirements)
     for path in create(args.folder, plan):
         print(args.folder / path)
     print(f"Continue with {args.folder / 'README.md'}.")

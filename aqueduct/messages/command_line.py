@@ -46,6 +46,12 @@ COMMAND_LINE = (
         fix="Choose another folder, or move the existing files away.",
     ),
     DeclaredMessage(
+        id="init-release-missing",
+        area=Area.COMMAND_LINE,
+        meaning="The folder of `init --from` lacks the package or the collection of the installed release.",
+        fix="Pass the folder that contains both files.",
+    ),
+    DeclaredMessage(
         id="init-folder-unwritable",
         area=Area.COMMAND_LINE,
         meaning="`init` cannot write to the folder.",

@@ -9,9 +9,10 @@ from pathlib import Path
 
 SCENARIO = Path(__file__).resolve().parent
 ROOT = SCENARIO.parents[1]
-sys.path[:0] = [str(SCENARIO / "tests"), str(ROOT / "tests")]
+sys.path[:0] = [str(SCENARIO / "tests"), str(SCENARIO.parent / "shared"), str(ROOT / "tests")]
 
 import built  # noqa: E402 (of the folder tests/)
+import control_node  # noqa: E402
 import releases  # noqa: E402
 
 
@@ -34,7 +35,7 @@ def deploy() -> int:
     older, _ = releases.installed()
     deployed = older.play("site", SCENARIO / "inventory")
     print(deployed.stdout)
-    print(f"Changed: {sum(releases.changes(deployed.stdout).values())}")
+    print(f"Changed: {sum(control_node.changes(deployed.stdout).values())}")
     return deployed.returncode
 
 

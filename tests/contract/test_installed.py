@@ -3,6 +3,7 @@
 Third-party packages are those of this environment, so that nothing is fetched.
 """
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+GUIDE = built.ROOT / "docs/guides/install.md"
+
 
 def environment(folder: Path) -> Path:
     """Return the Python of a new environment that has this one's packages, but not Aqueduct."""
@@ -25,6 +28,12 @@ def environment(folder: Path) -> Path:
     [others] = Path(sys.prefix).glob("lib/python3.*/site-packages")
     (packages / "others.pth").write_text(f"{others}\n")
     return folder / "bin/python"
+
+
+def commands(page: str) -> list[str]:
+    """Return the commands of a page that has one block of them."""
+    [block] = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    return block.splitlines()
 
 
 def requirements(wheel: Path) -> list[str]:
@@ -191,12 +200,52 @@ def test_a_broken_inventory_is_refused_with_its_line(node: ControlNode) -> None:
     assert "no host was touched" in done.stdout
 
 
+def test_the_topic_of_the_guide_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
+    """Its block writes the file of a site; the scenario `installed` runs all of it."""
+    [block] = re.findall(r"^```sh\n(cat >inventories.*?^END\n)", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    lab = tmp_path / "lab"
+    node.run(node.python.with_name("aqueduct"), "init", lab, "--lab", "--sites=pro1,lake1", folder=tmp_path)
+    run = node.run("/bin/bash", "-e", "-c", block, folder=lab)
+    assert run.returncode == 0, run.stderr
+    run = node.play("aqueduct.estate.check", f"--inventory={lab / 'inventories/estate'}")
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
 def test_a_lab_passes_the_check(node: ControlNode, tmp_path: Path) -> None:
     program = node.python.with_name("aqueduct")
     done = node.run(program, "init", tmp_path / "lab", "--lab", "--sites=pro1,lake1", folder=tmp_path)
     assert done.returncode == 0, done.stderr
     done = node.play("aqueduct.estate.check", f"--inventory={tmp_path / 'lab/inventories/estate'}")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--lab",)])
+def test_the_readme_s_commands_install_files_and_check(
+    node: ControlNode, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """pip installs the package alone, without an index. Ansible is that of the other environment."""
+    own = tmp_path / "own"
+    program = node.python.with_name("aqueduct")
+    run = node.run(program, "init", own, f"--from={node.wheel.parent}", *options, folder=tmp_path)
+    assert run.returncode == 0, run.stderr
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("galaxy", "playbook"):
+        (programs / f"ansible-{name}").write_text(f'#!/bin/sh\nexec {node.python} -m ansible {name} "$@"\n')
+        (programs / f"ansible-{name}").chmod(0o755)
+    install, collection, check, *_ = commands((own / "README.md").read_text())
+    script = "\n".join(
+        [
+            f"export PATH={programs}:$PATH PIP_NO_INDEX=1 PIP_NO_DEPS=1 PIP_DISABLE_PIP_VERSION_CHECK=1",
+            *(install, collection, check),
+        ]
+    )
+    run = node.run("/bin/bash", "-e", "-c", script, folder=own)
+    assert run.returncode == 0, run.stdout + run.stderr
+    location = "import aqueduct, pathlib; print(pathlib.Path(aqueduct.__file__).parents[4])"
+    run = node.run(own / ".venv/bin/python", "-c", location, folder=own)
+    assert run.stdout.strip() == str(own / ".venv"), run.stderr
+    assert (own / "collections/ansible_collections/aqueduct/estate/playbooks/site.yml").is_file()
 
 
 @pytest.mark.parametrize("playbook", ["site", "restore", "doctor"])

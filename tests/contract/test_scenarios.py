@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from aqueduct.control_node.starter.inventory import inventory_files
+from aqueduct.control_node.starter.sites import parse_sites
+
 ROOT = Path(__file__).resolve().parents[2]
 NO_SCENARIOS = {"conftest.py", "shared", "__pycache__"}
 SCENARIOS = sorted(path for path in (ROOT / "molecule").iterdir() if path.name not in NO_SCENARIOS)
@@ -289,15 +292,18 @@ def test_fast_runs_what_needs_few_servers(tmp_path: Path) -> None:
 
 
 def test_a_scenario_of_all_is_listed_and_runs_with_all_alone(tmp_path: Path) -> None:
-    scenarios = ("one", "upgrade")
+    scenarios = ("installed", "one", "upgrade")
     code, calls, output = run_copy(tmp_path, scenarios=scenarios)
     assert code == 0
     assert [call for call in calls if "scenario" in call] == ["script/scenario one"]
-    assert [line for line in output if line.startswith("NOT RUN")] == ["NOT RUN without --all: upgrade"]
+    assert [line for line in output if line.startswith("NOT RUN")] == [
+        "NOT RUN without --all: installed, upgrade"
+    ]
     (tmp_path / "all").mkdir()
     code, calls, output = run_copy(tmp_path / "all", "--all", scenarios=scenarios)
     assert code == 0
     assert {call for call in calls if "scenario" in call} == {
+        "script/scenario installed",
         "script/scenario one",
         "script/scenario upgrade",
     }
@@ -345,5 +351,11 @@ def test_labs_run_side_by_side() -> None:
         text = "".join(path.read_text() for path in inventory.rglob("*.yml"))
         taken += re.findall(r"lab_published_port: (\d+)", text)
         taken += {name or subnet for name, subnet in re.findall(r"lab_name: (\S+)|subnet: ([\d./]+)", text)}
+    # The scenario `installed` deploys what `aqueduct init` creates; its own inventory has the lab's name.
+    starter = inventory_files(parse_sites("pro1,pro2,lake1"), is_lab=True)["hosts.yml"]
+    taken += re.findall(r"lab_published_port: (\d+)", starter)
+    settings = (ROOT / "aqueduct/control_node/starter/files/lab.yml").read_text()
+    [name] = re.findall(r"^lab_name: (\S+)$", settings, re.MULTILINE)
+    assert name in taken
     assert len(taken) > 20
     assert [each for each, times in Counter(taken).items() if times > 1] == []

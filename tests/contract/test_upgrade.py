@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import control_node
 import pytest
 import yaml
 
@@ -81,7 +82,7 @@ def test_changes_are_read_from_a_recap() -> None:
         "lake-1                     : ok=44   changed=3    unreachable=0    failed=0\n"
         "pro1-1                     : ok=40   changed=0    unreachable=0    failed=0\n"
     )
-    assert releases.changes(recap) == {"lake-1": 3, "pro1-1": 0}
+    assert control_node.changes(recap) == {"lake-1": 3, "pro1-1": 0}
 
 
 def test_both_steps_run_the_program_that_has_them() -> None:

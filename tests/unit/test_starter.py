@@ -75,6 +75,47 @@ def test_files_are_written_and_their_names_printed(
             yaml.safe_load(text)
 
 
+VERSION = (ROOT / "VERSION").read_text().strip()
+WHEEL, TARBALL = f"aqueduct_estate-{VERSION}-py3-none-any.whl", f"aqueduct-estate-{VERSION}.tar.gz"
+
+
+def release(folder: Path, *names: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        (folder / name).touch()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"), [("files", "../files"), (".", ".."), ("own/the release", "the release"), ("own", ".")]
+)
+def test_files_of_a_release_are_required_by_their_paths_from_the_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    release(tmp_path / folder, WHEEL, TARBALL)
+    assert init(Path("own"), f"--from={folder}") == 0
+    own = tmp_path / "own"
+    assert (own / "requirements.txt").read_text() == f"{path}/{WHEEL}[controller]\n"
+    [collection] = yaml.safe_load((own / "requirements.yml").read_text())["collections"]
+    assert collection == {"name": f"{path}/{TARBALL}", "type": "file"}
+    assert (own / path / WHEEL).is_file()
+
+
+@pytest.mark.parametrize("names", [(), (WHEEL,), (TARBALL,), (WHEEL, "aqueduct-estate-9.9.9.tar.gz")])
+def test_a_folder_without_a_file_of_the_release_is_refused(
+    tmp_path: Path, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = release(tmp_path / "files", *names)
+    assert init(tmp_path / "own", f"--from={folder}") == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "[init-release-missing]" in line
+    assert [name for name in (WHEEL, TARBALL) if name in line] == [
+        name for name in (WHEEL, TARBALL) if name not in names
+    ]
+    assert not (tmp_path / "own").exists()
+
+
 @pytest.mark.parametrize("kind", ["file", "link"])
 def test_nothing_is_overwritten(tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     taken = tmp_path / "README.md"

@@ -7,7 +7,7 @@ from aqueduct.control_node.starter.sites import NewSite, Sites
 
 MACHINES = 3  # with Kafka at each site: one may fail
 LOCKED_DAYS = 14  # of backups: until then, no user removes or replaces an object
-FIRST_PORT = 19_191  # of the brokers of a lab, on localhost
+FIRST_PORT = 19_691  # of the brokers of a lab, on localhost; molecule's labs have others
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import os
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
@@ -11,10 +11,11 @@ from string import Template
 
 from aqueduct import DISTRIBUTION
 from aqueduct.control_node.starter.inventory import inventory_files
+from aqueduct.control_node.starter.requirements import ReleaseRequirements
 from aqueduct.control_node.starter.sites import Sites
 from aqueduct.errors import Failed, Refused
 
-# Where each file of files/ goes. It has $name, the inventory's, and $version.
+# Where each file of files/ goes. It has $name, the inventory's, $version, and what ReleaseRequirements has.
 TOP = {
     "ansible.cfg": "ansible.cfg",
     "gitignore": ".gitignore",
@@ -38,6 +39,7 @@ class Plan:
     name: str  # of the inventory
     sites: Sites
     is_lab: bool
+    requirements: ReleaseRequirements
 
 
 def planned_files(plan: Plan) -> Mapping[str, str]:
@@ -46,7 +48,7 @@ def planned_files(plan: Plan) -> Mapping[str, str]:
     shared = {f"group_vars/{OF_LAB}": _text(OF_LAB)} if plan.is_lab else {}
     if not plan.is_lab:
         shared = {f"group_vars/all/{name}": _text(f"group_vars/all/{name}") for name in SHARED}
-    given = {"name": plan.name, "version": version(DISTRIBUTION)}
+    given = {"name": plan.name, "version": version(DISTRIBUTION), **asdict(plan.requirements)}
     readme = "README-lab.md" if plan.is_lab else "README.md"
     return {
         **{path: Template(_text(name)).substitute(given) for name, path in TOP.items()},

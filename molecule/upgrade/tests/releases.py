@@ -4,7 +4,6 @@ The steps are those of docs/guides/install.md.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +11,8 @@ import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from subprocess import CompletedProcess
+
+import control_node
 
 # The commit from which the scenario upgrades. Three things differ from today's release:
 # - a unit: kafka.service has no MemoryMax;
@@ -21,8 +22,6 @@ from subprocess import CompletedProcess
 OLDER_COMMIT = "f5b054a8032163d6f338ac4d731564552c1fab55"
 GIT = ("git", "-c", "safe.directory=*")
 PLAY_SECONDS = 3600  # of what never ends by itself
-# A release does not inherit what molecule, pytest and the checkout's environment set.
-OWN_VARIABLES = ("ANSIBLE_", "MOLECULE_", "PYTEST_", "PYTHON", "VIRTUAL_ENV")
 
 
 def missing_commit(repository: Path) -> str:
@@ -49,12 +48,6 @@ def export_commit(repository: Path, commit: str, tree: Path) -> None:
     with tarfile.open(archive) as content:
         content.extractall(tree, filter="data")
     archive.unlink()
-
-
-def changes(output: str) -> dict[str, int]:
-    """Return how many tasks changed something, by host, from a playbook's recap."""
-    recap = re.findall(r"^(\S+) +: ok=\d+ +changed=(\d+) ", output, re.MULTILINE)
-    return {host: int(number) for host, number in recap}
 
 
 @dataclass(frozen=True)
@@ -109,9 +102,7 @@ class Release:
 
     @property
     def _environment(self) -> dict[str, str]:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(OWN_VARIABLES)}
-        path = f"{self.programs}{os.pathsep}{os.environ['PATH']}"
-        return inherited | {"PATH": path, "ANSIBLE_NOCOLOR": "1", "LC_ALL": "C.UTF-8"}
+        return control_node.environment(f"{self.programs}{os.pathsep}{os.environ['PATH']}")
 
 
 def installed() -> tuple[Release, Release]:

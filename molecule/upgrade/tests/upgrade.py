@@ -12,8 +12,9 @@ from subprocess import CompletedProcess
 from backed_up import BackedUpSite
 from confluent_kafka import Message
 from confluent_kafka.admin import ConfigResource, ResourceType
+from control_node import changes
 from lab import Lab, Record, wait_until
-from releases import Release, changes
+from releases import Release
 
 SOURCE, LAKE, SECOND = "pro1-1", "lake-1", "lake-2"
 BROKERS = (SOURCE, LAKE)
