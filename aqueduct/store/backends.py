@@ -327,7 +327,8 @@ def _s3(location: Location) -> StoreClient:
         raise Refused(
             "store-settings-invalid", f"The settings for {location} can't be used: {error}".rstrip(".") + "."
         ) from None
-    config: S3Config = {"region": region}
+    # S3 wants a checksum of each object that it is to lock. SHA-256 is computed for the signature anyway.
+    config: S3Config = {"region": region, "checksum_algorithm": "SHA256"}
     if endpoint:
         config["endpoint"] = _endpoint(endpoint)
 

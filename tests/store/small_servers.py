@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import StreamRequestHandler, ThreadingTCPServer
 from threading import Thread
@@ -126,6 +127,7 @@ class OneAnswer(ThreadingHTTPServer):
             assert isinstance(server, OneAnswer)
             self.rfile.read(int(self.headers.get("Content-Length", 0)))
             server.requests.append(f"{self.command} {self.path}")
+            server.headers.append(self.headers)
             self.send_response(server.answer.status)
             for name, value in server.answer.headers.items():
                 self.send_header(name, value)
@@ -143,6 +145,7 @@ class OneAnswer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), self._Handler)
         self.answer = answer
         self.requests: list[str] = []
+        self.headers: list[Message] = []
 
 
 class Greeter(ThreadingTCPServer):

@@ -1,6 +1,8 @@
 """An S3 endpoint that is not an object store: the first answer decides, and no remedy deletes anything."""
 
 import argparse
+import base64
+import hashlib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +112,14 @@ def test_all_verbs_with_a_store_are_tested() -> None:
     with_a_store = {name for name, options in commands(build_parser()) if options & {"--store", "--location"}}
     tested = {verb.removesuffix(" status").removesuffix(" verify") for verb in VERBS}
     assert with_a_store - tested == LATER.keys()
+
+
+@pytest.mark.parametrize("endpoint", [Answer(200, OBJECT)], indirect=True)
+def test_writes_carry_a_checksum(endpoint: OneAnswer) -> None:
+    """Amazon S3 refuses those without into a bucket that locks its objects."""
+    open_editable("s3://store/backup").create("a", b"mine")
+    [headers] = endpoint.headers
+    assert base64.b64decode(headers["x-amz-checksum-sha256"]) == hashlib.sha256(b"mine").digest()
 
 
 def is_asked_once(server: OneAnswer) -> bool:
