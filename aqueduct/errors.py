@@ -25,6 +25,17 @@ def identified(labels: Iterable[str]) -> list[dict[str, str]]:
     return [{"id": match[1] or "", "sentence": match[2]} for match in matches if match]
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """A sentence with its identifier, which is declared in `aqueduct.messages`."""
+
+    id: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return labelled(self.id, self.sentence)
+
+
 @dataclass(frozen=True, order=True)
 class Skipped:
     """An item that a run skipped, and why. `id` is declared in `aqueduct.messages`."""

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "aqueduct"
 ERRORS = {"AqueductError", "Failed", "Refused"}
 # Where an identifier stands among the arguments.
-IDENTIFIER = {"Skipped": 2, "Warned": 0, "Unsure": 1, "labelled": 0, "WorkerFinding": 1}
+IDENTIFIER = {"Skipped": 2, "Warned": 0, "Labelled": 0, "Unsure": 1, "labelled": 0, "WorkerFinding": 1}
 
 
 @dataclass(frozen=True)
