@@ -166,4 +166,57 @@ CONTROL_NODE = (
         meaning="A variable of the command line does not exist in any role.",
         fix="Correct its name.",
     ),
+    DeclaredMessage(
+        id="service-not-ready",
+        area=Area.CONTROL_NODE,
+        meaning="A service of a host was started, and did not become ready in time.",
+        fix=(
+            "Read the reason and the lines of the journal in the message, remove the cause, and run the "
+            "playbook again."
+        ),
+    ),
+    DeclaredMessage(
+        id="role-called-directly",
+        area=Area.CONTROL_NODE,
+        meaning="A role was included without the entry point that does its work.",
+        fix="Run the playbook in the message, or include one of the entry points.",
+    ),
+    DeclaredMessage(
+        id="plan-not-confirmed",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A playbook that changes a damaged cluster has shown its plan, and was not told to carry it out."
+        ),
+        fix="Read the plan, then run the playbook again with the variable in the message.",
+    ),
+    DeclaredMessage(
+        id="metastore-schema-newer",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The database of a metastore has a newer schema than this version of Hive, and no tool converts "
+            "it back."
+        ),
+        fix=(
+            "Set the version that the database had, another database, or restore the dump from before the "
+            "upgrade."
+        ),
+    ),
+    DeclaredMessage(
+        id="metastore-schema-undumped",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The schema of an external database would be upgraded, and nobody has confirmed that a dump of it"
+            " exists."
+        ),
+        fix="Stop all metastores that use the database, dump it, and pass the variable in the message.",
+    ),
+    DeclaredMessage(
+        id="metastore-upgrade-failed",
+        area=Area.CONTROL_NODE,
+        meaning="The upgrade of a metastore's schema failed in the middle.",
+        fix=(
+            "Restore the database from the dump in the message, remove the cause that the tool reports, and "
+            "run the playbook again."
+        ),
+    ),
 )
