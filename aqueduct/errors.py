@@ -19,6 +19,11 @@ def labelled(id_: str, sentence: str) -> str:
     return f"[{id_}] {sentence}" if id_ else sentence
 
 
+def with_identifier(id_: str, text: str) -> str:
+    """Return a text that another program wrote after an identifier, unless it begins with one."""
+    return text if re.match(r"\[[a-z0-9]+(-[a-z0-9]+)+\] ", text) else labelled(id_, text)
+
+
 def identified(labels: Iterable[str]) -> list[dict[str, str]]:
     """Return labelled sentences as JSON reports have them; `id` is empty where one has no identifier."""
     matches = [re.match(r"(?:\[([a-z0-9-]+)\] )?(.*)", label, re.DOTALL) for label in labels]
