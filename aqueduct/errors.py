@@ -19,10 +19,26 @@ def labelled(id_: str, sentence: str) -> str:
     return f"[{id_}] {sentence}" if id_ else sentence
 
 
+def with_identifier(id_: str, text: str) -> str:
+    """Return a text that another program wrote after an identifier, unless it begins with one."""
+    return text if re.match(r"\[[a-z0-9]+(-[a-z0-9]+)+\] ", text) else labelled(id_, text)
+
+
 def identified(labels: Iterable[str]) -> list[dict[str, str]]:
     """Return labelled sentences as JSON reports have them; `id` is empty where one has no identifier."""
     matches = [re.match(r"(?:\[([a-z0-9-]+)\] )?(.*)", label, re.DOTALL) for label in labels]
     return [{"id": match[1] or "", "sentence": match[2]} for match in matches if match]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A sentence with its identifier, which is declared in `aqueduct.messages`."""
+
+    id: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return labelled(self.id, self.sentence)
 
 
 @dataclass(frozen=True, order=True)

@@ -239,8 +239,7 @@ def messages_page() -> Iterator[str]:
     yield (
         "Made by `script/docs` from `aqueduct/messages/`.\n"
         "Errors, warnings, findings and skipped items have a stable identifier. It is printed in brackets\n"
-        "before the sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence.\n"
-        "Some findings of the inventory check and some errors of Ansible plugins have none yet."
+        "before the sentence, and it is `id` in JSON. In scripts, match the identifier, not the sentence."
     )
     for area in Area:
         yield f"## {area.title}"

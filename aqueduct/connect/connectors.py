@@ -8,7 +8,7 @@ from typing import Any
 
 from aqueduct.common.wording import some
 from aqueduct.connect.worker import CLIENTS, REFERENCE
-from aqueduct.errors import Refused
+from aqueduct.errors import Refused, labelled
 
 MASK = "********"
 STATES = {"running": "RUNNING", "paused": "PAUSED", "stopped": "STOPPED"}
@@ -121,9 +121,10 @@ def class_error(declared: WantedConnector, plugins: Sequence[str]) -> str:
         return ""
     near = get_close_matches(class_name, sorted(names), 1, 0.6)
     meant = f"did you mean {near[0]}?" if near else f"there are {some(sorted(plugins), 10)}."
-    return (
+    return labelled(
+        "connector-plugin-missing",
         f"Connector {declared.name}: no worker has a plugin {class_name}; install it into plugin.path, or "
-        f"correct connector.class: {meant}"
+        f"correct connector.class: {meant}",
     )
 
 
@@ -136,13 +137,19 @@ def errors(declared: WantedConnector, validation: Validation) -> list[str]:
     """Return sentences on what can't be right in a configuration. No secret is in them."""
     config = declared.config or {}
     sentences = [
-        f"Connector {declared.name}: {key}: {_without_secrets(error, key, config).rstrip('.')}."
+        labelled(
+            "connector-config-invalid",
+            f"Connector {declared.name}: {key}: {_without_secrets(error, key, config).rstrip('.')}.",
+        )
         for key, messages in sorted(validation.errors.items())
         for error in messages
     ]
     sentences += [
-        f"Connector {declared.name}: {key} holds a secret that everyone who may use Connect's REST can "
-        "read there; put it into a file of a config provider and write ${file:...:...}."
+        labelled(
+            "connector-secret-plain",
+            f"Connector {declared.name}: {key} holds a secret that everyone who may use Connect's REST can "
+            "read there; put it into a file of a config provider and write ${file:...:...}.",
+        )
         for key in sorted(plain_secrets(config, validation.passwords))
     ]
     return sentences

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 _CLIENT, _SERVER = ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH
@@ -26,13 +26,13 @@ class ServiceOfHost:
     foreign_names: frozenset[str]  # of hosts that do not present this principal
 
 
-def unsuitable(file: str, pem: str, service: ServiceOfHost) -> str:
-    """Return why the first certificate of a readable chain does not suit a service; empty if it does."""
+def unsuitable(file: str, pem: str, service: ServiceOfHost) -> Labelled | None:
+    """Return why the first certificate of a readable chain does not suit a service; None if it does."""
     certificate, *_ = x509.load_pem_x509_certificates(pem.encode())
     return _wrong_usages(file, certificate, service) or _wrong_names(file, certificate, service)
 
 
-def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> str:
+def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> Labelled | None:
     usages = _extended_usages(certificate)
     sentence = ""
     if service.serves and usages is not None and not {_CLIENT, _SERVER} <= usages:
@@ -45,10 +45,10 @@ def _wrong_usages(file: str, certificate: x509.Certificate, service: ServiceOfHo
             f"{file} is not valid for clients only, and {service.principal} accepts no connections; "
             "provide a certificate with the extended key usage clientAuth, without serverAuth."
         )
-    return labelled("provided-certificate-usages", sentence) if sentence else ""
+    return Labelled("provided-certificate-usages", sentence) if sentence else None
 
 
-def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> str:
+def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHost) -> Labelled | None:
     names = _alternative_names(certificate)
     missing = [name for name in dict.fromkeys(service.names) if not _is_valid_for(names, name)]
     own = {*map(str.lower, service.names), *LOCAL_NAMES}
@@ -65,7 +65,7 @@ def _wrong_names(file: str, certificate: x509.Certificate, service: ServiceOfHos
             f"{file} lacks {_some(missing)}, where others reach {service.principal}; "
             "provide a certificate with all of its subject alternative names."
         )
-    return labelled("provided-certificate-names", sentence) if sentence else ""
+    return Labelled("provided-certificate-names", sentence) if sentence else None
 
 
 def _extended_usages(certificate: x509.Certificate) -> set[x509.ObjectIdentifier] | None:

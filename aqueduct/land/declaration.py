@@ -191,13 +191,26 @@ def written_path(path: Sequence[str]) -> str:
 
 def parse(content: Any, file: str) -> tuple[LandTable, ...]:
     """Return the declared tables of parsed YAML; Refused with all that is wrong, a sentence a line."""
+    tables, wrong = _parsed(content, file)
+    if wrong:
+        ids = {error.id for error in wrong}
+        raise Refused(ids.pop() if len(ids) == 1 else INVALID, "\n".join(map(str, wrong)))
+    return tuple(tables)
+
+
+def faults(content: Any, file: str) -> list[Refused]:
+    """Return all that is wrong with the declared tables of parsed YAML."""
+    return _parsed(content, file)[1]
+
+
+def _parsed(content: Any, file: str) -> tuple[list[LandTable], list[Refused]]:
     if isinstance(content, Mapping) and list(content) == ["land_tables"]:
         content = content["land_tables"]
     if not isinstance(content, list) or not content:
-        raise Refused(
-            INVALID,
-            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns.",
+        sentence = (
+            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns."
         )
+        return [], [Refused(INVALID, sentence)]
     tables, wrong = [], list[Refused]()
     for number, declaration in enumerate(content):
         where = f"{file}: {declaration.get('table', number) if isinstance(declaration, Mapping) else number}"
@@ -216,10 +229,7 @@ def parse(content: Any, file: str) -> tuple[LandTable, ...]:
                 )
             )
         seen.add(name)
-    if wrong:
-        ids = {error.id for error in wrong}
-        raise Refused(ids.pop() if len(ids) == 1 else INVALID, "\n".join(map(str, wrong)))
-    return tuple(tables)
+    return tables, wrong
 
 
 TABLE_KEYS = (

@@ -15,6 +15,7 @@ from aqueduct.messages.connect import CONNECT
 from aqueduct.messages.control_node import CONTROL_NODE
 from aqueduct.messages.data_folders import DATA_FOLDERS
 from aqueduct.messages.dead_letters import DEAD_LETTERS
+from aqueduct.messages.declared_services import DECLARED_SERVICES
 from aqueduct.messages.drill import DRILL
 from aqueduct.messages.exports import EXPORT
 from aqueduct.messages.file_backup import FILE_BACKUP
@@ -60,6 +61,7 @@ MESSAGES: Mapping[str, DeclaredMessage] = by_id(
         BROKER_IDS,
         CERTIFICATES,
         INVENTORY,
+        DECLARED_SERVICES,
         CONTROL_NODE,
         STATUS,
     )

@@ -153,4 +153,24 @@ BROKER_IDS = (
             "lost."
         ),
     ),
+    DeclaredMessage(
+        id="repair-folders-unreadable",
+        area=Area.BROKER_IDS,
+        meaning=(
+            "The data folders of a host cannot be inspected, so it is unknown which broker's logs it has. "
+            "Nothing was done."
+        ),
+        fix=(
+            "Remove the reason in the message. If the disk of one of several folders is gone for good, pass "
+            "`lost_folders` as the message describes."
+        ),
+    ),
+    DeclaredMessage(
+        id="repair-step-failed",
+        area=Area.BROKER_IDS,
+        meaning=(
+            "A step of `playbooks/repair_broker_ids.yml` failed. The lines after the message have its error."
+        ),
+        fix="Remove the cause, and run the same command again.",
+    ),
 )

@@ -4,6 +4,21 @@ from aqueduct.messages.message import Area, DeclaredMessage
 
 CERTIFICATES = (
     DeclaredMessage(
+        id="provided-certificate-missing",
+        area=Area.CERTIFICATES,
+        meaning="The folder of provided certificates lacks the file of a principal, or `ca.pem`.",
+        fix="Put the file there. That of a principal has its private key and its certificate chain.",
+    ),
+    DeclaredMessage(
+        id="provided-certificate-unusable",
+        area=Area.CERTIFICATES,
+        meaning=(
+            "A provided file cannot serve its principal: it is damaged or out of date, of another principal "
+            "or another authority, or its key does not fit."
+        ),
+        fix="Provide another file. The message says what is wrong with this one.",
+    ),
+    DeclaredMessage(
         id="provided-certificate-usages",
         area=Area.CERTIFICATES,
         meaning=(

@@ -152,7 +152,10 @@ COMMAND_LINE = (
         id="pattern-invalid",
         area=Area.COMMAND_LINE,
         meaning="A regular expression does not compile.",
-        fix="Correct the pattern. It is a Python regular expression.",
+        fix=(
+            "Correct the pattern. It is a Python regular expression; patterns of flows and connectors are "
+            "Java's."
+        ),
     ),
     DeclaredMessage(
         id="pattern-matches-nothing",

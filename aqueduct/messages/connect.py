@@ -275,4 +275,10 @@ CONNECT = (
         meaning="The configuration of a worker is refused. Nothing was restarted.",
         fix="Correct the faults that follow in the message.",
     ),
+    DeclaredMessage(
+        id="connector-plugin-missing",
+        area=Area.CONNECT,
+        meaning="No worker has a plugin with the class of a connector.",
+        fix="Install the plugin on all workers, or correct `connector.class`.",
+    ),
 )

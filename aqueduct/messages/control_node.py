@@ -166,4 +166,236 @@ CONTROL_NODE = (
         meaning="A variable of the command line does not exist in any role.",
         fix="Correct its name.",
     ),
+    DeclaredMessage(
+        id="service-not-ready",
+        area=Area.CONTROL_NODE,
+        meaning="A service of a host was started, and did not become ready in time.",
+        fix=(
+            "Read the reason and the lines of the journal in the message, remove the cause, and run the "
+            "playbook again."
+        ),
+    ),
+    DeclaredMessage(
+        id="role-called-directly",
+        area=Area.CONTROL_NODE,
+        meaning="A role was included without the entry point that does its work.",
+        fix="Run the playbook in the message, or include one of the entry points.",
+    ),
+    DeclaredMessage(
+        id="plan-not-confirmed",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A playbook that changes a damaged cluster has shown its plan, and was not told to carry it out."
+        ),
+        fix="Read the plan, then run the playbook again with the variable in the message.",
+    ),
+    DeclaredMessage(
+        id="metastore-schema-newer",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The database of a metastore has a newer schema than this version of Hive, and no tool converts "
+            "it back."
+        ),
+        fix=(
+            "Set the version that the database had, another database, or restore the dump from before the "
+            "upgrade."
+        ),
+    ),
+    DeclaredMessage(
+        id="metastore-schema-undumped",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The schema of an external database would be upgraded, and nobody has confirmed that a dump of it"
+            " exists."
+        ),
+        fix="Stop all metastores that use the database, dump it, and pass the variable in the message.",
+    ),
+    DeclaredMessage(
+        id="metastore-upgrade-failed",
+        area=Area.CONTROL_NODE,
+        meaning="The upgrade of a metastore's schema failed in the middle.",
+        fix=(
+            "Restore the database from the dump in the message, remove the cause that the tool reports, and "
+            "run the playbook again."
+        ),
+    ),
+    DeclaredMessage(
+        id="inventory-check-failed",
+        area=Area.CONTROL_NODE,
+        meaning="The inventory has errors, so no host was contacted.",
+        fix="Correct each finding in the list. Each has an identifier of its own.",
+    ),
+    DeclaredMessage(
+        id="path-unsafe",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A path on a host leads through a link or a folder that another user than root can change, or its"
+            " file is too large."
+        ),
+        fix=(
+            "Check who created the link or changed the owner on the host, and restore the path as the message"
+            " describes."
+        ),
+    ),
+    DeclaredMessage(
+        id="host-user-missing",
+        area=Area.CONTROL_NODE,
+        meaning="A file or folder is to belong to a user or group that the host does not have.",
+        fix="Run `playbooks/hosts.yml` for the host. It creates users and groups.",
+    ),
+    DeclaredMessage(
+        id="host-folder-missing",
+        area=Area.CONTROL_NODE,
+        meaning="The folder of a file that would be written does not exist on the host.",
+        fix="Run `playbooks/hosts.yml` for the host. It creates the folders.",
+    ),
+    DeclaredMessage(
+        id="host-file-missing",
+        area=Area.CONTROL_NODE,
+        meaning="A file that a playbook reads does not exist on the host.",
+        fix="Run the playbook that creates it, or check the path.",
+    ),
+    DeclaredMessage(
+        id="host-command-failed",
+        area=Area.CONTROL_NODE,
+        meaning="A command that a playbook ran on a host failed.",
+        fix="Remove the cause in the message, which is the command's own, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="host-module-failed",
+        area=Area.CONTROL_NODE,
+        meaning="A module of Ansible failed on a host, or could not run there.",
+        fix="Remove the cause in the message, which is the module's own, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="host-answer-wrong",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A host answered with something that the module of Aqueduct does not answer. Nothing was signed."
+        ),
+        fix="Find out who controls the host before you run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="host-software-incomplete",
+        area=Area.CONTROL_NODE,
+        meaning="A host still lacks software after it was installed several times.",
+        fix="Check whether another program removes it, and run `playbooks/hosts.yml` again.",
+    ),
+    DeclaredMessage(
+        id="host-package-outdated",
+        area=Area.CONTROL_NODE,
+        meaning="The Python package of Aqueduct on the host is older than the playbook.",
+        fix="Run `playbooks/hosts.yml` for the host first.",
+    ),
+    DeclaredMessage(
+        id="file-system-without-acls",
+        area=Area.CONTROL_NODE,
+        meaning="A folder that a group shares needs a default ACL, and its file system has none.",
+        fix="Use a file system with ACLs, such as ext4 or XFS, for the folder.",
+    ),
+    DeclaredMessage(
+        id="java-package-missing",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The distribution of a host has no Java 17, which HDFS, the metastore and the SQL server need."
+        ),
+        fix="Put these roles on a host with Debian 12.",
+    ),
+    DeclaredMessage(
+        id="artifact-name-unknown",
+        area=Area.CONTROL_NODE,
+        meaning="A host asked for software that its roles do not declare.",
+        fix="Report it as a fault of Aqueduct, with the name in the message.",
+    ),
+    DeclaredMessage(
+        id="artifact-archive-refused",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "An archive of software contains an entry that must not be unpacked, such as a path outside of "
+            "it. It was not installed."
+        ),
+        fix="Check where the archive comes from, and use an unchanged one.",
+    ),
+    DeclaredMessage(
+        id="role-declaration-invalid",
+        area=Area.CONTROL_NODE,
+        meaning="What a role declares of its needs or its state has a wrong form.",
+        fix="Correct `_ROLE_needs` or `_ROLE_status` in `vars/main.yml` of the role.",
+    ),
+    DeclaredMessage(
+        id="unit-not-working",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A unit of systemd could not be started or stopped, is not ready in time, or does not keep "
+            "running."
+        ),
+        fix="Read the lines of the journal in the message, remove the cause, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="unit-waiting",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "A service ends and is restarted, because it waits for something that another service creates."
+        ),
+        fix="Run the playbook of the other service, or wait until it has created it.",
+    ),
+    DeclaredMessage(
+        id="unit-already-running",
+        area=Area.CONTROL_NODE,
+        meaning="A command that may run only once at a time still runs on the host.",
+        fix="Wait until it has ended, or stop it, with the command in the message.",
+    ),
+    DeclaredMessage(
+        id="unit-ended-otherwise",
+        area=Area.CONTROL_NODE,
+        meaning="A command on a host was ended by a signal or a time limit, not by itself.",
+        fix="Read its journal on the host, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="service-key-unusable",
+        area=Area.CONTROL_NODE,
+        meaning=(
+            "The certificate of a service, or the one of the authority, cannot be read or used on the host."
+        ),
+        fix="Run the service's playbook, which writes both, or restore the permissions of the files.",
+    ),
+    DeclaredMessage(
+        id="hdfs-not-ready",
+        area=Area.CONTROL_NODE,
+        meaning="The NameNode does not answer, is in safe mode, or does not have the DataNode of the host.",
+        fix=(
+            "Start the NameNode and all DataNodes, and check that they reach each other by the names in the "
+            "message."
+        ),
+    ),
+    DeclaredMessage(
+        id="hdfs-folder-unavailable",
+        area=Area.CONTROL_NODE,
+        meaning="A folder of HDFS cannot be created, or cannot get its owner and mode.",
+        fix="Correct the reason in the message, which is the NameNode's own.",
+    ),
+    DeclaredMessage(
+        id="spark-not-ready",
+        area=Area.CONTROL_NODE,
+        meaning="A process of Spark does not answer, or a worker is not registered with a master.",
+        fix=(
+            "Start the masters, and check that workers have the same secret and reach them by the names in "
+            "the message."
+        ),
+    ),
+    DeclaredMessage(
+        id="spark-host-loopback",
+        area=Area.CONTROL_NODE,
+        meaning="The name of a Spark host leads to an address of loopback, which other hosts cannot reach.",
+        fix=(
+            "Set `spark_host` to a name or address that all hosts of the cluster reach, or correct "
+            "`/etc/hosts`."
+        ),
+    ),
+    DeclaredMessage(
+        id="migration-step-unfinished",
+        area=Area.CONTROL_NODE,
+        meaning="A step of the migration to KRaft did not end in time.",
+        fix="Check the nodes in the message and their journals, and run the same command again.",
+    ),
 )

@@ -24,7 +24,7 @@ INVENTORY = (
     DeclaredMessage(
         id="variable-required",
         area=Area.INVENTORY,
-        meaning="A variable has no default, and hosts that need it do not have it.",
+        meaning="Hosts need a variable that is not set: it has no default, or another setting requires it.",
         fix="Set it for the hosts in the message.",
     ),
     DeclaredMessage(
@@ -171,7 +171,7 @@ INVENTORY = (
         id="declaration-repeated",
         area=Area.INVENTORY,
         meaning="A name is declared twice.",
-        fix="Remove one of the declarations.",
+        fix="Remove one of the declarations, or give it another name.",
     ),
     DeclaredMessage(
         id="replicas-exceed-brokers",

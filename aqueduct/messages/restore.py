@@ -464,4 +464,25 @@ RESTORE = (
             "--until-caught-up` exits with 0. Then run the command again."
         ),
     ),
+    DeclaredMessage(
+        id="restore-run-failed",
+        area=Area.RESTORE,
+        meaning=(
+            "The command that `playbooks/restore.yml` runs failed. The lines after the message have its "
+            "error."
+        ),
+        fix="Remove the cause, and run the same command again: it resumes.",
+    ),
+    DeclaredMessage(
+        id="restore-run-incomplete",
+        area=Area.RESTORE,
+        meaning="`playbooks/restore.yml` restored the cluster except for the items in the message.",
+        fix="Check each item. If the backup stays stopped, resume it as the message describes.",
+    ),
+    DeclaredMessage(
+        id="restore-unit-failed",
+        area=Area.RESTORE,
+        meaning="A mirror or link that the restore had stopped does not run after it was started again.",
+        fix="Read the journals of the units in the message.",
+    ),
 )

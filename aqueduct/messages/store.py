@@ -137,7 +137,10 @@ STORE = (
         id="lifecycle-unsupported",
         area=Area.STORE,
         meaning="The store or its server has no lifecycle rules.",
-        fix="Run the command without `--lifecycle-days`, and remove old snapshots with `aqueduct prune`.",
+        fix=(
+            "Run the command without `--lifecycle-days`, or remove `backup_lifecycle`. Remove old snapshots "
+            "with `aqueduct prune` or `backup_prune_keep`."
+        ),
     ),
     DeclaredMessage(
         id="lifecycle-rules-exceeded",

@@ -113,4 +113,25 @@ ZOOKEEPER = (
         meaning="The run has several sites, or a site without a backup of its ensemble.",
         fix="Pass one site with `--limit`. Set `zookeeper_backup_store_url` if it is missing.",
     ),
+    DeclaredMessage(
+        id="zookeeper-not-ready",
+        area=Area.ZOOKEEPER,
+        meaning="A server does not answer, or the ensemble does not have exactly one leader.",
+        fix="Start the servers in the message, and check that they reach each other.",
+    ),
+    DeclaredMessage(
+        id="quorum-key-untrusted",
+        area=Area.ZOOKEEPER,
+        meaning=(
+            "Other servers of the ensemble do not trust the new certificate of a server, which keeps its "
+            "former one."
+        ),
+        fix="Repair the servers in the message, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="quorum-keys-unavailable",
+        area=Area.ZOOKEEPER,
+        meaning="The files of the ensemble's keys cannot be read or written on the host.",
+        fix="Correct the reason in the message, and run the playbook again.",
+    ),
 )

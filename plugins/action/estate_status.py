@@ -80,6 +80,7 @@ class ActionModule(ActionBase):
         named = [*given["unreachable_sites"], *filter(None, [given["site"]])]
         if unknown := sorted({*named} - {*sites}):
             raise AnsibleActionFail(
+                "[site-unknown] "
                 f"The inventory has no site {', '.join(unknown)}. Its sites: {', '.join(sites)}. "
                 "Correct status_site or status_unreachable_sites."
             )

@@ -12,7 +12,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
 from aqueduct.control_node import certificates
-from aqueduct.errors import AqueductError, Refused
+from aqueduct.errors import AqueductError, Refused, labelled, with_identifier
 from aqueduct.estate.check.secrets import holders
 from aqueduct.estate.provided_certificates import ServiceOfHost, unsuitable
 
@@ -66,17 +66,19 @@ class ActionModule(ActionBase):
             files = [path for path in (folder / self._host / name, folder / name) if path.is_file()]
             if not files:
                 raise AnsibleActionFail(
-                    f"{folder} has neither {self._host}/{name} nor {name}: "
+                    f"[provided-certificate-missing] {folder} has neither {self._host}/{name} nor {name}: "
                     "put key and certificate chain of that principal there, in one file."
                 )
             if reason := certificates.provided_fault(files[0], ca, key["principal"], now):
                 raise AnsibleActionFail(
+                    "[provided-certificate-unusable] "
                     f"{files[0]} can't serve {self._host}: {reason}; put one there that can. "
                     f"Nothing of {self._host} was changed."
                 )
             pem = files[0].read_text()
             if misuse := unsuitable(str(files[0]), pem, self._service(key)):
-                raise AnsibleActionFail(f"{misuse} Nothing of {self._host} was changed.")
+                sentence = f"{misuse.sentence} Nothing of {self._host} was changed."
+                raise AnsibleActionFail(labelled(misuse.id, sentence))
             chains.append({"provided": pem})
         return ca.read_text(), chains
 
@@ -152,7 +154,10 @@ class ActionModule(ActionBase):
         )
         if result.get("failed"):
             raise AnsibleActionFail(
-                str(next(filter(None, map(result.get, ("msg", "module_stderr", "exception"))), result))
+                with_identifier(
+                    "host-module-failed",
+                    str(next(filter(None, map(result.get, ("msg", "module_stderr", "exception"))), result)),
+                )
             )
         result.pop("invocation", None)
         self._check(result, len(keys))
@@ -173,6 +178,7 @@ class ActionModule(ActionBase):
             )
         ):
             raise AnsibleActionFail(
+                "[host-answer-wrong] "
                 f"{self._host} did not answer with one public key for each of its {asked} principals: "
                 "nothing was signed. The module that ran there was not ours: see who has that host."
             )

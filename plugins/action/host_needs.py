@@ -84,7 +84,9 @@ class ActionModule(ActionBase):
         for declaration, role_needs in role_variables.declarations("needs", variables, self._evaluate):
             checked = ArgumentSpecValidator(NEEDS).validate(role_needs)
             if checked.error_messages:
-                raise AnsibleActionFail(f"{declaration}: {'; '.join(checked.error_messages)}")
+                raise AnsibleActionFail(
+                    f"[role-declaration-invalid] {declaration}: {'; '.join(checked.error_messages)}"
+                )
             self._add(needs, checked.validated_parameters)
         # Passwords of Java's stores are among them: callbacks show nothing of it, the next tasks have all.
         return {

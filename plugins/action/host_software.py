@@ -18,7 +18,7 @@ from ansible.utils.display import Display
 
 from aqueduct.common.wording import printable
 from aqueduct.control_node import artifacts, names
-from aqueduct.errors import AqueductError
+from aqueduct.errors import AqueductError, with_identifier
 
 MODULE, APT = "aqueduct.estate.host_software", "ansible.builtin.apt"
 OWN = "own"
@@ -86,6 +86,7 @@ class ActionModule(ActionBase):
             for name in report["lacks"]:
                 brought[name] = self._bring(name, report["python"])
         raise AnsibleActionFail(
+            "[host-software-incomplete] "
             f"{self._host} still lacks {', '.join(report['lacks'] + report['packages'])}."
         )
 
@@ -144,6 +145,7 @@ class ActionModule(ActionBase):
                 except AnsibleActionFail as error:
                     if JAVA_17 in packages and "No package matching" in str(error):
                         raise AnsibleActionFail(
+                            "[java-package-missing] "
                             f"{self._host} has no package {JAVA_17}. HDFS, Hive's metastore and the SQL "
                             "server need Java 17: give them a host with Debian 12."
                         ) from error
@@ -196,7 +198,7 @@ class ActionModule(ActionBase):
                 of_file = {key: file[key] for key in ("maven", "url", "sha256")}
                 if names.file_and_digest(**of_file, lock=self._files_lock)[0] == name:
                     return artifacts.single_file(**of_file, lock=self._files_lock, cache=cache)
-        raise AnsibleActionFail(f"nothing of the name {name} is known.")
+        raise AnsibleActionFail(f"[artifact-name-unknown] nothing of the name {name} is known.")
 
     def _module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(
@@ -204,7 +206,7 @@ class ActionModule(ActionBase):
         )
         if result.get("failed"):
             problem = result.get("msg") or result.get("module_stderr") or result.get("exception")
-            raise AnsibleActionFail(str(problem))
+            raise AnsibleActionFail(with_identifier("host-module-failed", str(problem)))
         return result
 
     @contextmanager

@@ -60,7 +60,9 @@ class ActionModule(ActionBase):
         for declaration, role_status in role_variables.declarations("status", variables, self._evaluate):
             checked = ArgumentSpecValidator(STATUS).validate(role_status)
             if checked.error_messages:
-                raise AnsibleActionFail(f"{declaration}: {'; '.join(checked.error_messages)}")
+                raise AnsibleActionFail(
+                    f"[role-declaration-invalid] {declaration}: {'; '.join(checked.error_messages)}"
+                )
             for name, value in checked.validated_parameters.items():
                 if isinstance(value, dict):
                     asked[name].update(value)

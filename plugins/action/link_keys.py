@@ -41,6 +41,7 @@ class ActionModule(ActionBase):
             if private.exists():
                 if private.stat().st_mode & OTHERS:
                     raise AnsibleActionFail(
+                        "[key-file-permissions] "
                         f"{private} can be read by others than its owner: chmod 0600 {private}"
                     )
                 continue

@@ -10,6 +10,8 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 
+from aqueduct.errors import with_identifier
+
 MODULE = "aqueduct.estate.service_content"
 
 
@@ -31,7 +33,8 @@ class ActionModule(ActionBase):
             module_name=MODULE, module_args=given, task_vars=task_vars or {}
         )
         if result.get("failed"):
-            raise AnsibleActionFail(str(result.get("msg") or result.get("module_stderr")))
+            problem = str(result.get("msg") or result.get("module_stderr"))
+            raise AnsibleActionFail(with_identifier("host-module-failed", problem))
         result.pop("invocation", None)
         if dest and "content" in result:
             written = Path(self._loader.path_dwim(dest))

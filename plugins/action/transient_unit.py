@@ -17,7 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 from aqueduct.common.wording import printable
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, with_identifier
 
 LAST_LINES = 10
 
@@ -38,7 +38,7 @@ class ActionModule(ActionBase):
         state = self._state()
         if state["ActiveState"] not in ("inactive", "failed"):
             raise AnsibleActionFail(
-                f"{given['name']} runs on this host already: wait for it "
+                f"[unit-already-running] {given['name']} runs on this host already: wait for it "
                 f"(journalctl --follow --unit {given['name']}) or end it (systemctl stop {given['name']})."
             )
         if state["ActiveState"] == "failed":
@@ -65,7 +65,8 @@ class ActionModule(ActionBase):
         # Said here, or Ansible goes by `rc`, and takes what was left out (3) for a failure.
         result = {"changed": True, "failed": False, "rc": code, "lines": lines, "result": state["Result"]}
         if state["Result"] not in ("success", "exit-code"):
-            result |= {"failed": True, "msg": f"{given['name']} did not end by itself: {state['Result']}."}
+            sentence = f"{given['name']} did not end by itself: {state['Result']}."
+            result |= {"failed": True, "msg": f"[unit-ended-otherwise] {sentence}"}
         elif code not in (ExitCode.DONE, ExitCode.INCOMPLETE):
             result |= {"failed": True, "msg": _reason(lines)}
         return result
@@ -95,7 +96,8 @@ class ActionModule(ActionBase):
             task_vars=self._variables,
         )
         if answer.get("rc") not in codes:
-            raise AnsibleActionFail(printable(str(answer.get("stderr") or answer.get("msg"))))
+            problem = printable(str(answer.get("stderr") or answer.get("msg")))
+            raise AnsibleActionFail(with_identifier("host-command-failed", problem))
         return str(answer["stdout"])
 
 

@@ -160,14 +160,16 @@ def main() -> None:
     try:
         names = NameNode(given["page"], given["certificate"], given["ca"])
     except OSError as error:
-        module.fail_json(msg=f"{given['certificate']} and {given['ca']} can't be used: {error}.")
+        module.fail_json(
+            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+        )
     if problem := waited(given, names):
-        module.fail_json(msg=problem)
+        module.fail_json(msg=f"[hdfs-not-ready] {problem}")
     try:
         if warning := loopback(given, names):
             module.warn(warning)
     except (OSError, ValueError) as error:
-        module.fail_json(msg=f"The NameNode at {given['page']} does not answer ({error}).")
+        module.fail_json(msg=f"[hdfs-not-ready] The NameNode at {given['page']} does not answer ({error}).")
     made = []
     for folder in given["folders"]:
         try:
@@ -176,7 +178,9 @@ def main() -> None:
                 if not module.check_mode:
                     names.make(**folder)
         except (OSError, ValueError) as error:
-            module.fail_json(msg=f"The folder {folder['path']} of HDFS can't be had: {error}.")
+            module.fail_json(
+                msg=f"[hdfs-folder-unavailable] The folder {folder['path']} of HDFS can't be had: {error}."
+            )
     module.exit_json(changed=bool(made), made=made)
 
 

@@ -64,7 +64,10 @@ class Keys:
         try:
             owner = pwd.getpwnam(entry["owner"])
         except KeyError:
-            module.fail_json(msg=f"{entry['owner']}, who is to own {self.path}, is no user of this host.")
+            module.fail_json(
+                msg="[host-user-missing] "
+                f"{entry['owner']}, who is to own {self.path}, is no user of this host."
+            )
         self.user, self.group = owner.pw_uid, owner.pw_gid
 
     @property
@@ -255,7 +258,7 @@ def main() -> None:
     try:
         key_states = [Keys(module, entry).have() for entry in module.params["keys"]]
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"[path-unsafe] {error}")
     changed = [path for state in key_states for path in state["changed"]]
     module.exit_json(changed=bool(changed), files=changed, keys=key_states)
 

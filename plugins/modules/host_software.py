@@ -199,7 +199,8 @@ class Host:
             path, sent = self.brought[name]["path"], self.brought[name]["sha256"]
             if (digest := _sha256(Path(path))) != sent:
                 self.module.fail_json(
-                    msg=f"{Path(path).name} came with SHA-256 {digest} to this host, and left the controller "
+                    msg="[artifact-digest-mismatch] "
+                    f"{Path(path).name} came with SHA-256 {digest} to this host, and left the controller "
                     f"with {sent}. It was not installed; run again, and if it happens again, find out who "
                     "changed it."
                 )
@@ -220,7 +221,8 @@ class Host:
         if not ids:  # in check mode, on a fresh host
             if not self.check:
                 self.module.fail_json(
-                    msg=f"{owner}:{group}, to whom {path} is to belong, is not on this host."
+                    msg="[host-user-missing] "
+                    f"{owner}:{group}, to whom {path} is to belong, is not on this host."
                 )
             return
         access = safe_files.Access(*ids, mode)
@@ -252,21 +254,23 @@ class Host:
                 os.setxattr(folder.descriptor, ACL_DEFAULT, acl)
             except OSError as error:
                 self.module.fail_json(
-                    msg=f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
+                    msg="[file-system-without-acls] "
+                    f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
                 )
 
     def _unpack(self, archive: Path, folder: Path) -> None:
         try:
             _unpack(archive, folder)
         except ValueError as error:
-            self.module.fail_json(msg=str(error))
+            self.module.fail_json(msg=f"[artifact-archive-refused] {error}")
 
     def _run(self, command: list[str]) -> None:
         if not self.check:
             process = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
             if process.returncode:
                 output = (process.stderr.strip() or process.stdout.strip()).splitlines()
-                self.module.fail_json(msg=f"{' '.join(command[:4])} failed: {' '.join(output[-3:])}")
+                sentence = f"{' '.join(command[:4])} failed: {' '.join(output[-3:])}"
+                self.module.fail_json(msg=f"[host-command-failed] {sentence}")
 
 
 def _ids(owner: str, group: str) -> tuple[int, int] | None:
@@ -392,14 +396,14 @@ def main() -> None:
         for folder in given["folders"]:
             host.folder(**{"group": None, **folder})
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"[path-unsafe] {error}")
     for archive in given["archives"]:
         host.archive(**archive)
     try:
         for file in given["files"]:
             host.file(**file)
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"[path-unsafe] {error}")
     # They are made with what packages bring.
     for environment in () if packages else given["environments"]:
         host.environment(**environment)

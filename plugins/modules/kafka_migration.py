@@ -115,12 +115,14 @@ def main() -> None:
         controllers = look(given["controllers"], config)
         if state == "forgotten" and controllers.migrating:
             module.fail_json(
-                msg=f"Controllers still run ({', '.join(controllers.migrating)}): stop them first."
+                msg="[migration-step-refused] "
+                f"Controllers still run ({', '.join(controllers.migrating)}): stop them first."
             )
         migration, led = ask(), without_zookeeper(given["brokers"], config)
         while state not in ("asked", "forgotten") and (left := waits(given, controllers, migration, led)):
             if time.monotonic() > deadline:
-                module.fail_json(msg=f"Waited {given['timeout_seconds']} s: {' '.join(left)}")
+                waited = f"Waited {given['timeout_seconds']} s: {' '.join(left)}"
+                module.fail_json(msg=f"[migration-step-unfinished] {waited}")
             time.sleep(PAUSE_SECONDS)
             controllers, migration = look(given["controllers"], config), ask()
             led = without_zookeeper(given["brokers"], config)

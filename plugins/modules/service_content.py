@@ -42,9 +42,9 @@ def main() -> None:
     except (FileNotFoundError, NotADirectoryError):
         pass
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"[path-unsafe] {error}")
     if content is None and module.params["must_exist"]:
-        module.fail_json(msg=f"{path} does not exist.")
+        module.fail_json(msg=f"[host-file-missing] {path} does not exist.")
     answer = {} if content is None else {"content": base64.b64encode(content).decode()}
     module.exit_json(changed=False, **answer)
 

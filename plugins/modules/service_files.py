@@ -74,15 +74,19 @@ def problem(file: dict[str, Any]) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         if file["state"] == "absent":
             return None
-        return f"{file['dest']} can't be written: the folder is not there; playbooks/hosts.yml makes it."
+        return (
+            f"[host-folder-missing] {file['dest']} can't be written: the folder is not there; "
+            "playbooks/hosts.yml makes it."
+        )
     except safe_files.UnsafePath as error:
-        return str(error)
+        return f"[path-unsafe] {error}"
     if file["state"] == "absent":
         return None
     try:
         pwd.getpwnam(file["owner"]), grp.getgrnam(file["owner"])
     except KeyError:
         return (
+            "[host-user-missing] "
             f"{file['dest']} can't be written: there is no user and group {file['owner']}; "
             "playbooks/hosts.yml makes them."
         )
@@ -160,7 +164,7 @@ def main() -> None:
     try:
         differences = {file["dest"]: change for file in files if (change := apply(module, file))}
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error), invocation=shown)
+        module.fail_json(msg=f"[path-unsafe] {error}", invocation=shown)
     module.exit_json(
         changed=bool(differences),
         written=list(differences),

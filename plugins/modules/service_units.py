@@ -195,7 +195,9 @@ class Systemd:
         )
         if waits_for and last_error(self._journal(name, ERROR_LINES)) in waits_for:
             self.waiting.append(name)
-            self.module.warn("\n".join([f"{reason} The last lines of its journal:", *self._journal(name)]))
+            self.module.warn(
+                "\n".join([f"[unit-waiting] {reason} The last lines of its journal:", *self._journal(name)])
+            )
         else:
             self._fail(name, reason)
 
@@ -217,9 +219,8 @@ class Systemd:
 
     def _fail(self, unit: str, reason: str) -> None:
         lines = self._journal(unit) if unit else []
-        self.module.fail_json(
-            msg="\n".join([f"{reason} The last lines of its journal:", *lines] if lines else [reason])
-        )
+        journal = [" The last lines of its journal:", *lines] if lines else []
+        self.module.fail_json(msg=f"[unit-not-working] {reason}" + "\n".join(journal))
 
     def _journal(self, unit: str, lines: int = JOURNAL_LINES) -> list[str]:
         self._run(["journalctl", "--sync"])  # else it may lack the last lines
@@ -346,7 +347,7 @@ def main() -> None:
         if given["retire"]:
             systemd.retire(**given["retire"])
     except safe_files.UnsafePath as error:
-        module.fail_json(msg=str(error))
+        module.fail_json(msg=f"[path-unsafe] {error}")
     systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
     systemd.await_steady(given["units"], given["steady_seconds"], given["waits_for"])

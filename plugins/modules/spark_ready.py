@@ -132,13 +132,15 @@ def problem_of(given: dict[str, Any]) -> str:
     host = given["host"]
     if own := loopback(host):
         return (
+            "[spark-host-loopback] "
             f"{host} is {own} on this host, by which nobody else reaches Spark: set spark_host to a name or "
             "an address that all hosts of the cluster reach, or mend /etc/hosts."
         )
     try:
-        return waited(given, Pages(given["certificate"], given["ca"]))
+        reason = waited(given, Pages(given["certificate"], given["ca"]))
     except OSError as error:
-        return f"{given['certificate']} and {given['ca']} can't be used: {error}."
+        return f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+    return f"[spark-not-ready] {reason}" if reason else ""
 
 
 def main() -> None:

@@ -93,7 +93,8 @@ def await_trust(module: Any, keys: Any) -> None:
     while refusals := [reason for server in module.params["ask"] if (reason := refusal(server, context))]:
         if time.monotonic() > deadline:
             module.fail_json(
-                msg=f"The new certificate of this server is not trusted by all others after "
+                msg="[quorum-key-untrusted] "
+                f"The new certificate of this server is not trusted by all others after "
                 f"{module.params['timeout_seconds']} s: {'; '.join(refusals)}. "
                 "The server keeps its former one. Repair these servers, and run the playbook again."
             )
@@ -120,7 +121,8 @@ def main() -> None:
         from aqueduct.recovery.zookeeper.quorum_keys import QuorumKeys, split
     except ImportError as error:
         module.fail_json(
-            msg=f"Aqueduct on this host is too old ({error}). Run playbooks/hosts.yml for it first."
+            msg=f"[host-package-outdated] Aqueduct on this host is too old ({error}). "
+            "Run playbooks/hosts.yml for it first."
         )
 
     given = module.params
@@ -137,8 +139,10 @@ def main() -> None:
             await_trust(module, keys)
             changed = keys.take() or changed
         certificates = asdict(keys.certificates())
-    except (AqueductError, KeyError, OSError) as error:
-        module.fail_json(msg=str(error))
+    except AqueductError as error:
+        module.fail_json(msg=error.labelled)
+    except (KeyError, OSError) as error:
+        module.fail_json(msg=f"[quorum-keys-unavailable] {error}")
     module.exit_json(changed=changed, former=former, **certificates)
 
 

@@ -85,14 +85,18 @@ def main() -> None:
         context = ssl.create_default_context(cafile=given["ca"])
         context.load_cert_chain(given["certificate"])
     except OSError as error:
-        module.fail_json(msg=f"{given['certificate']} and {given['ca']} can't be used: {error}.")
+        module.fail_json(
+            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+        )
     deadline = time.monotonic() + given["timeout_seconds"]
     while True:
         modes, wrong = look(given, context)
         if not wrong:
             break
         if time.monotonic() > deadline:
-            module.fail_json(msg=f"{' '.join(wrong)} It was waited for {given['timeout_seconds']} s.")
+            module.fail_json(
+                msg=f"[zookeeper-not-ready] {' '.join(wrong)} It was waited for {given['timeout_seconds']} s."
+            )
         time.sleep(0.3)
     mode = modes[given["own"]]
     silent = [server for server in given["servers"] if server not in modes]

@@ -1,6 +1,7 @@
 """The role's way with a schema of another version, on a real PostgreSQL, by the metastore's real tool."""
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -148,7 +149,9 @@ def test_a_newer_schema_is_refused(schema: Schema) -> None:
     schema.psql('update "VERSION" set "SCHEMA_VERSION" = \'4.0.0\'')
     code, said = schema.play()
     assert code == 2, said
-    assert "has the schema 4.0.0, which is newer than that of the metastore 3.1.3, 3.1.0" in plain(said)
+    newer = plain(said)
+    assert "[metastore-schema-newer] " in newer
+    assert all(version in newer for version in ("4.0.0", "3.1.3", "3.1.0"))
     assert schema.version() == "4.0.0"
     assert schema.dumps == []
 
@@ -160,7 +163,7 @@ def test_an_upgrade_that_fails_says_where_the_dump_is(schema: Schema) -> None:
     code, said = schema.play()
     assert code == 2, said
     [dump] = schema.dumps
-    assert "The upgrade of the schema from 3.0.0 to 3.1.0 failed, and is done in part." in plain(said)
+    assert re.search(r"\[metastore-upgrade-failed\] .* 3\.0\.0 .* 3\.1\.0 ", plain(said))
     assert str(dump) in said
 
 

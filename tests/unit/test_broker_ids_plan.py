@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from identifiers import has_fact, raises
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.cli import main
@@ -80,17 +80,16 @@ def test_a_host_that_kept_its_id_is_not_changed() -> None:
     assert [(each.host, each.before) for each in mend.changed] == [("y", 2)]
     assert mend.move == {TopicPartition("a", 0): (1, 12), TopicPartition("b", 0): (12,)}
     said = sentences(state, mend)
-    assert said[:2] == [
-        "y was broker 2 and is 12 now: it has logs of 2 partitions of broker 2.",
-        "Best: give y the id 2 back. All logs and positions are whole then.",
-    ]
+    assert all(has_fact(said[0], fact) for fact in ("y", "broker 2", 12, "2 partitions"))
+    assert has_fact(said[1], "give y the id 2")
 
 
 def test_an_id_that_has_got_partitions_since_stays() -> None:
     state = cluster(part("a-0", None, 2), part("new-0", 12, 12), brokers={1, 12})
     said = sentences(state, plan(state, {"y": folder(12, log("a-0", 9, stray=True), log("new-0", 1))}))
-    assert said[0].endswith("of which the broker has put 1 aside.")
-    assert said[1].startswith("y can't have the id 2 back without losing the use of 1 partition")
+    assert has_fact(said[0], "1 aside")
+    assert all(has_fact(said[1], fact) for fact in ("y", "id 2", "1 partition"))
+    assert not has_fact(said[1], "give y the id 2")
 
 
 def test_what_has_no_log_anywhere_is_named() -> None:
@@ -99,7 +98,7 @@ def test_what_has_no_log_anywhere_is_named() -> None:
     )
     mend = plan(state, {"y": folder(12, log("a-0", 9))}, lost=[3])
     assert mend.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
-    assert any("a-1" in each and "positions of its groups" in each for each in sentences(state, mend))
+    assert any(has_fact(each, "a-1") and has_fact(each, "groups") for each in sentences(state, mend))
 
 
 def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
@@ -111,8 +110,9 @@ def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
     assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
     assert mend.stopped == (TopicPartition("b", 0),)
     said = sentences(state, mend)
-    assert said[0].startswith("2 partitions without a leader, whose logs are on running brokers: a-0, a-1.")
-    assert said[1:] == ["Who has most of the log does not run, of 1 partition: b-0. Start their brokers."]
+    assert all(has_fact(said[0], fact) for fact in ("2 partitions", "a-0, a-1"))
+    [stopped] = said[1:]
+    assert all(has_fact(stopped, fact) for fact in ("1 partition", "b-0", "Start"))
     with raises(Refused, "partition-may-have-logs") as refused:
         emptied(state, mend, [TopicPartition("a", 0), TopicPartition("b", 0)])
     assert "a-0, b-0" in str(refused.value)
@@ -183,15 +183,16 @@ def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
     hosts = {"y": folder(2, log("a-0", 9), log("c-0", 9))}
     a, b, c = (TopicPartition(topic, 0) for topic in "abc")
     mend, (found, left) = plan(state, hosts), electable(state, hosts, [b])
-    why = (
-        "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good, or "
-        "another broker's now"
+    assert (mend.lead, mend.empty, [*mend.unseen]) == ((c,), (), [a, b])
+    [why] = {*mend.unseen.values()}
+    assert all(has_fact(why, fact) for fact in ("broker 1", "--lost 1"))
+    assert any(
+        all(has_fact(line, fact) for fact in ("2 partitions", "a-0, b-0", "--lost 1"))
+        for line in sentences(state, mend)
     )
-    assert (mend.lead, mend.empty, mend.unseen) == ((c,), (), {a: why, b: why})
-    assert f"Another log may go further of 2 partitions without a leader, a-0, b-0: {why}." in sentences(
-        state, mend
-    )
-    assert (found, dict(left)) == ([c], {"a-0": why, "b-0": "none of its replicas runs"})
+    reasons = dict(left)
+    assert (found, [*reasons], reasons["a-0"]) == ([c], ["a-0", "b-0"], why)
+    assert reasons["b-0"] != why
     with raises(Refused, "partition-may-have-logs") as unseen:
         emptied(state, mend, [b])
     assert "broker 1;" in str(unseen.value)
@@ -207,7 +208,8 @@ def test_an_id_that_another_broker_has_now_must_be_said() -> None:
     state = cluster(part("a-0", None, 12, 2), brokers={12})
     hosts = {"y": folder(12, log("a-0", 9))}
     found, [(_, why)] = electable(state, hosts)
-    assert (found, why.partition(";")[0]) == ([], "nobody looked at broker 2")
+    assert found == []
+    assert has_fact(why, "broker 2")
     assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
 
 

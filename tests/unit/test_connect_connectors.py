@@ -157,13 +157,13 @@ def test_errors_have_no_secrets() -> None:
         ),
     )
     assert found[:4] == [
-        f"Connector sink: client.secret: Invalid value {MASK} for it.",
-        f"Connector sink: hosts: Invalid value http+x://a:{MASK}@b for it.",
-        "Connector sink: topics: Invalid value flights.",
-        "Connector sink: url: what x${file:/s:k} stands for is refused.",
+        f"[connector-config-invalid] Connector sink: client.secret: Invalid value {MASK} for it.",
+        f"[connector-config-invalid] Connector sink: hosts: Invalid value http+x://a:{MASK}@b for it.",
+        "[connector-config-invalid] Connector sink: topics: Invalid value flights.",
+        "[connector-config-invalid] Connector sink: url: what x${file:/s:k} stands for is refused.",
     ]
     for key, refused in zip(("client.secret", "hosts", "jdbc", "my.password"), found[4:], strict=True):
-        assert refused.startswith(f"Connector sink: {key} holds a secret that everyone who may use")
+        assert refused.startswith(f"[connector-secret-plain] Connector sink: {key} ")
     assert "hush" not in str(found)
 
 
@@ -195,7 +195,7 @@ def test_a_reference_is_no_secret() -> None:
     assert connectors.errors(declared(config=config), validation("my.password")) == []
     literal = CONFIG | {"producer.override.ssl.key.password": "hush"}
     [refused] = connectors.errors(declared(config=literal), validation())
-    assert refused.startswith("Connector sink: producer.override.ssl.key.password holds a secret")
+    assert refused.startswith("[connector-secret-plain] Connector sink: producer.override.ssl.key.password ")
 
 
 def test_keys_that_nobody_knows_are_named() -> None:

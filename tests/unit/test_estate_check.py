@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check import Repository, check
 from aqueduct.estate.check.inventory import Finding, Inventory, Unknown, some
 from aqueduct.estate.check.sites import check_group_files
 from aqueduct.estate.check.variables import Roles, check_variables, faults, fits, is_sound
+from aqueduct.messages import MESSAGES
 
 ROLES = Roles({"kafka": {"kafka_password": {"type": "int", "no_log": True}}, "_artifact": {}})
 
@@ -98,15 +100,16 @@ values = st.recursive(
 
 
 @given(values)
-def test_any_value_is_judged_with_sentences(value: object) -> None:
+def test_any_value_is_judged_with_identifiers(value: object) -> None:
     option = {"type": "list", "elements": "dict", "options": {"a": {"type": "int", "required": True}}}
-    for _, sentence in faults(value, option):
-        assert sentence.endswith((".", "?"))
+    for _, fault in faults(value, option):
+        assert fault.id in MESSAGES
+        assert fault.sentence.endswith((".", "?"))
 
 
 def test_findings_come_in_the_order_of_files_and_lines() -> None:
     found = [
-        Finding(where=where, what="v", sentence="s.")
+        Finding(where=where, what="v", fault=Labelled("value-empty", "s."))
         for where in ("b.yml:2", "b.yml:10", "a.yml:30", "c.yml")
     ]
     assert [one.where for one in sorted(found, key=lambda one: one.place)] == [
@@ -115,6 +118,15 @@ def test_findings_come_in_the_order_of_files_and_lines() -> None:
         "b.yml:10",
         "c.yml",
     ]
+
+
+def test_a_secret_is_hidden_in_the_sentence_alone() -> None:
+    fault = Labelled("bucket-right-missing", "app may not read bucket canary.")
+    finding = Finding(where="b.yml:2", what="object_store_buckets", fault=fault)
+    shown = replace(inventory({}), secrets=frozenset({"bucket", "canary"})).without_secrets(finding)
+    assert (shown.id, shown.where) == ("bucket-right-missing", "b.yml:2")
+    assert "bucket" not in shown.sentence
+    assert "canary" not in shown.sentence
 
 
 def test_many_names_are_counted() -> None:

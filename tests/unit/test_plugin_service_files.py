@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,6 @@ def test_nothing_is_written_where_one_of_them_can_not_be(tmp_path: Path) -> None
         good, {"dest": str(tmp_path / "nowhere/b")}, {"dest": str(tmp_path / "c"), "owner": "nobody.here"}
     )
     assert refused["failed"]
-    assert f"{tmp_path}/nowhere/b can't be written: the folder is not there" in refused["msg"]
-    assert f"{tmp_path}/c can't be written: there is no user and group nobody.here" in refused["msg"]
+    assert f"[host-folder-missing] {tmp_path}/nowhere/b " in refused["msg"]
+    assert re.search(rf"\[host-user-missing\] {tmp_path}/c .* nobody\.here", refused["msg"])
     assert not list(tmp_path.iterdir())

@@ -104,14 +104,14 @@ class Module:
 @pytest.mark.parametrize(
     ("states", "journal", "fails", "waiting"),
     [
-        ([shown("active", seconds=-3600), shown("failed")], [], "^backup .*exit-code", []),
+        ([shown("active", seconds=-3600), shown("failed")], [], r"^\[unit-not-working\] backup .*exit-code", []),
         ([shown("active", seconds=60)], [], "", []),
         # systemd starts it for ever: a task that is done would say that it runs.
         ([{**shown("activating"), "NRestarts": "3"}], ["aqueduct: no"], "3 times.*journalctl -u backup", []),
         (
             [{**shown("activating"), "NRestarts": "1"}],
             ["aqueduct: [store-gone] no"],
-            "^backup .*journalctl -u backup",
+            r"^\[unit-not-working\] backup .*journalctl -u backup",
             [],
         ),
         ([{**shown("activating"), "NRestarts": "1"}], ["aqueduct: [topic-unknown] no"], "", ["backup"]),

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check import (
     backups,
     clusters,
@@ -40,8 +41,8 @@ class Repository:
     # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
     provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
     broker_versions: Collection[str] = ()  # of Kafka, whose other parts are not published
-    # Why a provided file does not suit a service of a host; empty if it does.
-    unsuitable: Callable[[str, ServiceOfHost], str] = lambda _file, _service: ""
+    # Why a provided file does not suit a service of a host; None if it does.
+    unsuitable: Callable[[str, ServiceOfHost], Labelled | None] = lambda _file, _service: None
     definitions: Mapping[str, settings.Definitions] = field(default_factory=dict)  # by version of Kafka
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from aqueduct.common.topic_names import LEGAL_NAME
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.model import ZOOKEEPER, principal
@@ -25,22 +25,22 @@ def check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     if not hosts:
         return
     brokers = sum("broker" in node.roles for node in nodes) if len(nodes) == len(hosts) else 0
-    for declaration, path, sentence in _topics(site, sound.items(site, "kafka_topics"), brokers):
-        yield declaration.finding(sentence, path)
-    for declaration, path, sentence in _acls(sound.items(site, "kafka_acls")):
-        yield declaration.finding(sentence, path)
-    for sentence in _revoked(site, sound.value(hosts[0], "kafka_revoked_principals") or ()):
-        yield inventory.finding(hosts[0], "kafka_revoked_principals", sentence)
+    for declaration, path, fault in _topics(site, sound.items(site, "kafka_topics"), brokers):
+        yield declaration.finding(fault, path)
+    for declaration, path, fault in _acls(sound.items(site, "kafka_acls")):
+        yield declaration.finding(fault, path)
+    for fault in _revoked(site, sound.value(hosts[0], "kafka_revoked_principals") or ()):
+        yield inventory.finding(hosts[0], "kafka_revoked_principals", fault)
     if brokers:
-        for variable, sentence in _replicas(site, sound, hosts[0], brokers):
-            yield inventory.finding(hosts[0], variable, sentence)
+        for variable, fault in _replicas(site, sound, hosts[0], brokers):
+            yield inventory.finding(hosts[0], variable, fault)
 
 
-def _revoked(site: str, revoked: Iterable[str]) -> Iterator[str]:
+def _revoked(site: str, revoked: Iterable[str]) -> Iterator[Labelled]:
     for name in revoked:
         if name in ("admin", principal("kafka", site)):
             yield (
-                labelled(
+                Labelled(
                     "principal-not-revocable",
                     f"{name} is a super user, who needs no right; replace the authority "
                     "(playbooks/authority.yml), and its key serves no longer.",
@@ -48,7 +48,7 @@ def _revoked(site: str, revoked: Iterable[str]) -> Iterator[str]:
             )
 
 
-def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, str]]:
+def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[Item, Path, Labelled]]:
     """Check a site's topics. `brokers`: the number that the site has; 0 if that can't be told."""
     seen: set[str] = set()
     taken: dict[str, str] = {}  # Names of metrics have _ for dots: what differs in that only, brokers refuse.
@@ -56,16 +56,16 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
         topic, name = declaration.value, str(declaration.value["name"])
         like = taken.setdefault(name.replace(".", "_"), name)
         if not LEGAL_NAME.fullmatch(name):
-            sentence = labelled(
+            fault = Labelled(
                 "topic-name-illegal",
                 f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.',
             )
-            yield declaration, ("name",), sentence
+            yield declaration, ("name",), fault
         elif name in seen:
             yield (
                 declaration,
                 ("name",),
-                labelled(
+                Labelled(
                     "declaration-repeated",
                     f"topic {name} is declared twice at site {site}; leave one of them.",
                 ),
@@ -74,7 +74,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
             yield (
                 declaration,
                 ("name",),
-                labelled(
+                Labelled(
                     "topic-name-collides",
                     f"Kafka takes . and _ for one, so {name} and {like} collide; rename one.",
                 ),
@@ -84,7 +84,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
             yield (
                 declaration,
                 ("partitions",),
-                labelled(
+                Labelled(
                     "number-out-of-range", f"topic {name} must have one partition at least; say how many."
                 ),
             )
@@ -94,7 +94,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
             yield (
                 declaration,
                 ("replication_factor",),
-                labelled(
+                Labelled(
                     "number-out-of-range", f"topic {name} must have one replica at least; say how many."
                 ),
             )
@@ -102,28 +102,28 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
             yield (
                 declaration,
                 ("replication_factor",),
-                labelled("replicas-exceed-brokers", f"topic {name} {_too_many(replicas, brokers)}"),
+                Labelled("replicas-exceed-brokers", f"topic {name} {_too_many(replicas, brokers)}"),
             )
         elif brokers and in_sync.isdecimal() and int(in_sync) > replicas:
             yield (
                 declaration,
                 ("config", "min.insync.replicas"),
-                labelled("insync-replicas-exceed-replicas", f"topic {name} {_never_acknowledged(replicas)}"),
+                Labelled("insync-replicas-exceed-replicas", f"topic {name} {_never_acknowledged(replicas)}"),
             )
 
 
-def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, str]]:
+def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tuple[str, Labelled]]:
     """Check a site's defaults of replicas against its brokers."""
     replicas = int(sound.value(host, "kafka_default_replication_factor") or min(3, brokers))
     if replicas > brokers:
         yield (
             "kafka_default_replication_factor",
-            labelled("replicas-exceed-brokers", f"a topic of site {site} {_too_many(replicas, brokers)}"),
+            Labelled("replicas-exceed-brokers", f"a topic of site {site} {_too_many(replicas, brokers)}"),
         )
     elif int(sound.value(host, "kafka_min_insync_replicas") or 1) > replicas:
         yield (
             "kafka_min_insync_replicas",
-            labelled(
+            Labelled(
                 "insync-replicas-exceed-replicas", f"a topic of site {site} {_never_acknowledged(replicas)}"
             ),
         )
@@ -139,7 +139,7 @@ def _never_acknowledged(replicas: int) -> str:
     return f"with {replicas} replica{'s' * (replicas != 1)} would take no write with acks=all; lower it."
 
 
-def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
+def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, Labelled]]:
     for acl in acls:
         principal = str(acl.value["principal"])
         if principal.startswith("User:"):
@@ -147,7 +147,7 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
             yield (
                 acl,
                 ("principal",),
-                labelled(
+                Labelled(
                     "acl-principal-wrong",
                     f"a principal is the certificate's CN, without User:; write {name}.",
                 ),
@@ -156,7 +156,7 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, str]]:
             yield (
                 acl,
                 ("name",),
-                labelled("acl-name-wrong", "the cluster's name is kafka-cluster in every ACL; write that."),
+                Labelled("acl-name-wrong", "the cluster's name is kafka-cluster in every ACL; write that."),
             )
 
 
@@ -183,25 +183,25 @@ def check_versions(
             fits = zookeeper in (None, has_zookeeper(str(value)))
             if fits if from_archive else str(value) in fitting:
                 continue
-            sentence = labelled(
+            fault = Labelled(
                 "kafka-version-unsupported", f"Kafka {value} is not supported; take {' or '.join(fitting)}."
             )
             if name == "mirror_maker_classic_version" and not has_zookeeper(str(value)):
-                sentence = labelled(
+                fault = Labelled(
                     "kafka-version-unsupported",
                     f"Kafka {value} has no classic mirror; take {' or '.join(fitting)}.",
                 )
             elif zookeeper and not has_zookeeper(str(value)):
-                sentence = labelled(
+                fault = Labelled(
                     "kafka-version-unsupported",
                     f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}.",
                 )
             elif str(value) in supported and name == "kafka_version":
-                sentence = labelled(
+                fault = Labelled(
                     "kafka-version-unsupported",
                     f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}.",
                 )
-            yield inventory.finding(host, variable, sentence)
+            yield inventory.finding(host, variable, fault)
 
 
 def _versions(

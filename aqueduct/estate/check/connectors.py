@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from aqueduct.common.topic_names import LEGAL_NAME
 from aqueduct.connect import confinement
 from aqueduct.connect.connectors import plain_secrets
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.valid_inventory import Item, Sound
 from aqueduct.estate.connectors import DeclaredConnector, references
@@ -23,61 +24,68 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
     items = list(sound.items(site, VARIABLE))
     if items and not hosts and VARIABLE not in inventory.extra_variables:
         sentence = f"site {site} has no host for its connectors; put one into the group connect."
-        yield inventory.finding(items[0].host, VARIABLE, sentence)
+        yield inventory.finding(items[0].host, VARIABLE, Labelled("service-without-host", sentence))
     if hosts and not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka to connect to; take {some(hosts)} out of connect."
-        yield Finding(where=inventory.declared(hosts[0]), what="connect", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[0]),
+            what="connect",
+            fault=Labelled("service-without-kafka", sentence),
+        )
     seen: set[str] = set()
     secrets = (sound.value(hosts[0], "connect_secrets") or {}) if hosts else {}
     folders = (sound.value(hosts[0], "connect_file_directories") or []) if hosts else []
     for declaration in items:
         connector = DeclaredConnector.of(declaration.value)
-        for path, sentence in _faults(connector, seen, secrets):
-            yield declaration.finding(sentence, path)
+        for path, fault in _faults(connector, seen, secrets):
+            yield declaration.finding(fault, path)
         if connector.state != "absent":
             for key, sentence in confinement.faults(connector.config, folders, SECRETS):
-                yield declaration.finding(sentence, ("config", key))
+                yield declaration.finding(Labelled("connector-file-forbidden", sentence), ("config", key))
         seen.add(connector.name)
     for declaration in sound.items(site, "connect_plugins"):
-        for path, sentence in _faults_of_plugin(declaration):
-            yield declaration.finding(sentence, path)
+        for path, fault in _faults_of_plugin(declaration):
+            yield declaration.finding(fault, path)
 
 
 def _faults(
     connector: DeclaredConnector, seen: set[str], secrets: dict[str, str]
-) -> Iterator[tuple[tuple[str, ...], str]]:
+) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     name = connector.name
     if not LEGAL_NAME.fullmatch(name) or len(name) > LONGEST_NAME:
         sentence = (
             f'"{name}" becomes part of names in Kafka; '
             f"use up to {LONGEST_NAME} letters, digits, dots, - and _."
         )
-        yield ("name",), sentence
+        yield ("name",), Labelled("name-illegal", sentence)
     if name in seen:
-        yield ("name",), f"connector {name} is declared twice; leave one of them."
+        sentence = f"connector {name} is declared twice; leave one of them."
+        yield ("name",), Labelled("declaration-repeated", sentence)
     if connector.state == "absent":
         return
     if "connector.class" not in connector.config:
-        yield ("config",), f"connector {name} has no connector.class; name one."
+        sentence = f"connector {name} has no connector.class; name one."
+        yield ("config",), Labelled("key-missing", sentence)
     if not connector.is_sink and not connector.writes:
         sentence = (
             f"connector {name} may neither read nor write any topic; name what a sink reads with topics in "
             "its config, and what a source writes with writes."
         )
-        yield (), sentence
+        yield (), Labelled("connector-without-topics", sentence)
     if "name" in connector.config:
-        yield ("config", "name"), "a connector's name stands beside its config; take it out here."
+        sentence = "a connector's name stands beside its config; take it out here."
+        yield ("config", "name"), Labelled("key-misplaced", sentence)
     yield from _faults_of_patterns(connector)
     yield from _faults_of_secrets(connector, secrets)
 
 
-def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[str, ...], str]]:
+def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     key = "topics.regex" if "topics.regex" in connector.config else "topics"
     for pattern in (*connector.reads, *connector.writes):
         try:
             names = language(pattern)
         except PatternError as error:
-            yield (), f"{pattern} does not compile: {error}; mend it."
+            yield (), Labelled("pattern-invalid", f"{pattern} does not compile: {error}; mend it.")
             continue
         letters = connector.dead_letters
         if letters and (letters == pattern or (names is not None and letters in names)):
@@ -85,33 +93,37 @@ def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[st
                 f"connector {connector.name} would read {letters}, its own dead-letter records, again and "
                 "again; leave that topic out."
             )
-            yield ("config", key), sentence
+            yield ("config", key), Labelled("connector-reads-dead-letters", sentence)
 
 
 def _faults_of_secrets(
     connector: DeclaredConnector, secrets: dict[str, str]
-) -> Iterator[tuple[tuple[str, ...], str]]:
+) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     for key in plain_secrets(connector.config):
         remedy = f"put it into connect_secrets and write ${{file:{SECRETS}:<key>}}."
         sentence = f"REST would show it to every client; {remedy}"
-        yield ("config", key), sentence
+        yield ("config", key), Labelled("connector-secret-plain", sentence)
     for key, value in connector.config.items():
         for secret in references(value, SECRETS):
             if secret not in secrets:
                 remedy = did_you_mean(secret, secrets, "set it there.")
-                yield ("config", key), f"connect_secrets has no {secret}; {remedy}"
+                sentence = f"connect_secrets has no {secret}; {remedy}"
+                yield ("config", key), Labelled("connector-secret-unknown", sentence)
 
 
-def _faults_of_plugin(declaration: Item) -> Iterator[tuple[tuple[str, ...], str]]:
+def _faults_of_plugin(declaration: Item) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     plugin = declaration.value
     if ("maven" in plugin) == ("url" in plugin):
-        yield (), "a plugin comes either from maven or from a url; name one of them."
+        sentence = "a plugin comes either from maven or from a url; name one of them."
+        yield (), Labelled("values-conflict", sentence)
     elif "maven" in plugin and not COORDINATES.fullmatch(str(plugin["maven"])):
         sentence = (
             f"{plugin['maven']} aren't Maven coordinates; write group:artifact:version[:type[:classifier]]."
         )
-        yield ("maven",), sentence
+        yield ("maven",), Labelled("value-form-wrong", sentence)
     elif "url" in plugin and "sha256" not in plugin:
-        yield (), f"what {plugin['url']} answers could be anything; say its sha256."
+        sentence = f"what {plugin['url']} answers could be anything; say its sha256."
+        yield (), Labelled("key-missing", sentence)
     if "sha256" in plugin and not DIGEST.fullmatch(str(plugin["sha256"])):
-        yield ("sha256",), "a SHA-256 has 64 digits of 0-9 and a-f; write it so."
+        sentence = "a SHA-256 has 64 digits of 0-9 and a-f; write it so."
+        yield ("sha256",), Labelled("value-form-wrong", sentence)

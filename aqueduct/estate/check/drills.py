@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Labelled, Refused
 from aqueduct.estate.check.inventory import Finding, Inventory
 from aqueduct.estate.check.stores import store_of, users_of
 from aqueduct.estate.check.valid_inventory import Sound
@@ -15,13 +15,15 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         of = sound.value(host, "drill_site") or site
         if of not in inventory.sites:
             sentence = f"there is no site {of}; name one whose backup is to be drilled."
-            yield inventory.finding(host, "drill_site", sentence)
+            yield inventory.finding(host, "drill_site", Labelled("site-unknown", sentence))
         elif not inventory.members(of, "backup") and "drill_store_url" not in inventory.hosts[host]:
             sentence = (
                 f"site {of} has no backup that could be drilled; put one of its hosts into backup, "
                 "or name another site (drill_site)."
             )
-            yield Finding(where=inventory.declared(host), what="drill", sentence=sentence)
+            yield Finding(
+                where=inventory.declared(host), what="drill", fault=Labelled("drill-without-backup", sentence)
+            )
         else:
             yield from _check_store(inventory, sound, site, of, host)
 
@@ -40,11 +42,13 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
     try:
         location = url.parse(given or f"s3://backup/{of}")
     except Refused as error:
-        yield inventory.finding(host, "drill_store_url", str(error))
+        yield inventory.finding(host, "drill_store_url", Labelled(error.id, error.sentence))
         return
     if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
         sentence = f"site {of} has its backups in {backup_url}; drill that: set drill_store_url."
-        yield Finding(where=inventory.declared(host), what="drill", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(host), what="drill", fault=Labelled("drill-store-differs", sentence)
+        )
         return
     server, wrong = store_of(inventory, sound, host, "drill_object_store")
     if wrong:
@@ -56,7 +60,11 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
                 f"{user} may not read bucket {location.bucket} of {server}; name it there under read, "
                 'or set drill_object_store to "" if the backup is elsewhere.'
             )
-            yield inventory.finding(server, "object_store_buckets", sentence)
+            yield inventory.finding(
+                server, "object_store_buckets", Labelled("bucket-right-missing", sentence)
+            )
         if user in users.get("delete", ()):
             sentence = f"{user} may delete in bucket {location.bucket}, and has only to read; take it out."
-            yield inventory.finding(server, "object_store_buckets", sentence)
+            yield inventory.finding(
+                server, "object_store_buckets", Labelled("bucket-right-excessive", sentence)
+            )

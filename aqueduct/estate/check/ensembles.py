@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import ZOOKEEPER
@@ -19,36 +19,34 @@ def check_ensemble(inventory: Inventory, sound: Sound, site: str, used: bool) ->
     hosts = inventory.members(site, "zookeeper")
     yield from _check_servers(inventory, sound, site, hosts)
     if hosts and not used:
-        sentence = labelled(
+        fault = Labelled(
             "ensemble-unused",
             f"no broker of site {site} keeps its metadata in {some(hosts)}; set kafka_metadata: zookeeper, "
             f"or take {some(hosts)} out.",
         )
-        yield Finding(
-            where=inventory.declared(hosts[0]), what="zookeeper", sentence=sentence, is_warning=True
-        )
+        yield Finding(where=inventory.declared(hosts[0]), what="zookeeper", fault=fault, is_warning=True)
     brokers = inventory.members(site, "kafka") if used else []
     for host in brokers:
         if "kafka_metadata" in inventory.hosts[host]:
             yield from _check_broker(inventory, sound, host)
     if brokers and not hosts and not inventory.hosts[brokers[0]].get("kafka_zookeeper_connect"):
-        sentence = labelled(
+        fault = Labelled(
             "ensemble-missing",
             f"site {site} has no ensemble; put one or three of its hosts into the group zookeeper, or set "
             "kafka_zookeeper_connect.",
         )
-        yield inventory.finding(brokers[0], "kafka_metadata", sentence)
+        yield inventory.finding(brokers[0], "kafka_metadata", fault)
 
 
 def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[str]) -> Iterator[Finding]:
     if hosts and len(hosts) % 2 == 0:
         fewer, more = len(hosts) - 1, len(hosts) + 1
-        sentence = labelled(
+        fault = Labelled(
             "node-count-even",
             f"the {len(hosts)} servers of site {site} bear no more failures than {fewer} would; make it "
             f"{fewer} or {more}.",
         )
-        yield Finding(where=inventory.declared(hosts[-1]), what="zookeeper", sentence=sentence)
+        yield Finding(where=inventory.declared(hosts[-1]), what="zookeeper", fault=fault)
     first_with: dict[int, str] = {}
     for host in hosts:
         number = sound.value(host, "zookeeper_id")
@@ -56,30 +54,30 @@ def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[st
             continue
         first = first_with.setdefault(int(number), host)
         if first != host:
-            sentence = labelled(
+            fault = Labelled(
                 "node-id-repeated",
                 f"{first} of site {site} has {number} already; give {host} another number.",
             )
-            yield inventory.finding(host, "zookeeper_id", sentence)
+            yield inventory.finding(host, "zookeeper_id", fault)
         if not 1 <= int(number) <= MAX_ID:
-            sentence = labelled(
+            fault = Labelled(
                 "number-out-of-range", f"a server's number is from 1 to {MAX_ID}, and this is {number}."
             )
-            yield inventory.finding(host, "zookeeper_id", sentence)
+            yield inventory.finding(host, "zookeeper_id", fault)
 
 
 def _check_broker(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
     roles = sound.value(host, "kafka_roles")
     if roles is not None and list(roles) != ["broker"]:
-        sentence = labelled(
+        fault = Labelled(
             "zookeeper-mode-conflict",
             "with kafka_metadata: zookeeper every node is a broker and nothing else; delete this line.",
         )
-        yield inventory.finding(host, "kafka_roles", sentence)
+        yield inventory.finding(host, "kafka_roles", fault)
     if sound.value(host, "kafka_former_principals"):
-        sentence = labelled(
+        fault = Labelled(
             "zookeeper-mode-conflict",
             "with kafka_metadata: zookeeper the brokers' principal stays, for the znodes are its own; "
             "delete this line.",
         )
-        yield inventory.finding(host, "kafka_former_principals", sentence)
+        yield inventory.finding(host, "kafka_former_principals", fault)

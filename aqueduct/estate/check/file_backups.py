@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.recovery.file_backup import plan
@@ -16,36 +17,41 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
         sources = sound.value(host, VARIABLE) or ()
         if not sources:
             sentence = f"{host} is to back up files, and {VARIABLE} names none; name some, or take it out."
-            yield Finding(where=inventory.declared(host), what="file_backup", sentence=sentence)
+            yield Finding(
+                where=inventory.declared(host),
+                what="file_backup",
+                fault=Labelled("service-without-work", sentence),
+            )
         for index, source in enumerate(sources):
 
-            def finding(sentence: str, *path: str, host: str = host, index: int = index) -> Finding:
-                return inventory.finding(host, VARIABLE, sentence, (index, *path))
+            def finding(fault: Labelled, *path: str, host: str = host, index: int = index) -> Finding:
+                return inventory.finding(host, VARIABLE, fault, (index, *path))
 
             name, of, folder = source["name"], source["host"], source["folder"]
             if not plan.NAME.fullmatch(name):
-                yield finding(
-                    f'"{name}" becomes a folder; use up to 100 letters, digits, dots, - and _.', "name"
-                )
+                sentence = f'"{name}" becomes a folder; use up to 100 letters, digits, dots, - and _.'
+                yield finding(Labelled("name-illegal", sentence), "name")
             if name in seen:
-                yield finding(f"there are two backups {name}; give one of them another name.", "name")
+                sentence = f"there are two backups {name}; give one of them another name."
+                yield finding(Labelled("declaration-repeated", sentence), "name")
             seen.add(name)
             if of not in inventory.hosts:
                 remedy = did_you_mean(of, inventory.hosts, "name one of its hosts.")
-                yield finding(f"the inventory has no host {of}; {remedy}", "host")
+                yield finding(Labelled("host-unknown", f"the inventory has no host {of}; {remedy}"), "host")
             try:
                 login = f"{source.get('user') or 'root'}@{of}"
                 plan.source(f"{login}:{folder}")
             except ValueError:
-                yield finding(f"{folder} is no folder from / on; write all of its path.", "folder")
+                sentence = f"{folder} is no folder from / on; write all of its path."
+                yield finding(Labelled("path-not-absolute", sentence), "folder")
                 continue
             if log_dir := _data_of(inventory, sound, of, source):
-                yield finding(
+                sentence = (
                     f"{of} keeps the data of its Kafka node in {log_dir}, and a copy of files that change is "
                     "none; the role backup is for topics and groups: exclude that folder, or take "
-                    "another one.",
-                    "folder",
+                    "another one."
                 )
+                yield finding(Labelled("file-backup-of-kafka-data", sentence), "folder")
 
 
 def _data_of(inventory: Inventory, sound: Sound, host: str, source: dict[str, object]) -> str:

@@ -7,6 +7,7 @@ from functools import cached_property
 from itertools import combinations
 
 from aqueduct.common.topic_names import LEGAL_NAME
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.host_names import server_fault
 from aqueduct.estate.check.inventory import Finding, Inventory, Path, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
@@ -77,7 +78,8 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     yield from _check_topics(mirror)
     header = mirror.flow.header or "name=value"
     if header.startswith("=") or "=" not in header:
-        yield mirror.finding(f'"{header}" isn\'t a header with its value; write name=value.', ("header",))
+        sentence = f'"{header}" isn\'t a header with its value; write name=value.'
+        yield mirror.finding(Labelled("value-form-wrong", sentence), ("header",))
 
 
 def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
@@ -86,42 +88,45 @@ def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
         yield from _check_outside(inventory, mirror)
     elif mirror.flow.source_settings:
         sentence = "it is for a source that is in no inventory; give its source_servers, or take it out."
-        yield mirror.finding(sentence, ("source_settings",))
+        yield mirror.finding(Labelled("values-conflict", sentence), ("source_settings",))
     elif source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
-        yield mirror.finding(f"there is no site {source}; {remedy}", ("source",))
+        fault = Labelled("site-unknown", f"there is no site {source}; {remedy}")
+        yield mirror.finding(fault, ("source",))
     elif source == target:
-        yield mirror.finding(f"site {target} would mirror itself; name another site.", ("source",))
+        fault = Labelled("source-is-target", f"site {target} would mirror itself; name another site.")
+        yield mirror.finding(fault, ("source",))
     elif not inventory.members(source, "kafka"):
         sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
-        yield mirror.finding(sentence, ("source",))
+        yield mirror.finding(Labelled("source-without-kafka", sentence), ("source",))
 
 
 def _check_name(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     name = mirror.flow.given_name
     if name and not LEGAL_SITE.fullmatch(name):
         sentence = "a flow's name becomes part of names in Kafka; take letters, digits, - and _ only."
-        yield mirror.finding(sentence, ("name",))
+        yield mirror.finding(Labelled("name-illegal", sentence), ("name",))
     elif name != mirror.flow.source and name in inventory.sites:
         sentence = f"{name} is a site, and not the one that these topics come from; take another name."
-        yield mirror.finding(sentence, ("name",))
+        yield mirror.finding(Labelled("name-reserved", sentence), ("name",))
     if mirror.flow.name == RESERVED:
         sentence = f"{RESERVED} is the folder of keys beside the flows' own; name the flow otherwise."
-        yield mirror.finding(sentence, ("name",) if name else ("source",))
+        yield mirror.finding(Labelled("name-reserved", sentence), ("name",) if name else ("source",))
 
 
 def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
     if not mirror.flow.topics:
-        yield mirror.finding("a flow without topics brings nothing; name some, or take it out.", ("topics",))
+        sentence = "a flow without topics brings nothing; name some, or take it out."
+        yield mirror.finding(Labelled("topics-missing", sentence), ("topics",))
     for path, pattern in _patterns(mirror):
         try:
             language(pattern)
         except PatternError as error:
-            yield mirror.finding(f"{pattern} does not compile: {error}; mend it.", path)
+            sentence = f"{pattern} does not compile: {error}; mend it."
+            yield mirror.finding(Labelled("pattern-invalid", sentence), path)
         if "," in pattern:
-            yield mirror.finding(
-                f"MirrorMaker takes {pattern} apart at its comma; write it without one.", path
-            )
+            sentence = f"MirrorMaker takes {pattern} apart at its comma; write it without one."
+            yield mirror.finding(Labelled("pattern-has-comma", sentence), path)
 
 
 def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
@@ -131,40 +136,40 @@ def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
             other = next(engine for engine, options in OPTIONS.items() if option in options)
             remedy = f"{INSTEAD[option]}." if option in INSTEAD else f"take it out, or set engine to {other}."
             sentence = f"{option} is for engine {other}, and this is {flow.engine}; {remedy}"
-            yield mirror.finding(sentence, (option,))
+            yield mirror.finding(Labelled("engine-option-wrong", sentence), (option,))
     if flow.engine == CLASSIC and not flow.start:
         sentence = (
             "where it begins must be said; set start to earliest, for all that the source has, "
             "or to latest, for what is written from its first deployment on."
         )
-        yield mirror.finding(sentence)
+        yield mirror.finding(Labelled("key-missing", sentence))
     try:
         version = flow.version
     except ValueError:
         sentence = f'"{flow.source_version}" is no version; write such as "0.10.2" or "1.1", in quotes.'
-        yield mirror.finding(sentence, ("source_version",))
+        yield mirror.finding(Labelled("value-form-wrong", sentence), ("source_version",))
         return
     if not isinstance(mirror.value.get("source_version", ""), str):
         sentence = f"without quotes it is the number {flow.source_version}; put it into quotes."
-        yield mirror.finding(sentence, ("source_version",))
+        yield mirror.finding(Labelled("value-form-wrong", sentence), ("source_version",))
     elif version < OLDEST:
         sentence = (
             f"no client of Kafka 3.9 or later reads Kafka {flow.source_version}; "
             "upgrade the source to 0.10.0 at least."
         )
-        yield mirror.finding(sentence, ("source_version",))
+        yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
     elif flow.engine == BATCHES and version < OLDEST_WITH_IDS:
         sentence = (
             f"the engine batches needs topic ids, which Kafka {flow.source_version} does not have; "
             "set engine to mm2 or classic, or upgrade the source to 2.8."
         )
-        yield mirror.finding(sentence, ("source_version",))
+        yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
     elif flow.engine == MM2 and version < OLDEST_BY_4 and not _is_older(inventory, mirror):
         sentence = (
             f"MirrorMaker 2 of Kafka 4 doesn't read Kafka {flow.source_version}; "
             "set engine to classic, or mirror_maker_version to 3.9.2."
         )
-        yield mirror.finding(sentence, ("source_version",))
+        yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
 
 
 def _is_older(inventory: Inventory, mirror: DeclaredFlow) -> bool:
@@ -177,17 +182,17 @@ def _check_outside(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findi
         sentence = (
             f"{source} is a site, whose brokers are known; take this out, or name the source otherwise."
         )
-        yield mirror.finding(sentence, ("source_servers",))
+        yield mirror.finding(Labelled("values-conflict", sentence), ("source_servers",))
     elif not LEGAL_SITE.fullmatch(source):
         sentence = "a source's name becomes part of names in Kafka; take letters, digits, - and _ only."
-        yield mirror.finding(sentence, ("source",))
+        yield mirror.finding(Labelled("name-illegal", sentence), ("source",))
     with_tls = str(mirror.flow.source_settings.get("security.protocol", "")).endswith("SSL")
     for number, server in enumerate(mirror.flow.source_servers):
-        if sentence := server_fault(server, with_tls=with_tls):
-            yield mirror.finding(f"{sentence}.", ("source_servers", number))
+        if fault := server_fault(server, with_tls=with_tls):
+            yield mirror.finding(fault, ("source_servers", number))
     if "security.protocol" not in mirror.flow.source_settings:
         sentence = f"how to reach {source} must be said; set security.protocol in source_settings."
-        yield mirror.finding(sentence)
+        yield mirror.finding(Labelled("key-missing", sentence))
 
 
 def check_made(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
@@ -199,7 +204,7 @@ def check_made(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Find
                 f"a classic mirror makes no topics, and site {flow.target} declares no {flow.prefix}{topic}; "
                 "add it to kafka_topics there, with as many partitions as at the source."
             )
-            yield mirror.finding(sentence, ("topics", index))
+            yield mirror.finding(Labelled("target-topic-missing", sentence), ("topics", index))
 
 
 def _patterns(mirror: DeclaredFlow) -> Iterator[tuple[Path, str]]:
@@ -216,7 +221,7 @@ def check_unclear(mirror: DeclaredFlow) -> Iterator[Finding]:
                     f"what {pattern} matches can't be told, so loops and collisions over it stay unseen; "
                     "try to do without look-around, flags, back-references and possessive quantifiers."
                 )
-                yield mirror.finding(sentence, path, is_warning=True)
+                yield mirror.finding(Labelled("pattern-not-analysable", sentence), path, is_warning=True)
 
 
 def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
@@ -229,10 +234,12 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
             f"no flow arrives at site {site}, so {some(hosts)} will mirror nothing; "
             "declare one if that is not meant."
         )
-        yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
+        yield inventory.finding(
+            hosts[0], VARIABLE, Labelled("service-without-work", sentence), is_warning=True
+        )
     if declaring and not hosts and VARIABLE not in inventory.extra_variables:
         sentence = f"site {site} has no host to run its flows; put one into the group mirror_maker."
-        yield inventory.finding(declaring[0], VARIABLE, sentence)
+        yield inventory.finding(declaring[0], VARIABLE, Labelled("service-without-host", sentence))
 
 
 def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Finding]:
@@ -244,14 +251,14 @@ def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Fin
                 f"site {flow.target} has a topic {topic} of its own, into which this flow would write; "
                 "rename it, or exclude it here."
             )
-            yield mirror.finding(sentence)
+            yield mirror.finding(Labelled("flow-topic-collides", sentence))
     for index, topic in enumerate(() if flow.prefix or flow.engine != MM2 else flow.topics):
         if topic.endswith("heartbeats") and topic in mirror.reads:
             sentence = (
                 f"MirrorMaker takes {topic} for heartbeats and would name it {flow.source}.{topic}; "
                 "set naming to prefix, or rename the topic."
             )
-            yield mirror.finding(sentence, ("topics", index))
+            yield mirror.finding(Labelled("topic-name-reserved", sentence), ("topics", index))
 
 
 def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
@@ -266,7 +273,8 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
                 f"site {target} has another flow named {one.flow.name}; make one flow of them, "
                 "or give this one a name of its own."
             )
-            yield other.finding(sentence, ("name",) if other.flow.given_name else ("source",))
+            key = "name" if other.flow.given_name else "source"
+            yield other.finding(Labelled("declaration-repeated", sentence), (key,))
             continue
         topic = shortest(one.writes & other.writes)
         if topic and source == other.flow.source:
@@ -274,13 +282,13 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
                 f"this flow and {one.flow.name} both bring topic {topic} from {source}, every record twice; "
                 "exclude it from one of them."
             )
-            yield other.finding(sentence)
+            yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic and (one.flow.prefix or other.flow.prefix):
             sentence = (
                 f"this flow and the one from {source} would both write topic {topic} of {target}, "
                 "which neither says; exclude it from one of them."
             )
-            yield other.finding(sentence)
+            yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic:
             yield from (_groups(*pair, topic) for pair in ((one, other), (other, one)) if pair[0].flow.groups)
 
@@ -290,7 +298,7 @@ def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
         f"topic {topic} comes from {beside.flow.source}, too, so a position in it at {mirror.flow.source} "
         "is none here, and groups would skip records; set naming to prefix, or leave out groups."
     )
-    return mirror.finding(sentence, ("groups",))
+    return mirror.finding(Labelled("flow-groups-misplaced", sentence), ("groups",))
 
 
 MOST_WAYS = 2_000  # looked at from one flow; nobody follows an estate that has more
@@ -313,7 +321,7 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
                 f"topic {topic} would go {sites} and round without end; "
                 "exclude it from one of these flows, or let all of them prefix the source's name."
             )
-            yield start.finding(sentence)
+            yield start.finding(Labelled("flow-loop-endless", sentence))
 
 
 def _way_back(

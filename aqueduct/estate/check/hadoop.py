@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from aqueduct.common.wording import count
+from aqueduct.errors import Labelled
 from aqueduct.estate import hadoop
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.valid_inventory import Sound
@@ -18,7 +19,11 @@ def check_hadoop(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
                 f"site {site} has no metastore that tells {host} of tables; put a host into the group "
                 "hive_metastore, or set hive_server_metastore."
             )
-            yield Finding(where=inventory.declared(host), what="hive_server", sentence=sentence)
+            yield Finding(
+                where=inventory.declared(host),
+                what="hive_server",
+                fault=Labelled("metastore-missing", sentence),
+            )
         yield from check_metastore(inventory, sound, host, "hive_server_metastore")
 
 
@@ -28,10 +33,10 @@ def check_metastore(inventory: Inventory, sound: Sound, host: str, variable: str
         name, _, port = address.removeprefix("thrift://").rpartition(":")
         if address and not (address.startswith("thrift://") and name and port.isdecimal()):
             sentence = f"{address} is no metastore; write thrift://HOST:9083, several with commas."
-            yield inventory.finding(host, variable, sentence)
+            yield inventory.finding(host, variable, Labelled("address-form-wrong", sentence))
         elif name in inventory.hosts and name not in inventory.groups.get("hive_metastore", ()):
             sentence = f"{name} has no metastore; put it into the group hive_metastore, or name another."
-            yield inventory.finding(host, variable, sentence)
+            yield inventory.finding(host, variable, Labelled("host-not-in-group", sentence))
 
 
 def _check_nodes(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -42,20 +47,22 @@ def _check_nodes(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
     )
     if hosts and not namenodes:
         sentence = f"site {site} has no NameNode; let hdfs_roles of one host name namenode."
-        yield Finding(where=inventory.declared(hosts[0]), what="hdfs", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[0]), what="hdfs", fault=Labelled("hdfs-role-missing", sentence)
+        )
     if len(namenodes) > 1:
         sentence = f"{some(namenodes)} would each have an HDFS of its own; leave one namenode in site {site}."
-        yield inventory.finding(namenodes[1], "hdfs_roles", sentence)
+        yield inventory.finding(namenodes[1], "hdfs_roles", Labelled("service-host-repeated", sentence))
     if hosts and not datanodes:
         sentence = f"site {site} has no DataNode, so no file could be written; let hdfs_roles name datanode."
-        yield inventory.finding(hosts[0], "hdfs_roles", sentence)
+        yield inventory.finding(hosts[0], "hdfs_roles", Labelled("hdfs-role-missing", sentence))
     for host in hosts:
         replicas = sound.value(host, "hdfs_replication") or 0
         if datanodes and replicas > len(datanodes):
             sentence = (
                 f"a block can't have {replicas} replicas on {count(len(datanodes), 'DataNode')}; lower it."
             )
-            yield inventory.finding(host, "hdfs_replication", sentence)
+            yield inventory.finding(host, "hdfs_replication", Labelled("replicas-exceed-datanodes", sentence))
 
 
 def _check_metastores(inventory: Inventory, sound: Sound, site: str) -> Iterator[Finding]:
@@ -66,12 +73,20 @@ def _check_metastores(inventory: Inventory, sound: Sound, site: str) -> Iterator
             f"{some(hosts)} would each have tables of its own; leave one, or name one database of "
             "all in hive_metastore_database_url."
         )
-        yield Finding(where=inventory.declared(own[-1]), what="hive_metastore", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(own[-1]),
+            what="hive_metastore",
+            fault=Labelled("service-host-repeated", sentence),
+        )
     for host in hosts:
         url = sound.value(host, "hive_metastore_database_url") or ""
         if url and not url.startswith("jdbc:postgresql://"):
             sentence = "only PostgreSQL is known here; write jdbc:postgresql://HOST/DATABASE."
-            yield inventory.finding(host, "hive_metastore_database_url", sentence)
+            yield inventory.finding(
+                host, "hive_metastore_database_url", Labelled("address-form-wrong", sentence)
+            )
         if url and not sound.value(host, "hive_metastore_database_password"):
             sentence = "the database elsewhere has a password, which can't be made here; set it in a vault."
-            yield inventory.finding(host, "hive_metastore_database_password", sentence)
+            yield inventory.finding(
+                host, "hive_metastore_database_password", Labelled("variable-required", sentence)
+            )

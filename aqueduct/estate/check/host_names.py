@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv6Address
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.valid_inventory import Sound
 
@@ -35,36 +36,45 @@ def check_host_names(inventory: Inventory, sound: Sound, site: str) -> Iterator[
     for service, variable in VARIABLES.items():
         for host in inventory.members(site, service):
             if variable not in inventory.hosts[host]:
-                if sentence := fault(host):
-                    instead = f", or set {variable}" if variable else ""
-                    yield Finding(where=inventory.declared(host), what=host, sentence=f"{sentence}{instead}.")
-            elif sentence := fault(str(sound.value(host, variable) or "")):
-                yield inventory.finding(host, variable, f"{sentence}.")
+                if unusable := fault(host, instead=f", or set {variable}" if variable else ""):
+                    yield Finding(where=inventory.declared(host), what=host, fault=unusable)
+            elif unusable := fault(str(sound.value(host, variable) or "")):
+                yield inventory.finding(host, variable, unusable)
     for host in inventory.members(site, "kafka"):
         for number, listener in enumerate(sound.value(host, LISTENERS) or ()):
-            if sentence := fault(str(listener["advertised_host"])):
+            if unusable := fault(str(listener["advertised_host"])):
                 path: Path = (number, "advertised_host")
-                yield inventory.finding(host, LISTENERS, f"{sentence}.", path)
+                yield inventory.finding(host, LISTENERS, unusable, path)
 
 
-def server_fault(address: str, *, with_tls: bool) -> str:
-    """Return why a client cannot use `host:port`; empty if it can."""
+def server_fault(address: str, *, with_tls: bool) -> Labelled | None:
+    """Return why a client cannot use `host:port`; None if it can."""
     host, _, port = address.rpartition(":")
     if host.startswith("[") and host.endswith("]") and _is_ipv6(host[1:-1]):
         host = "bracketed"
     if not host or not port:
-        return f"{address} is not host:port; add the port"
+        return Labelled("address-form-wrong", f"{address} is not host:port; add the port.")
     if not re.fullmatch(r"[0-9]{1,5}", port) or int(port) not in PORTS:
-        return f"{address} has no port from {PORTS[0]} to {PORTS[-1]}; correct it"
+        sentence = f"{address} has no port from {PORTS[0]} to {PORTS[-1]}; correct it."
+        return Labelled("number-out-of-range", sentence)
     if not with_tls:
         host = host.replace("_", "-").removesuffix(".")
     return fault(host, "put the IPv6 address in brackets, [address]:port")
 
 
-def fault(name: str, remedy_of_ipv6: str = _REMEDY) -> str:
-    """Return why a host cannot be reached under a name, with the remedy; empty if it can, or has none."""
+def fault(name: str, remedy_of_ipv6: str = _REMEDY, instead: str = "") -> Labelled | None:
+    """Return why a host cannot be reached under a name; None if it can, or has none.
+
+    `instead`: the end of the remedy, for a host that can have another name.
+    """
     if not name or _is_ipv4(name):
-        return ""
+        return None
+    if reason := _reason(name, remedy_of_ipv6):
+        return Labelled("host-name-unusable", f"{reason}{instead}.")
+    return None
+
+
+def _reason(name: str, remedy_of_ipv6: str) -> str:
     if _is_ipv6(name.strip("[]")):
         return f"{name} is an IPv6 address, which host:port cannot hold; {remedy_of_ipv6}"
     labels = name.removesuffix(".").split(".")

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.model import SITE_PREFIX, Groups, site_names
 
 HIDDEN = "(encrypted)"
@@ -31,15 +32,23 @@ class Encrypted(str):
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """One thing that is wrong, as one sentence that names the remedy."""
+    """One fault of the inventory: its identifier, and one sentence with the remedy."""
 
     where: str  # file:line, or the file alone
     what: str  # a variable and the way to the wrong part of it, mirror_maker_flows[0].source; a host; a group
-    sentence: str
+    fault: Labelled
     is_warning: bool = False
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}: {self.sentence}"
+        return f"{self.where}: {self.what}: {self.fault}"
+
+    @property
+    def id(self) -> str:
+        return self.fault.id
+
+    @property
+    def sentence(self) -> str:
+        return self.fault.sentence
 
     @property
     def place(self) -> tuple[str, int, str]:
@@ -96,7 +105,8 @@ class Inventory:
 
     def without_secrets(self, finding: Finding) -> Finding:
         """Return a finding that shows no text that the inventory encrypts, nor a part of an encrypted URL."""
-        return replace(finding, sentence=self._secrets_in_sentences.sub(HIDDEN, finding.sentence))
+        sentence = self._secrets_in_sentences.sub(HIDDEN, finding.sentence)
+        return replace(finding, fault=Labelled(finding.id, sentence))
 
     @cached_property
     def _secrets_in_sentences(self) -> re.Pattern[str]:
@@ -115,20 +125,20 @@ class Inventory:
         return self.declarations.get(host) or "the inventory"
 
     def finding(
-        self, host: str, variable: str, sentence: str, path: Path = (), is_warning: bool = False
+        self, host: str, variable: str, fault: Labelled, path: Path = (), is_warning: bool = False
     ) -> Finding:
         steps = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
         return Finding(
             where=self.where(host, variable, path),
             what=variable + steps,
-            sentence=sentence,
+            fault=fault,
             is_warning=is_warning,
         )
 
-    def group_finding(self, group: str, sentence: str, is_warning: bool = False) -> Finding:
+    def group_finding(self, group: str, fault: Labelled, is_warning: bool = False) -> Finding:
         name = next(name for name in self.groups if name == group)
         where = self.origin(name) or next(map(self.declared, self.groups[group]), "the inventory")
-        return Finding(where=where, what=group, sentence=sentence, is_warning=is_warning)
+        return Finding(where=where, what=group, fault=fault, is_warning=is_warning)
 
 
 def did_you_mean(word: str, candidates: Iterable[str], otherwise: str) -> str:

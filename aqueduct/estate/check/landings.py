@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from aqueduct.errors import Refused
+from aqueduct.errors import Labelled, Refused
 from aqueduct.estate import schema_registry
 from aqueduct.estate.check.hadoop import check_metastore
 from aqueduct.estate.check.inventory import Finding, Inventory, some
@@ -23,14 +23,18 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
         declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(TABLES)]
         if declaring and TABLES not in inventory.extra_variables:
             sentence = f"site {site} has no host that lands them; put one into the group land."
-            yield inventory.finding(declaring[0], TABLES, sentence)
+            yield inventory.finding(declaring[0], TABLES, Labelled("service-without-host", sentence))
         return
     if len(hosts) > 1:
         sentence = f"{some(hosts)} would land the tables of site {site} at once; leave one."
-        yield Finding(where=inventory.declared(hosts[1]), what="land", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[1]), what="land", fault=Labelled("service-host-repeated", sentence)
+        )
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
-        yield Finding(where=inventory.declared(hosts[0]), what="land", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[0]), what="land", fault=Labelled("service-without-kafka", sentence)
+        )
     yield from _check_tables(inventory, sound, site, hosts[0])
     yield from check_metastore(inventory, sound, hosts[0], "land_metastore")
     yield from _check_catalogue(inventory, sound, site, hosts[0])
@@ -47,7 +51,9 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 first = first_at.setdefault((location, str(table.get("table"))), site) if location else site
                 if first != site:
                     sentence = f"site {first} lands {table['table']} in {location}, too; name another place."
-                    yield inventory.finding(host, TABLES, sentence, (index,))
+                    yield inventory.finding(
+                        host, TABLES, Labelled("table-location-shared", sentence), (index,)
+                    )
 
 
 def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
@@ -61,33 +67,36 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
         schema = table.get("schema")
         if isinstance(schema, str) and not schema.lstrip().startswith("{"):
             sentence = f"{schema} is a file; write what it has, as by lookup('ansible.builtin.file', ...)."
-            yield inventory.finding(host, TABLES, sentence, (index, "schema"))
+            yield inventory.finding(
+                host, TABLES, Labelled("schema-is-file-name", sentence), (index, "schema")
+            )
             continue
         if schema_registry.wants(table) and not registry:
             sentence = (
                 f"no registry has the schemas of {table.get('table')}; put a host into the group "
                 "schema_registry, or name one here or in land_registry."
             )
-            yield inventory.finding(host, TABLES, sentence, (index, "format"))
+            yield inventory.finding(
+                host, TABLES, Labelled("schema-registry-missing", sentence), (index, "format")
+            )
             continue
         [known_here] = schema_registry.with_registry([table], registry, "")
         known_here.pop("registry_config", None)
         if faults := _faults([known_here]):
-            for sentence in faults:
-                yield inventory.finding(host, TABLES, sentence, (index,))
+            for fault in faults:
+                yield inventory.finding(host, TABLES, fault, (index,))
         else:
             right.append(known_here)
     if right and len(right) == len(tables):
-        for sentence in _faults(right):  # that they have together
-            yield inventory.finding(host, TABLES, sentence)
+        for fault in _faults(right):  # that they have together
+            yield inventory.finding(host, TABLES, fault)
 
 
-def _faults(tables: list[dict[str, Any]]) -> list[str]:
-    try:
-        declaration.parse(tables, TABLES)
-    except Refused as error:
-        return [sentence.removeprefix(f"{TABLES}: ") for sentence in str(error).splitlines()]
-    return []
+def _faults(tables: list[dict[str, Any]]) -> list[Labelled]:
+    return [
+        Labelled(error.id, error.sentence.removeprefix(f"{TABLES}: "))
+        for error in declaration.faults(tables, TABLES)
+    ]
 
 
 def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
@@ -100,7 +109,7 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
                 f"{table.get('table')} is of the kind iceberg, which needs a metastore; put a host into the "
                 "group hive_metastore, or name one in land_metastore."
             )
-            yield inventory.finding(host, TABLES, sentence, (index, "kind"))
+            yield inventory.finding(host, TABLES, Labelled("metastore-missing", sentence), (index, "kind"))
 
 
 def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> Iterator[Finding]:
@@ -111,12 +120,12 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
     try:
         location = url.parse(given or f"s3://lake/{site}")
     except Refused as error:
-        yield inventory.finding(host, "land_location", str(error))
+        yield inventory.finding(host, "land_location", Labelled(error.id, error.sentence))
         return
     names = location.bucket.partition(":")[0] if location.scheme == "hdfs" else ""
     if names in inventory.hosts and names not in inventory.groups.get("hdfs", ()):
         sentence = f"{names} has no HDFS; put it into the group hdfs, or name another host."
-        yield inventory.finding(host, "land_location", sentence)
+        yield inventory.finding(host, "land_location", Labelled("host-not-in-group", sentence))
     if wrong:
         yield from wrong
     elif not server and given is None:
@@ -124,7 +133,9 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
             f"site {site} has no place for its tables; set it, or put a host into the group hdfs or "
             "object_store."
         )
-        yield Finding(where=inventory.declared(host), what="land_location", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(host), what="land_location", fault=Labelled("store-missing", sentence)
+        )
     elif server and location.scheme == "s3":
         user, users = principal("land", site), users_of(sound, server, location.bucket, location.path)
         for right in ("write", "delete"):
@@ -133,4 +144,6 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
                     f"{user} may not {right} in bucket {location.bucket} of {server}; name it there under "
                     f'{right}, or set land_object_store to "" if the tables are elsewhere.'
                 )
-                yield inventory.finding(server, "object_store_buckets", sentence)
+                yield inventory.finding(
+                    server, "object_store_buckets", Labelled("bucket-right-missing", sentence)
+                )

@@ -8,6 +8,7 @@ from ipaddress import ip_address
 from itertools import combinations
 
 from aqueduct.common.topic_names import INTERNAL, LEGAL_NAME, OWN_TOPICS
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.flows import declared_at as declared_flows
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.sites import LEGAL_SITE
@@ -64,36 +65,42 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
     for service, hosts, links in (("diode_downstream", receiving, declared_links), ("dedup", dedup, raw)):
         if links and not hosts:
             sentence = f"site {site} has no host for what arrives; put one into the group {service}."
-            yield links[0].finding(sentence)
+            yield links[0].finding(Labelled("service-without-host", sentence))
         if hosts and not links:
             # Not an error: this is how the last link of a site is taken away, and its services are stopped.
             lack = "no link arrives" if not declared_links else "no link leaves anything to dedup"
             sentence = (
                 f"{lack} at site {site}, so {some(hosts)} will do nothing; declare one if that is not meant."
             )
-            yield inventory.finding(hosts[0], VARIABLE, sentence, is_warning=True)
+            fault = Labelled("service-without-work", sentence)
+            yield inventory.finding(hosts[0], VARIABLE, fault, is_warning=True)
     if len(dedup) > 1:
         sentence = f"{some(dedup)} would keep each other from work at site {site}; leave one."
-        yield Finding(where=inventory.declared(dedup[1]), what="dedup", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(dedup[1]),
+            what="dedup",
+            fault=Labelled("service-host-repeated", sentence),
+        )
     if declared_links and not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka to bring topics to; put its brokers into the group kafka."
-        yield declared_links[0].finding(sentence)
+        yield declared_links[0].finding(Labelled("service-without-kafka", sentence))
 
 
 def _check_source(declared: DeclaredLink) -> Iterator[Finding]:
     inventory, source = declared.inventory, declared.link.source
     if source not in inventory.sites:
         remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
-        yield declared.finding(f"there is no site {source}; {remedy}", ("source",))
+        fault = Labelled("site-unknown", f"there is no site {source}; {remedy}")
+        yield declared.finding(fault, ("source",))
     elif source == declared.link.target:
-        yield declared.finding(f"site {source} would send to itself; name another site.", ("source",))
+        fault = Labelled("source-is-target", f"site {source} would send to itself; name another site.")
+        yield declared.finding(fault, ("source",))
     elif not inventory.members(source, "kafka"):
-        yield declared.finding(
-            f"site {source} has no Kafka; put its brokers into the group kafka.", ("source",)
-        )
+        sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
+        yield declared.finding(Labelled("source-without-kafka", sentence), ("source",))
     elif not inventory.members(source, "diode_upstream"):
         sentence = f"site {source} has no host that sends; put one into the group diode_upstream."
-        yield declared.finding(sentence, ("source",))
+        yield declared.finding(Labelled("service-without-host", sentence), ("source",))
 
 
 def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
@@ -103,39 +110,42 @@ def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
         hosts, named = declared.inventory.members(site, service), declared.value.get(key)
         if named and named not in hosts:
             sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
-            yield declared.finding(sentence, (key,))
+            yield declared.finding(Labelled("host-not-in-group", sentence), (key,))
         elif not named and len(hosts) > 1:
-            yield declared.finding(f"{some(hosts)} could be its {key}; name one of them with the key {key}.")
+            sentence = f"{some(hosts)} could be its {key}; name one of them with the key {key}."
+            yield declared.finding(Labelled("link-end-ambiguous", sentence))
 
 
 def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
     link = declared.link
     if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
         sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
-        yield declared.finding(sentence, ("name",))
+        yield declared.finding(Labelled("name-illegal", sentence), ("name",))
     if link.name in RESERVED:
         sentence = f"{link.name} is a folder of keys beside the links' own; name the link otherwise."
-        yield declared.finding(sentence, ("name",) if link.given_name else ("source",))
+        key = "name" if link.given_name else "source"
+        yield declared.finding(Labelled("name-reserved", sentence), (key,))
     if not 0 <= link.number <= LARGEST_NUMBER:
-        yield declared.finding(f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}.", ("number",))
+        sentence = f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}."
+        yield declared.finding(Labelled("number-out-of-range", sentence), ("number",))
     if not link.topics:
-        yield declared.finding(
-            "a link without topics brings nothing; name some, or take it out.", ("topics",)
-        )
+        sentence = "a link without topics brings nothing; name some, or take it out."
+        yield declared.finding(Labelled("topics-missing", sentence), ("topics",))
     for index, pattern in enumerate(link.topics):
         try:
             re.compile(pattern)
         except re.error as error:
-            yield declared.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
+            sentence = f"{pattern} does not compile: {error}; mend it."
+            yield declared.finding(Labelled("pattern-invalid", sentence), ("topics", index))
     if link.mode == RECORD and link.clean_topics:
         sentence = (
             "a link with mode: record writes each topic under its own name; leave this out, or the mode."
         )
-        yield declared.finding(sentence, ("clean_topics",))
+        yield declared.finding(Labelled("values-conflict", sentence), ("clean_topics",))
     for name, clean in link.clean_topics.items():
         if not LEGAL_NAME.fullmatch(str(clean)):
             sentence = f'Kafka takes no topic named "{clean}"; use up to 249 letters, digits, dots, - and _.'
-            yield declared.finding(sentence, ("clean_topics", name))
+            yield declared.finding(Labelled("topic-name-illegal", sentence), ("clean_topics", name))
 
 
 def _check_neighbour(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
@@ -144,13 +154,13 @@ def _check_neighbour(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
         return
     if not MAC.fullmatch(link.mac):
         sentence = f"{link.mac} isn't a network card's address; write it as 02:00:00:00:00:01."
-        yield declared.finding(sentence, ("mac",))
+        yield declared.finding(Labelled("address-form-wrong", sentence), ("mac",))
     if not _is_address(link.address):
         sentence = f"with a mac, address must be an IP address, and is {link.address}; set it."
-        yield declared.finding(sentence, ("mac",))
+        yield declared.finding(Labelled("address-form-wrong", sentence), ("mac",))
     if link.upstream in declared.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
         sentence = f"with a mac, {link.upstream} must have diode_upstream_nic; set it there."
-        yield declared.finding(sentence, ("mac",))
+        yield declared.finding(Labelled("variable-required", sentence), ("mac",))
 
 
 def _check_sent_by(declared: DeclaredLink, arriving: list[Link]) -> Iterator[Finding]:
@@ -163,16 +173,17 @@ def _check_sent_by(declared: DeclaredLink, arriving: list[Link]) -> Iterator[Fin
     if sender is None:
         sentence = f"no link {link.sent_by} with a sending service of its own comes from {link.source}; "
         remedy = did_you_mean(link.sent_by, [other.name for other in others], "name one, or leave it out.")
-        yield declared.finding(sentence + remedy, ("sent_by",))
+        yield declared.finding(Labelled("link-sender-unknown", sentence + remedy), ("sent_by",))
         return
     if link.upstream_settings:
         sentence = f"the service of link {sender.name} sends this one; set what it needs there."
-        yield declared.finding(sentence, ("upstream_settings",))
+        yield declared.finding(Labelled("link-sender-differs", sentence), ("upstream_settings",))
     for key in ("upstream", "topics", "mode", "mtu", "largest_record_bytes"):
         one, other = getattr(link, key), getattr(sender, key)
         if set(one) != set(other) if key == "topics" else one != other:
             sentence = f"the service of link {sender.name} sends this one, so both need the same {key}."
-            yield declared.finding(sentence, (key,) if key in declared.value else ("sent_by",))
+            declared_key = key if key in declared.value else "sent_by"
+            yield declared.finding(Labelled("link-sender-differs", sentence), (declared_key,))
 
 
 def _is_address(text: str) -> bool:
@@ -190,15 +201,17 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
         sentence = (
             f"site {first.target} has another link named {first.name}; give this one a name of its own."
         )
-        yield other.finding(sentence, ("name",) if second.given_name else ("source",))
+        key = "name" if second.given_name else "source"
+        yield other.finding(Labelled("declaration-repeated", sentence), (key,))
     if first.number == second.number:
         sentence = f"link {first.name} has {first.number} already; give this one another number."
-        yield other.finding(sentence, ("number",))
+        yield other.finding(Labelled("link-number-repeated", sentence), ("number",))
     if (first.downstream, first.port) == (second.downstream, second.port):
         sentence = (
             f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
         )
-        yield other.finding(sentence, ("port",) if "port" in other.value else ())
+        path = ("port",) if "port" in other.value else ()
+        yield other.finding(Labelled("link-port-repeated", sentence), path)
     if first.source == second.source:  # of two that are kept raw the ledger is one: a topic may come by both
         both = _written(first) & _written(second)
         if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
@@ -206,14 +219,14 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
                 f"topic {topic} comes by link {first.name}, too, and with mode: record each of its records "
                 "would be there twice; let one link bring it."
             )
-            yield other.finding(sentence)
+            yield other.finding(Labelled("link-topic-collides", sentence))
         return
     if topic := shortest(_written(first) & _written(second)):
         sentence = (
             f"topic {topic} would come from {first.source} by link {first.name}, too, and both be mixed; "
             "give one of them another name with clean_topics."
         )
-        yield other.finding(sentence)
+        yield other.finding(Labelled("link-topic-collides", sentence))
 
 
 def _written(link: Link) -> Language:
@@ -245,7 +258,8 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
             sentence = f"site {source} has no topic {topic}; {remedy}"
         else:
             sentence = f"no topic of site {source} matches {topic} yet; mend it if one was meant."
-        yield declared.finding(sentence, ("topics", index), is_warning=not is_name)
+        fault = Labelled("link-topic-unknown", sentence)
+        yield declared.finding(fault, ("topics", index), is_warning=not is_name)
 
 
 def _meets(topic: str, brought: Language) -> bool:
@@ -292,7 +306,7 @@ def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Ite
                 f"topic {name} of {link.source} has {count} partitions, and {clean} of {link.target} has "
                 f"place for {max(0, here[clean] - shift)}; give it {count + shift} in kafka_topics."
             )
-            yield declared.finding(sentence)
+            yield declared.finding(Labelled("link-partitions-fewer", sentence))
 
 
 def _partitions(sound: Sound, site: str) -> dict[str, int]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 
 
@@ -11,7 +12,15 @@ def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
         return
     if not inventory.members(site, "kafka"):
         sentence = f"site {site} has no Kafka that could keep schemas; take {some(hosts)} out of it."
-        yield Finding(where=inventory.declared(hosts[0]), what="schema_registry", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[0]),
+            what="schema_registry",
+            fault=Labelled("service-without-kafka", sentence),
+        )
     if len(hosts) > 1:
         sentence = f"{some(hosts)} would both serve the schemas of site {site}; leave one."
-        yield Finding(where=inventory.declared(hosts[1]), what="schema_registry", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(hosts[1]),
+            what="schema_registry",
+            fault=Labelled("service-host-repeated", sentence),
+        )

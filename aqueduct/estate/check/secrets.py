@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.flows import declared_at
 from aqueduct.estate.check.host_names import LISTENERS, VARIABLES
 from aqueduct.estate.check.inventory import Finding, Inventory, some
@@ -44,12 +45,12 @@ def check_certificates(
     sound: Sound,
     is_file: Callable[[str], bool],
     provided_fault: Callable[[str, str, str], str],
-    unsuitable: Callable[[str, ServiceOfHost], str],
+    unsuitable: Callable[[str, ServiceOfHost], Labelled | None],
 ) -> Iterator[Finding]:
     """Check that provided certificates are there, the CA's and each service's, and can serve."""
-    # Path, and the sentence before and after the hosts: the hosts.
-    faults: dict[tuple[str, str, str], dict[str, None]] = {}
-    misuses: dict[str, str] = {}  # the first host of each sentence
+    missing: dict[tuple[str, str], dict[str, None]] = {}  # the hosts of a folder that has no such file
+    unusable: dict[tuple[str, str], dict[str, None]] = {}  # the hosts of a file, and why it can't serve them
+    faults: dict[Labelled, str] = {}  # the first host of each
     presented = _presented(inventory, sound)
     for host, service, site in _presenting(inventory):
         if sound.value(host, "certificates_source") != "provided":
@@ -58,25 +59,26 @@ def check_certificates(
         folder, name = sound.value(host, "certificates_provided_directory"), f"{owner}.pem"
         if not folder:
             sentence = "certificates are provided, but not where; set certificates_provided_directory."
-            yield inventory.finding(host, "certificates_source", sentence)
+            yield inventory.finding(host, "certificates_source", Labelled("variable-required", sentence))
             continue
         has_authority = is_file(f"{folder}/ca.pem")
         if not has_authority:
-            faults.setdefault((folder, "has no ca.pem for", "; put it there"), {})[host] = None
+            missing.setdefault((folder, "no ca.pem"), {})[host] = None
         file = next(filter(is_file, (f"{folder}/{host}/{name}", f"{folder}/{name}")), "")
         if not file:
-            missing = f"has no {name} and no <host>/{name} for"
-            faults.setdefault((folder, missing, "; put it there"), {})[host] = None
-        elif has_authority and (fault := provided_fault(file, f"{folder}/ca.pem", owner)):
-            remedy = f": {fault}; put one there that can"
-            faults.setdefault((file, "can't serve", remedy), {})[host] = None
+            missing.setdefault((folder, f"no {name} and no <host>/{name}"), {})[host] = None
+        elif has_authority and (reason := provided_fault(file, f"{folder}/ca.pem", owner)):
+            unusable.setdefault((file, reason), {})[host] = None
         elif has_authority and (misuse := unsuitable(file, presented(host, service, site))):
-            misuses.setdefault(misuse, host)
-    for (path, predicate, remedy), hosts in faults.items():
-        sentence = f"{path} {predicate} {some(list(hosts))}{remedy}."
-        yield inventory.finding(next(iter(hosts)), "certificates_provided_directory", sentence)
-    for misuse, host in misuses.items():
-        yield inventory.finding(host, "certificates_provided_directory", misuse)
+            faults.setdefault(misuse, host)
+    for (folder, absent), hosts in missing.items():
+        sentence = f"{folder} has {absent} for {some(list(hosts))}; put it there."
+        faults[Labelled("provided-certificate-missing", sentence)] = next(iter(hosts))
+    for (file, reason), hosts in unusable.items():
+        sentence = f"{file} can't serve {some(list(hosts))}: {reason}; put one there that can."
+        faults[Labelled("provided-certificate-unusable", sentence)] = next(iter(hosts))
+    for fault, host in faults.items():
+        yield inventory.finding(host, "certificates_provided_directory", fault)
 
 
 def holders(groups: Groups, hostvars: HostVars, owner: str) -> set[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.check.variables import distinct, shown
@@ -44,13 +44,13 @@ class Setting:
     words: tuple[str, ...] = ()  # the only ones that it takes; of a list, the only elements
     any_case: bool = False
 
-    def fault(self, name: str, value: Any) -> str | None:
-        """Return what is wrong with a value, as a sentence."""
+    def fault(self, name: str, value: Any) -> Labelled | None:
+        """Return what is wrong with a value."""
         text = str(value).strip()
         if "${" in text:  # Kafka asks a config provider
             return None
         if self.type == "boolean" and text.lower() not in ("true", "false"):
-            return labelled("setting-value-wrong", f"it must be true or false, not {shown(value)}.")
+            return Labelled("setting-value-wrong", f"it must be true or false, not {shown(value)}.")
         if self.type in _BITS or self.type == "double":
             return self._fault_of_number(name, text, value)
         given = [text]
@@ -59,13 +59,13 @@ class Setting:
         for word in given if self.words else ():
             if (word.upper() if self.any_case else word) not in self.words:
                 choices = ", ".join(self.words)
-                return labelled(
+                return Labelled(
                     "setting-value-wrong",
                     f"{word} is not one of {choices}; {did_you_mean(word, self.words, 'choose one.')}",
                 )
         return None
 
-    def _fault_of_number(self, name: str, text: str, value: Any) -> str | None:
+    def _fault_of_number(self, name: str, text: str, value: Any) -> Labelled | None:
         bits = _BITS.get(self.type)
         if not re.fullmatch(
             r"[+-]?\d+" if bits else r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", text, re.ASCII
@@ -75,7 +75,7 @@ class Setting:
             given = re.fullmatch(r"(\d+) ?(ms|[a-z])(i?b)?", text.lower(), re.ASCII)
             factor = _FACTORS.get(end, {}).get(given[2]) if given else None
             remedy = f"; write {int(given[1]) * factor}" if given and factor else ""
-            return labelled(
+            return Labelled(
                 "setting-value-wrong",
                 f"it must be a{' whole' if bits else ''} number{unit}, not {shown(value)}{remedy}.",
             )
@@ -86,7 +86,7 @@ class Setting:
         if least <= number <= most:
             return None
         allowed = f"{least} or more" if number < least and self.most is None else f"from {least} to {most}"
-        return labelled("setting-value-wrong", f"it must be {allowed}, not {text}.")
+        return Labelled("setting-value-wrong", f"it must be {allowed}, not {text}.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,12 +128,13 @@ def check_topics(
         for name, value in topic.value.get("config", {}).items():
             if name not in release.topic:
                 remedy = did_you_mean(name.removeprefix("log."), release.topic, "take it out.")
-                sentence = labelled(
+                fault: Labelled | None = Labelled(
                     "setting-unknown", f"Kafka {release.version} has no such setting of a topic; {remedy}"
                 )
-            elif value is None or not (sentence := release.topic[name].fault(name, value) or ""):
-                continue
-            yield topic.finding(sentence, ("config", name))
+            else:
+                fault = None if value is None else release.topic[name].fault(name, value)
+            if fault:
+                yield topic.finding(fault, ("config", name))
 
 
 def check_brokers(
@@ -153,14 +154,14 @@ def check_brokers(
                 yield inventory.finding(host, variable, fault[0], (name,), fault[1])
 
 
-def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tuple[str, bool] | None:
+def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tuple[Labelled, bool] | None:
     """Return what is wrong with a broker's setting, and whether that is only a warning."""
     own = _own_name(release, name)
     if own in release.broker:
-        sentence = release.broker[own].fault(own, value)
-        return (sentence, False) if sentence else None
+        fault = release.broker[own].fault(own, value)
+        return (fault, False) if fault else None
     if own in release.dynamic:
-        return labelled(
+        return Labelled(
             "setting-dynamic-only",
             "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.",
         ), False
@@ -169,12 +170,12 @@ def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tu
     remedy = did_you_mean(own, release.broker, "")
     if has_readers:  # it may be theirs
         return (
-            (labelled("setting-unknown", f"Kafka {release.version} itself does not know it; {remedy}"), True)
+            (Labelled("setting-unknown", f"Kafka {release.version} itself does not know it; {remedy}"), True)
             if remedy
             else None
         )
     return (
-        labelled(
+        Labelled(
             "setting-unknown",
             f"Kafka {release.version} does not know it and would pass it over; {remedy or 'take it out.'}",
         ),

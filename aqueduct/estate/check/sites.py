@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, did_you_mean, some
 from aqueduct.estate.check.valid_inventory import SITE_WIDE
 from aqueduct.estate.check.variables import Roles
@@ -18,18 +18,18 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
     yield from _hosts(inventory, roles)
     for site in inventory.sites:
         if not LEGAL_SITE.fullmatch(site):
-            sentence = labelled(
+            fault = Labelled(
                 "site-name-illegal",
                 "a site's name becomes part of names in Kafka; rename it with letters, digits, - and _ only.",
             )
-            yield inventory.group_finding(SITE_PREFIX + site, sentence)
+            yield inventory.group_finding(SITE_PREFIX + site, fault)
     known_groups = [*roles.services, *(SITE_PREFIX + site for site in inventory.sites)]
     for group in sorted(set(inventory.groups) - {*known_groups, "all", "ungrouped"}):
         if guess := did_you_mean(group, known_groups, ""):
-            sentence = labelled(
+            fault = Labelled(
                 "inventory-group-unknown", f"no role has this group, so nothing is deployed for it; {guess}"
             )
-            yield inventory.group_finding(group, sentence, is_warning=True)
+            yield inventory.group_finding(group, fault, is_warning=True)
 
 
 def check_group_files(inventory: Inventory) -> Iterator[Finding]:
@@ -37,12 +37,10 @@ def check_group_files(inventory: Inventory) -> Iterator[Finding]:
     for group, file in inventory.group_files.items():
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
-            sentence = labelled(
+            fault = Labelled(
                 "group-file-unused", f"there is no group {group}, so nothing reads this file; {remedy}"
             )
-            yield Finding(
-                where=file, what=group, sentence=sentence, is_warning=not group.startswith(SITE_PREFIX)
-            )
+            yield Finding(where=file, what=group, fault=fault, is_warning=not group.startswith(SITE_PREFIX))
 
 
 def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
@@ -52,9 +50,7 @@ def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
             yield Finding(
                 where=inventory.declared(host),
                 what=host,
-                sentence=labelled(
-                    "host-site-ambiguous", f"the host is in {groups}; leave it in one of them."
-                ),
+                fault=Labelled("host-site-ambiguous", f"the host is in {groups}; leave it in one of them."),
             )
     homeless: dict[str, list[str]] = {}
     for service in roles.services:
@@ -62,11 +58,11 @@ def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
             if host not in inventory.sites_of:
                 homeless.setdefault(host, []).append(service)
     for host, services in homeless.items():
-        sentence = labelled(
+        fault = Labelled(
             "host-site-ambiguous",
             f"the host is in {some(services)} but in no site; put it into one group {SITE_PREFIX}<name>.",
         )
-        yield Finding(where=inventory.declared(host), what=host, sentence=sentence)
+        yield Finding(where=inventory.declared(host), what=host, fault=fault)
 
 
 def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
@@ -78,7 +74,7 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
                 yield inventory.finding(
                     host,
                     variable,
-                    labelled("site-value-differs", f"{host} has it otherwise than {first}; {remedy}"),
+                    Labelled("site-value-differs", f"{host} has it otherwise than {first}; {remedy}"),
                 )
                 break
 
@@ -94,28 +90,28 @@ def check_nodes(
     for node in nodes:
         first = first_with.setdefault(node.node_id, node.host)
         if first != node.host:
-            sentence = labelled(
+            fault = Labelled(
                 "node-id-repeated",
                 f"{first} of site {site} has {node.node_id} already; give {node.host} another number.",
             )
-            yield inventory.finding(node.host, "kafka_node_id", sentence)
+            yield inventory.finding(node.host, "kafka_node_id", fault)
     if not nodes or len(nodes) < len(inventory.members(site, "kafka")):
         return  # without the others, whose faults were told, the rest can't be judged
     count = Counter(role for node in nodes for role in node.roles)
     for role in ("controller", "broker") if has_controllers else ():
         if not count[role]:
-            sentence = labelled(
+            fault = Labelled(
                 "site-role-missing",
                 f"site {site} has no {role}; let kafka_roles of one host at least name {role}.",
             )
-            yield inventory.finding(nodes[0].host, "kafka_roles", sentence)
+            yield inventory.finding(nodes[0].host, "kafka_roles", fault)
     # A warning, for this is where one stands on the day that one machine of three has died.
     if count["controller"] and count["controller"] % 2 == 0:
         fewer, more = count["controller"] - 1, count["controller"] + 1
         host = next(node.host for node in nodes if "controller" in node.roles)
-        sentence = labelled(
+        fault = Labelled(
             "node-count-even",
             f"the {count['controller']} controllers of site {site} bear no more failures than {fewer} would; "
             f"make it {fewer} or {more}.",
         )
-        yield inventory.finding(host, "kafka_roles", sentence, is_warning=True)
+        yield inventory.finding(host, "kafka_roles", fault, is_warning=True)

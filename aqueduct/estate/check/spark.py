@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from aqueduct.errors import Labelled
 from aqueduct.estate import spark
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.valid_inventory import Sound
@@ -26,26 +27,38 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     masters, workers = inventory.members(site, "spark_master"), inventory.members(site, "spark_worker")
     if workers and not masters:
         sentence = f"site {site} has no master for {some(workers)}; put a host into the group spark_master."
-        yield Finding(where=inventory.declared(workers[0]), what="spark_worker", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(workers[0]),
+            what="spark_worker",
+            fault=Labelled("spark-cluster-incomplete", sentence),
+        )
     if masters and not workers:
         sentence = f"the master of site {site} has no workers; put a host into the group spark_worker."
-        yield Finding(where=inventory.declared(masters[0]), what="spark_master", sentence=sentence)
+        yield Finding(
+            where=inventory.declared(masters[0]),
+            what="spark_master",
+            fault=Labelled("spark-cluster-incomplete", sentence),
+        )
     for host in inventory.members(site, "spark_history"):
         if sound.value(host, "spark_event_log_directory") == "":
             sentence = (
                 f"{host} would show what Spark logged, and nothing is logged; "
                 "name a folder, or take it out of spark_history."
             )
-            yield inventory.finding(host, "spark_event_log_directory", sentence)
+            yield inventory.finding(
+                host, "spark_event_log_directory", Labelled("variable-required", sentence)
+            )
     for host in masters:
         recovery = sound.value(host, "spark_master_recovery") or "file"
         if len(masters) > 1 and recovery != "zookeeper":
             sentence = f"{some(masters)} would all lead; set it to zookeeper, or leave one master."
-            yield inventory.finding(host, "spark_master_recovery", sentence)
+            yield inventory.finding(
+                host, "spark_master_recovery", Labelled("service-host-repeated", sentence)
+            )
             break
         if recovery == "zookeeper" and not sound.value(host, "spark_master_recovery_zookeeper"):
             sentence = "masters recover by ZooKeeper, and none is named; set spark_master_recovery_zookeeper."
-            yield inventory.finding(host, "spark_master_recovery", sentence)
+            yield inventory.finding(host, "spark_master_recovery", Labelled("variable-required", sentence))
             break
 
 
@@ -65,7 +78,12 @@ def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                     f"{service} would keep all cores of its cluster, and others would wait for ever; "
                     "set spark.cores.max in spark_settings."
                 )
-                yield Finding(where=inventory.declared(host), what=host, sentence=sentence, is_warning=True)
+                yield Finding(
+                    where=inventory.declared(host),
+                    what=host,
+                    fault=Labelled("spark-cores-unlimited", sentence),
+                    is_warning=True,
+                )
 
 
 def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
@@ -77,31 +95,37 @@ def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator
             f"{master} is no master of Spark; write spark://HOST:7077, yarn, k8s://URL or local[*], "
             "or delete the line: then it is the site's own."
         )
-        yield inventory.finding(host, "spark_master", sentence)
+        yield inventory.finding(host, "spark_master", Labelled("address-form-wrong", sentence))
     unknown = spark.unknown_hosts(inventory.groups, inventory.hosts, master)
     if unknown and not sound.value(host, "spark_secret"):
         sentence = (
             f"{some(unknown)} is in no group spark_master, so its secret is not known; "
             "name a host that is, or, for a cluster elsewhere, set spark_secret."
         )
-        yield inventory.finding(host, "spark_master", sentence)
+        yield inventory.finding(host, "spark_master", Labelled("host-not-in-group", sentence))
 
 
 def _faults_of_settings(inventory: Inventory, sound: Sound, host: str) -> Iterator[Finding]:
     settings = sound.value(host, "spark_settings") or {}
     for key, value in settings.items():
         if not str(key).startswith("spark."):
+            sentence = f"{key} isn't a setting of Spark; theirs begin with spark."
             yield inventory.finding(
-                host, "spark_settings", f"{key} isn't a setting of Spark; theirs begin with spark.", (key,)
+                host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)
             )
         elif key == "spark.master":
-            yield inventory.finding(host, "spark_settings", "set spark_master instead.", (key,))
+            fault = Labelled("spark-setting-refused", "set spark_master instead.")
+            yield inventory.finding(host, "spark_settings", fault, (key,))
         elif key == "spark.speculation" and str(value).lower() == "true":
             sentence = "copies of a task that writes would fence each other; take it out."
-            yield inventory.finding(host, "spark_settings", sentence, (key,))
+            yield inventory.finding(
+                host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)
+            )
         elif key == "spark.ui.enabled" and str(value).lower() == "true":
             sentence = (
                 "the page of an application has no certificate, so everyone could read it; "
                 "take it out, and use a history server (spark_history)."
             )
-            yield inventory.finding(host, "spark_settings", sentence, (key,))
+            yield inventory.finding(
+                host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)
+            )

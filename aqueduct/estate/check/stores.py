@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from aqueduct.errors import Refused, labelled
+from aqueduct.errors import Labelled, Refused
 from aqueduct.estate.check.inventory import Finding, Inventory, some
 from aqueduct.estate.check.valid_inventory import Sound
 from aqueduct.estate.model import principal
@@ -50,13 +50,17 @@ def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                 sentence = (
                     f'S3 takes no bucket named "{name}"; use 3 to 63 small letters, digits, dots and hyphens.'
                 )
-                yield inventory.finding(host, VARIABLE, sentence, (index, "name"))
+                yield inventory.finding(host, VARIABLE, Labelled("name-illegal", sentence), (index, "name"))
             if not 0 <= (bucket.get("locked_days") or 0) <= MOST_DAYS:
                 sentence = f"locked_days of bucket {name} must be from 0 to {MOST_DAYS}."
-                yield inventory.finding(host, VARIABLE, sentence, (index, "locked_days"))
+                yield inventory.finding(
+                    host, VARIABLE, Labelled("number-out-of-range", sentence), (index, "locked_days")
+                )
             if name in seen:
                 sentence = f"bucket {name} is declared twice at {host}; leave one of them."
-                yield inventory.finding(host, VARIABLE, sentence, (index, "name"))
+                yield inventory.finding(
+                    host, VARIABLE, Labelled("declaration-repeated", sentence), (index, "name")
+                )
             seen.add(name)
             yield from _check_prefixes(inventory, host, index, bucket)
 
@@ -72,10 +76,10 @@ def _check_prefixes(
                 f'prefix "{name}" of bucket {bucket["name"]} is not usable; write letters, digits, dots, '
                 "hyphens and underscores, with slashes between them."
             )
-            yield inventory.finding(host, VARIABLE, sentence, where)
+            yield inventory.finding(host, VARIABLE, Labelled("name-illegal", sentence), where)
         if name in seen:
             sentence = f"prefix {name} of bucket {bucket['name']} is declared twice; leave one of them."
-            yield inventory.finding(host, VARIABLE, sentence, where)
+            yield inventory.finding(host, VARIABLE, Labelled("declaration-repeated", sentence), where)
         seen.add(name)
 
 
@@ -95,7 +99,7 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 f"{some(sorted(reaching))} may use what another site keeps in bucket {bucket} of {server}; "
                 "give each site a prefix policy: under prefixes, its name, and there its users."
             )
-            yield inventory.finding(server, VARIABLE, labelled("bucket-shared-by-sites", sentence))
+            yield inventory.finding(server, VARIABLE, Labelled("bucket-shared-by-sites", sentence))
         yield from _check_drills(inventory, sound, server, bucket, sites)
 
 
@@ -118,7 +122,7 @@ def _check_drills(
                 f"{server} include what {some(sorted(others))} keeps there; name it under prefixes, in read "
                 "of the sites whose backups it restores."
             )
-            yield inventory.finding(server, VARIABLE, labelled("drill-reads-other-sites", sentence))
+            yield inventory.finding(server, VARIABLE, Labelled("drill-reads-other-sites", sentence))
 
 
 def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
@@ -141,7 +145,7 @@ def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
                 "read and replace what the others keep there; give each site a key of its own, with rights "
                 "to its own prefix."
             )
-            yield inventory.finding(host, variable, labelled("access-key-shared-by-sites", sentence), (name,))
+            yield inventory.finding(host, variable, Labelled("access-key-shared-by-sites", sentence), (name,))
 
 
 def _kept(
@@ -186,7 +190,7 @@ def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tu
     if not server or server in stores:
         return server, []
     sentence = f"{server} is not in the group object_store; name one of its hosts."
-    return server, [inventory.finding(host, variable, sentence)]
+    return server, [inventory.finding(host, variable, Labelled("host-not-in-group", sentence))]
 
 
 def users_of(sound: Sound, store: str, bucket: str, path: str) -> Mapping[str, Collection[str]]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Finding, Inventory, Path
 from aqueduct.estate.check.variables import Roles, is_sound
 from aqueduct.estate.model import Node, read_node
@@ -42,9 +43,9 @@ class Item:
     place: int
     value: Mapping[str, Any]
 
-    def finding(self, sentence: str, path: Path = (), is_warning: bool = False) -> Finding:
+    def finding(self, fault: Labelled, path: Path = (), is_warning: bool = False) -> Finding:
         """Return a finding about what the path leads to, from the item on."""
-        return self.inventory.finding(self.host, self.variable, sentence, (self.place, *path), is_warning)
+        return self.inventory.finding(self.host, self.variable, fault, (self.place, *path), is_warning)
 
 
 class Sound:

@@ -10,7 +10,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-from aqueduct.errors import labelled
+from aqueduct.errors import Labelled
 from aqueduct.estate.check.inventory import Encrypted, Finding, Inventory, Path, Unknown, did_you_mean, some
 
 Spec = Mapping[str, Any]  # an option of argument_specs: type, elements, choices, options, required
@@ -43,16 +43,16 @@ def check_variables(
     inventory: Inventory, roles: Roles, removed: Mapping[str, str] = REMOVED
 ) -> Iterator[Finding]:
     for host, name, value in distinct(inventory):
-        for path, sentence in _faults_of(name, value, roles, removed):
-            yield inventory.finding(host, name, sentence, path)
+        for path, fault in _faults_of(name, value, roles, removed):
+            yield inventory.finding(host, name, fault, path)
     for role in roles.services:
         for name in (name for name, spec in roles.options[role].items() if spec.get("required")):
             missing = [host for host in inventory.groups.get(role, ()) if name not in inventory.hosts[host]]
             if missing:
-                sentence = labelled(
+                fault = Labelled(
                     "variable-required", f"it has no default, and {some(missing)} must have it; set it."
                 )
-                yield Finding(where=inventory.declared(missing[0]), what=name, sentence=sentence)
+                yield Finding(where=inventory.declared(missing[0]), what=name, fault=fault)
 
 
 def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
@@ -65,14 +65,16 @@ def distinct(inventory: Inventory) -> Iterator[tuple[str, str, Any]]:
                 yield host, name, value
 
 
-def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) -> Iterator[tuple[Path, str]]:
+def _faults_of(
+    name: str, value: Any, roles: Roles, removed: Mapping[str, str]
+) -> Iterator[tuple[Path, Labelled]]:
     if name in removed:
-        yield (), labelled("variable-removed", f"this variable was removed: {removed[name]}")
+        yield (), Labelled("variable-removed", f"this variable was removed: {removed[name]}")
     elif isinstance(value, Unknown) and value.undecryptable:
         remedy = "give the vault's password with --vault-password-file or --ask-vault-pass"
         yield (
             (),
-            labelled(
+            Labelled(
                 "value-not-decryptable",
                 f"its encrypted value cannot be decrypted ({value.undecryptable}); {remedy}.",
             ),
@@ -82,7 +84,7 @@ def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) 
         remedy = f"names that begin with {prefix} are those of Aqueduct's roles, so rename it."
         yield (
             (),
-            labelled(
+            Labelled(
                 "variable-unknown",
                 f"no role has this variable; {did_you_mean(name, roles.variables, remedy)}",
             ),
@@ -92,7 +94,7 @@ def _faults_of(name: str, value: Any, roles: Roles, removed: Mapping[str, str]) 
             remedy = "set it, and where it is a secret, in a vault."
             yield (
                 (),
-                labelled("variable-undefined", f"it uses {value.undefined}, which nothing sets; {remedy}"),
+                Labelled("variable-undefined", f"it uses {value.undefined}, which nothing sets; {remedy}"),
             )
     else:
         yield from faults(value, roles.variables[name], name=name)
@@ -109,13 +111,13 @@ def is_sound(value: Any, spec: Spec) -> bool:
     return not isinstance(value, Unknown) and next(faults(value, spec), None) is None
 
 
-def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, str]]:
+def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[tuple[Path, Labelled]]:
     """Yield the parts of a value that its spec does not allow, each with a sentence."""
     kind = spec.get("type", "str")
     if value is None:
-        yield path, labelled("value-empty", "it is empty; give it a value or delete the line.")
+        yield path, Labelled("value-empty", "it is empty; give it a value or delete the line.")
     elif not fits(value, kind):
-        yield path, labelled("value-type-wrong", f"it must be {_KINDS[kind]}, not {shown(value, spec)}.")
+        yield path, Labelled("value-type-wrong", f"it must be {_KINDS[kind]}, not {shown(value, spec)}.")
     elif kind == "list":
         element = {**spec, "type": spec.get("elements", "raw")}
         for index, member in enumerate(value):
@@ -127,45 +129,45 @@ def faults(value: Any, spec: Spec, path: Path = (), name: str = "") -> Iterator[
     elif "choices" in spec and value not in spec["choices"]:
         choices = [str(choice) for choice in spec["choices"]]
         remedy = did_you_mean(str(value), choices, "choose one of them.")
-        yield path, labelled("value-not-allowed", f"{value} is not one of {', '.join(choices)}; {remedy}")
-    elif kind == "int" and (sentence := _fault_of_number(name, int(value))):
-        yield path, sentence
+        yield path, Labelled("value-not-allowed", f"{value} is not one of {', '.join(choices)}; {remedy}")
+    elif kind == "int" and (fault := _fault_of_number(name, int(value))):
+        yield path, fault
 
 
 def _faults_of_keys(
     value: Mapping[str, Any], options: Mapping[str, Spec], path: Path
-) -> Iterator[tuple[Path, str]]:
+) -> Iterator[tuple[Path, Labelled]]:
     for key, setting in value.items():
         if key in options:
             yield from faults(setting, options[key], (*path, key), name=key)
         else:
             remedy = did_you_mean(str(key), options, f"known are {', '.join(options)}.")
-            yield (*path, key), labelled("key-unknown", f"there is no such key; {remedy}")
+            yield (*path, key), Labelled("key-unknown", f"there is no such key; {remedy}")
     for key, option in options.items():
         if option.get("required") and key not in value:
-            yield path, labelled("key-missing", f"the key {key} is missing; add it.")
+            yield path, Labelled("key-missing", f"the key {key} is missing; add it.")
 
 
-def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, str]]:
+def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[Path, Labelled]]:
     """Check Kafka's own settings, which are text. A topic's may be null: that removes an override."""
     for key, setting in value.items():
         if isinstance(setting, Mapping | list):
             yield (
                 (*path, key),
-                labelled("value-type-wrong", f"it must be Kafka's own text for it, not {shown(setting)}."),
+                Labelled("value-type-wrong", f"it must be Kafka's own text for it, not {shown(setting)}."),
             )
         elif setting is None and path[-1:] != ("config",):
-            yield (*path, key), labelled("value-empty", "it is empty; give it a value or delete the line.")
+            yield (*path, key), Labelled("value-empty", "it is empty; give it a value or delete the line.")
 
 
-def _fault_of_number(name: str, value: int) -> str | None:
+def _fault_of_number(name: str, value: int) -> Labelled | None:
     """Check a number by the unit that the end of its name says."""
     if name.endswith("port") and not 1 <= value <= 65_535:
-        return labelled("number-out-of-range", f"there is no port {value}; take one from 1 to 65535.")
+        return Labelled("number-out-of-range", f"there is no port {value}; take one from 1 to 65535.")
     if name.endswith(("_days", "_mebibytes", "tasks", "threads")) and value < 1:
-        return labelled("number-out-of-range", f"it must be 1 or more, not {value}.")
+        return Labelled("number-out-of-range", f"it must be 1 or more, not {value}.")
     if name.endswith(("_seconds", "_bytes", "_id")) and value < 0:
-        return labelled("number-out-of-range", f"it can't be less than 0, and is {value}.")
+        return Labelled("number-out-of-range", f"it can't be less than 0, and is {value}.")
     return None
 
 
