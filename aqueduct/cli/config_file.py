@@ -70,7 +70,12 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
 
     `given`: the options of the command line. They also replace what they exclude.
     """
-    actions = {word.removeprefix("--"): action for word, action in _long_options(verb)}
+    present = {word.removeprefix("--"): action for word, action in _long_options(verb)}
+    actions = present | {
+        word.removeprefix("--"): action
+        for word, action in verb._option_string_actions.items()
+        if word not in action.option_strings  # a former name
+    }
     replaced = [action for word, action in verb._option_string_actions.items() if word in given]
     for group in verb._mutually_exclusive_groups:
         if any(action in group._group_actions for action in replaced):
@@ -79,7 +84,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
     for key, value in _entries(file):
         name, where = shown(key.value), f"{file}, line {key.start_mark.line + 1}"
         if name not in actions:
-            close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
+            close = get_close_matches(name.replace("_", "-"), present, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
             raise Refused("config-option-unknown", f"{where}: {name} is not an option; {remedy}")
         action = actions[name]
@@ -94,7 +99,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
 
 def _long_options(verb: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
     for word, action in verb._option_string_actions.items():
-        if word.startswith("--") and word not in (OPTION, "--help"):
+        if word.startswith("--") and word not in (OPTION, "--help") and word in action.option_strings:
             yield word, action
 
 

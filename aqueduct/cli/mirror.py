@@ -217,7 +217,9 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
         print(f"aqueduct: {warning}", file=sys.stderr)
     code = ExitCode.INCOMPLETE if findings else ExitCode.DONE
     if report_file.is_requested(args):
-        report_file.deliver(args, "mirror", code, started, content | {"unknown": state.unknown + state.unbound})
+        report_file.deliver(
+            args, "mirror", code, started, content | {"unknown": state.unknown + state.unbound}
+        )
     return code
 
 

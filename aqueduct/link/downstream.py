@@ -444,7 +444,7 @@ def _limit(client: Client, settings: Downstream) -> int | None:
 def _producer(settings: Downstream, limit: int | None) -> dict[str, Any]:
     return {
         **settings.end("target").client_config.librdkafka(),
-        "bootstrap.servers": settings.bootstrap_servers,
+        "bootstrap.servers": settings.bootstrap_server,
         "client.id": settings.id,
         "enable.idempotence": True,
         # Kafka may be away for a long time: what waits is bounded by us, and nothing is given up.
