@@ -389,7 +389,7 @@ class _Receiving:
             "%s-%d: offsets %d to %d are not in raw topic %s, and stay a gap: %s (%d times since this was "
             "last said); %s, and send them again",
             key.topic, key.partition, key.first, key.last, topic, error.str(), times,
-            _raise_limit(topic, self._needed) if too_large else "mend that",
+            _raise_limit(topic, self._needed) if too_large else "correct that",
         )  # fmt: skip
 
 

@@ -163,5 +163,5 @@ def test_files_of_another_engine_are_removed(rendered: Mapping[str, Any]) -> Non
 
 def test_status_asks_the_engine(rendered: Mapping[str, Any]) -> None:
     asked = rendered["lake-kafka-1"]["commands"]["flow:pro1"]
-    assert {"--engine=batches", "--json", "--source=pro1"} <= {*asked}
+    assert {"--engine=batches", "--json", "--flow=pro1"} <= {*asked}
     assert rendered["lake-2"]["commands"].keys() == rendered["lake-kafka-1"]["commands"].keys()

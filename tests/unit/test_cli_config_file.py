@@ -97,11 +97,10 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 def test_the_command_line_replaces_the_file(tmp_path: Path) -> None:
     file = tmp_path / "options.yml"
     file.write_text(
-        "bootstrap-servers: a:9092\nstore: file:///s\ntopics: [a, b]\nsegment-bytes: 08\n"
-        "other-cluster: true\n"
+        "bootstrap-server: a:9092\nstore: file:///s\ntopics: [a, b]\nsegment-bytes: 08\nother-cluster: true\n"
     )
     by_file = parsed(["backup", "--config", str(file)])
-    same = ("--bootstrap-servers=a:9092", "--store=file:///s", "--topics=a,b", "--segment-bytes=8")
+    same = ("--bootstrap-server=a:9092", "--store=file:///s", "--topics=a,b", "--segment-bytes=8")
     by_line = parsed(["backup", *same, "--other-cluster", "--config", str(file)])
     assert by_file == by_line
     assert parsed(["backup", f"--config={file}", "--segment-bytes", "9"])["segment_bytes"] == 9

@@ -88,7 +88,9 @@ def test_where_nobody_in_sync_is_awaited_the_disks_decide(
     found = diagnosis.findings(with_partitions(behind, brokers={1, 3}, fenced={2}))
     assert said in found[0]
     assert ("Start broker 2 first, " in found[0]) == (2 in replicas)
-    assert " `aqueduct mend look` on each broker's host, and `aqueduct mend elect` with all" in found[0]
+    assert (
+        " `aqueduct repair inspect` on each broker's host, and `aqueduct repair elect` with all" in found[0]
+    )
     assert "the others" not in found[0]
 
 
@@ -234,7 +236,7 @@ def test_folders_are_compared_with_what_is_assigned() -> None:
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), strays=("t-9.ab-stray",))])
     assert sentence.startswith(
-        "[data-folder-logs-quarantined] /data has 1 log that a broker put aside: t-9.ab-stray."
+        "[data-folder-logs-quarantined] /data has 1 log that a broker set aside: t-9.ab-stray."
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(1, ("t", 0), cluster="other")])
     assert sentence == "[data-folder-cluster-differs] /data is of the cluster other, and this one is this."
@@ -257,7 +259,7 @@ def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
         "or is refused"
     )
     [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
-    assert "`aqueduct mend plan` says which id its logs are of." in sentence
+    assert "`aqueduct repair plan` says which id its logs are of." in sentence
     # A controller is no broker.
     apart = replace(SOUND, quorum=replace(QUORUM, voters={101: 0}))
     assert diagnosis.findings(apart, folders=[folder(101)]) == []
@@ -287,7 +289,7 @@ def test_a_data_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_a_log_was_written_to_when_its_newest_batch_was(tmp_path: Path) -> None:
-    """The file is newer, as after a copy; it counts where no batch can be read. A log put aside may go on."""
+    """The file is newer, as after a copy; it counts where no batch can be read. A log set aside may go on."""
     group = [TopicPartition(diagnosis.GROUPS, number) for number in range(5)]
     stray = f"{diagnosis.GROUPS}-0.{'ab' * 16}-stray"
     for name, content in (

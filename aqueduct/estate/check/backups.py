@@ -32,7 +32,7 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         try:
             re.compile(sound.value(host, variable) or "")
         except re.error as error:
-            sentence = f"{sound.value(host, variable)} does not compile: {error}; mend it."
+            sentence = f"{sound.value(host, variable)} does not compile: {error}; correct it."
             yield inventory.finding(host, variable, sentence)
     yield from _check_store(inventory, sound, site, host)
 
@@ -62,7 +62,7 @@ def _check_lifecycle(
     try:
         re.compile(pattern)
     except re.error as error:
-        sentence = f"topics_pattern {pattern} does not compile: {error}; mend it."
+        sentence = f"topics_pattern {pattern} does not compile: {error}; correct it."
         yield inventory.finding(host, "backup_lifecycle", sentence)
     if "days" not in lifecycle:
         yield inventory.finding(host, "backup_lifecycle", "days are not set; say after how many segments go.")

@@ -117,7 +117,7 @@ def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
         try:
             language(pattern)
         except PatternError as error:
-            yield mirror.finding(f"{pattern} does not compile: {error}; mend it.", path)
+            yield mirror.finding(f"{pattern} does not compile: {error}; correct it.", path)
         if "," in pattern:
             yield mirror.finding(
                 f"MirrorMaker takes {pattern} apart at its comma; write it without one.", path

@@ -126,7 +126,7 @@ def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
         try:
             re.compile(pattern)
         except re.error as error:
-            yield declared.finding(f"{pattern} does not compile: {error}; mend it.", ("topics", index))
+            yield declared.finding(f"{pattern} does not compile: {error}; correct it.", ("topics", index))
     if link.mode == RECORD and link.clean_topics:
         sentence = (
             "a link with mode: record writes each topic under its own name; leave this out, or the mode."
@@ -244,7 +244,7 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
             remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or leave {topic} out.")
             sentence = f"site {source} has no topic {topic}; {remedy}"
         else:
-            sentence = f"no topic of site {source} matches {topic} yet; mend it if one was meant."
+            sentence = f"no topic of site {source} matches {topic} yet; correct it if one was meant."
         yield declared.finding(sentence, ("topics", index), is_warning=not is_name)
 
 
