@@ -32,7 +32,7 @@ class _Expanded(argparse.Action):
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add `--config` to a verb, or to each of its commands that has none of its own."""
-    commands = _commands(parser)
+    commands = subcommands(parser)
     for command in commands.values():
         add_option(command)
     if not commands and OPTION not in parser._option_string_actions:
@@ -45,8 +45,8 @@ def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[
 
     `parser`: of all verbs. Its checks then hold for the file's options, too.
     """
-    verb, own = _verb(parser, arguments)
-    if _commands(verb) and own and own[0].partition("=")[0] == OPTION:
+    verb, own = called_verb(parser, arguments)
+    if subcommands(verb) and own and own[0].partition("=")[0] == OPTION:
         raise Refused(
             "usage-error", f"{OPTION} must come after the verb and its command; see {verb.prog} --help."
         )
@@ -177,18 +177,18 @@ def _problem(action: argparse.Action, text: str) -> str:
     return f"{text!r} is none of {', '.join(map(str, action.choices))}"
 
 
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
 
 
-def _verb(
+def called_verb(
     parser: argparse.ArgumentParser, arguments: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, list[str]]:
     """Return the parser of the verb, or of its command, and the arguments after its name."""
     own = [*arguments]
-    while own and own[0] in (commands := _commands(parser)):
+    while own and own[0] in (commands := subcommands(parser)):
         parser = commands[own.pop(0)]
     return parser, own

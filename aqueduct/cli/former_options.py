@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from aqueduct.cli import config_file
+from aqueduct.cli.config_file import called_verb, subcommands
 from aqueduct.common import former_options
 
 
@@ -13,7 +13,7 @@ def accept(parser: argparse.ArgumentParser) -> None:
 
     An option has a former name if it is called by it, and does not list it in `option_strings`.
     """
-    for command in config_file._commands(parser).values():
+    for command in subcommands(parser).values():
         accept(command)
     actions = parser._option_string_actions
     for former, present in former_options.renamed(parser.prog.partition(" ")[2]).items():
@@ -23,7 +23,7 @@ def accept(parser: argparse.ArgumentParser) -> None:
 
 def warn(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> None:
     """Print one warning if the arguments have former names. `parser`: of all verbs."""
-    verb, own = config_file._verb(parser, arguments)
+    verb, own = called_verb(parser, arguments)
     names = [word.partition("=")[0] for word in (own[: own.index("--")] if "--" in own else own)]
     renamings = [
         (name, " or ".join(action.option_strings))

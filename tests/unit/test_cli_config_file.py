@@ -20,7 +20,7 @@ TEXTS = strategies.text(strategies.characters(categories=("L", "N", "P", "S", "Z
 
 def verbs(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the words of each verb, or of its commands, that reads a file by `config_file`."""
-    commands = config_file._commands(parser)
+    commands = config_file.subcommands(parser)
     for word, command in commands.items():
         yield from verbs(command, (*words, word))
     if not commands and isinstance(parser._option_string_actions[config_file.OPTION], config_file._Expanded):
@@ -31,7 +31,7 @@ VERBS = sorted(verbs(PARSER))
 
 
 def options(words: tuple[str, ...]) -> dict[str, argparse.Action]:
-    verb, _ = config_file._verb(PARSER, words)
+    verb, _ = config_file.called_verb(PARSER, words)
     return {name.removeprefix("--"): action for name, action in config_file._long_options(verb)}
 
 
@@ -59,7 +59,7 @@ def test_every_verb_reads_a_file() -> None:
 
 
 def all_verbs(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    commands = config_file._commands(parser)
+    commands = config_file.subcommands(parser)
     for word, command in commands.items():
         yield from all_verbs(command, (*words, word))
     if not commands:

@@ -23,7 +23,7 @@ TWOFOLD = [
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
-    children = config_file._commands(parser)
+    children = config_file.subcommands(parser)
     for command in children.values():
         yield from commands(command)
     if not children:
@@ -121,7 +121,7 @@ def test_file_may_have_the_former_name(
             config_file.expanded(parser, [*verb.split(), "--config", str(file)])
 
 
-@pytest.mark.parametrize("command", commands(cli.build_parser()), ids=name)
+@pytest.mark.parametrize("command", [*commands(cli.build_parser())], ids=name)
 def test_help_has_no_former_name(command: argparse.ArgumentParser) -> None:
     shown = {*re.findall(r"(?<![\w-])--[a-z][\w-]*", command.format_help())}
     own = {word for action in command._actions for word in action.option_strings}
