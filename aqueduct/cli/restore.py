@@ -271,7 +271,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         "skip_verify",
         "mirror",
         "link",
-        "task_config",
+        "task_command_config",
         "task_principal",
     )
     given = {name: getattr(args, name) for name in named}
