@@ -61,7 +61,11 @@ def commands(where: Estate, topic: str, mode: str) -> Mapping[Verb, Callable[[],
     """Return what is run of each verb; each run writes into what is new, and removes it."""
     url = where.url("local", f"store-of-{topic}")
     options = MODES[mode]
-    ends = ("--source", where.servers, "--target", where.servers, "--topics", topic)
+    ends = (
+        *("--source-bootstrap-server", where.servers),
+        *("--target-bootstrap-server", where.servers),
+        *("--topics", topic),
+    )
     return {
         Verb.BACKUP: partial(backup.back_up, where, topic, "local", mode),
         Verb.RESTORE: partial(restore.restore, where, topic, url, "--skip-verify", *options),

@@ -98,7 +98,7 @@ DEDUP_CODES = (0, 3)
 def dedup(servers: str, source: str) -> Usage:
     return measured(
         command(
-            *("dedup", "--bootstrap-servers", servers, "--raw-topics", RAW, "--gap-topic", GAPS),
+            *("dedup", "--bootstrap-server", servers, "--raw-topics", RAW, "--gap-topic", GAPS),
             *("--topics", f"{source}:{CLEAN}", "--gap-grace", "0s", "--until-caught-up"),
         ),
         codes=DEDUP_CODES,

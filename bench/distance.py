@@ -105,7 +105,7 @@ class Sites:
 
     def backup(self, store: str) -> float:
         began = time.monotonic()
-        reached = ("--bootstrap-servers", self.far.plaintext, "--store", store)
+        reached = ("--bootstrap-server", self.far.plaintext, "--store", store)
         measured(command("backup", *reached, "--topics", self.data.name))
         return self.data.records / (time.monotonic() - began)
 
@@ -115,7 +115,7 @@ class Sites:
         self.backup(store)
         topic = f"restored-{next(numbers)}"
         began = time.monotonic()
-        reached = ("--bootstrap-servers", self.far.plaintext, "--store", store)
+        reached = ("--bootstrap-server", self.far.plaintext, "--store", store)
         measured(command("restore", *reached, "--topics", f"{self.data.name}:{topic}", "--no-groups"))
         seconds = time.monotonic() - began
         delete(self.far.plaintext, topic)

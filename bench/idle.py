@@ -32,7 +32,7 @@ def idle(sizes: Sequence[int]) -> Iterator[tuple[int, str, Usage]]:
             made = topics
             store = f"file://{folder}/store-{topics}"
             command = [
-                *(sys.executable, "-m", "aqueduct.cli", "backup", "--bootstrap-servers", servers),
+                *(sys.executable, "-m", "aqueduct.cli", "backup", "--bootstrap-server", servers),
                 *("--topics-pattern", "idle-.*", "--store", store),
             ]
             for what in ("one record in each", "nothing new", "nothing new"):

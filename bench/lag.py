@@ -187,7 +187,7 @@ def land(
     folder = f"{files.url}/{topic}"
     declarations = files.directory / f"{topic}.yml"
     declarations.write_text(yaml.safe_dump([declared(topic, "json")]))
-    given = ["--bootstrap-servers", kafka, "--declarations", str(declarations), "--location", folder]
+    given = ["--bootstrap-server", kafka, "--declarations", str(declarations), "--location", folder]
     seen = Table(Client(files.url), f"/{topic}/bench/flights", topic)
     lags: list[float] = []
     landed: list[int] = []

@@ -107,7 +107,7 @@ class Lake:
         os.sync()
         at, file = f"{self.hdfs.url}/{next(numbers)}", self.folder / "tables.yml"
         file.write_text(yaml.safe_dump([declared(topic, format_)]))
-        given = ("--bootstrap-servers", self.servers, "--declarations", str(file), "--location", at)
+        given = ("--bootstrap-server", self.servers, "--declarations", str(file), "--location", at)
         usage = measured(command("land", *given, "--until-caught-up", *options))
         left = self._left(f"{at}/bench/flights")
         self._remove(at)

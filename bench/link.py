@@ -240,7 +240,7 @@ def dedup_all(link: Link, source: str, clean: str) -> Usage:
     """Run dedup over the whole raw topic; the second time there is nothing to do, which is start-up."""
     return measured(
         command(
-            *("dedup", "--bootstrap-servers", link.servers, "--raw-topics", "raw", "--gap-topic", "gaps"),
+            *("dedup", "--bootstrap-server", link.servers, "--raw-topics", "raw", "--gap-topic", "gaps"),
             *("--topics", f"{source}:{clean}", "--gap-grace", "0s", "--until-caught-up"),
         ),
         codes=DEDUP_CODES,
@@ -249,7 +249,7 @@ def dedup_all(link: Link, source: str, clean: str) -> Usage:
 
 def missing(link: Link) -> int:
     """Return the number of missing offsets, by the ledger."""
-    command = [sys.executable, "-m", "aqueduct.cli", "diode", "create", "--bootstrap-servers", link.servers]
+    command = [sys.executable, "-m", "aqueduct.cli", "diode", "create", "--bootstrap-server", link.servers]
     found = subprocess.run([*command, "--topic", "gaps"], check=True, capture_output=True)  # noqa: S603
     results = json.loads(found.stdout)["results"]
     return sum(last - first + 1 for each in results for first, last in each["gaps"])

@@ -110,7 +110,7 @@ def batches(
 ) -> list[str]:
     return [
         *(sys.executable, "-m", "aqueduct.cli", "replicate", "--flow", alias, "--topics-pattern", topic),
-        *("--source-bootstrap-servers", source, "--target-bootstrap-servers", target),
+        *("--source-bootstrap-server", source, "--target-bootstrap-server", target),
         *("--tasks", str(THREADS)),
     ]
 

@@ -16,7 +16,7 @@ numbers = count()
 def restore(where: Estate, topic: str, url: str, *options: str) -> Usage:
     name = f"restored-{next(numbers)}"
     usage = where.aqueduct(
-        *("restore", "--bootstrap-servers", where.servers, "--store", url, "--topics", f"{topic}:{name}"),
+        *("restore", "--bootstrap-server", where.servers, "--store", url, "--topics", f"{topic}:{name}"),
         *("--no-groups", *options),
     )
     delete(where.servers, name)

@@ -83,7 +83,7 @@ class Estate:
 
     def back_up(self, topic: str, url: str, *options: str) -> Usage:
         return self.aqueduct(
-            *("backup", "--bootstrap-servers", self.servers, "--topics", topic, "--store", url, *options)
+            *("backup", "--bootstrap-server", self.servers, "--topics", topic, "--store", url, *options)
         )
 
     def consume(self, topic: str) -> Usage:

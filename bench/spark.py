@@ -75,7 +75,7 @@ def watched(processes: Sequence[int]) -> Iterator[dict[int, float]]:
 
 def commands(servers: str, folder: Path, topic: str, place: Place) -> dict[str, Callable[[], Usage]]:
     """Return what is run of each verb; each run writes into what is new, and removes it."""
-    reached = ("--bootstrap-servers", servers)
+    reached = ("--bootstrap-server", servers)
     store = (folder / f"store-of-{topic}").as_uri()
 
     def backup() -> Usage:
@@ -120,7 +120,12 @@ def commands(servers: str, folder: Path, topic: str, place: Place) -> dict[str, 
         "verify": partial(place.run, "verify", "--store", store),
         "restore": restore,
         "reconcile": partial(
-            place.run, "reconcile", "--source", servers, "--target", servers, "--topics", topic
+            place.run,
+            "reconcile",
+            *("--source-bootstrap-server", servers),
+            *("--target-bootstrap-server", servers),
+            "--topics",
+            topic,
         ),
         "dedup": deduped,
     }
@@ -177,7 +182,7 @@ def main() -> None:
             dedup.cross(servers, data, 0)
             for topic in (EMPTY, data.name):
                 store = (folder / f"store-of-{topic}").as_uri()
-                places[0].run("backup", "--bootstrap-servers", servers, "--topics", topic, "--store", store)
+                places[0].run("backup", "--bootstrap-server", servers, "--topics", topic, "--store", store)
             found: dict[tuple[str, str, str], Usage] = {}
             for topic in (EMPTY, data.name):
                 say("Measuring start-up" if topic == EMPTY else f"Measuring {topic}")

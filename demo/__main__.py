@@ -73,8 +73,12 @@ def caught_up(source: str, target: str) -> dict[str, Any]:
     report = LAB.reports / f"mirror-{source}-{target}.json"
     at_source, at_target = (LAB.address(LAB.brokers[site]) for site in (source, target))
     config = str(LAB.admin_config)
-    command = ["aqueduct", "mirror", "--source", source, "--source-bootstrap-servers", at_source]
-    command += ["--target-bootstrap-servers", at_target, "--source-config", config, "--target-config", config]
+    command = ["aqueduct", "mirror", "--flow", source, "--source-bootstrap-server", at_source]
+    command += [
+        *("--target-bootstrap-server", at_target),
+        *("--source-command-config", config),
+        *("--target-command-config", config),
+    ]
     started = time.monotonic()
     done = subprocess.run(
         [*command, "--wait", CATCH_UP, "--until-caught-up", "--report", report],
@@ -233,8 +237,8 @@ def show() -> None:
         "lag        records that the target did not have yet\n"
         f"\nReports: {LAB.reports}/*.json. Look further:\n"
         f"  any client    {places}; certificate: {LAB.admin_config}\n"
-        f"  health        .venv/bin/aqueduct health --bootstrap-servers {LAB.address(LAB.brokers['pro1'])}"
-        f" --client-config {LAB.admin_config}\n"
+        f"  health        .venv/bin/aqueduct health --bootstrap-server {LAB.address(LAB.brokers['pro1'])}"
+        f" --command-config {LAB.admin_config}\n"
         f"  the estate    open {STATUS.with_suffix('.html')}; again: .venv/bin/ansible-playbook"
         " playbooks/status.yml\n"
         "  a service     docker exec aqueduct-lab-dwdev1-kafka-1 systemctl status mirror_maker@pro1\n"

@@ -149,8 +149,19 @@ class Crossing:
         source, target = (
             self.lab.address(self.lab.brokers[site]) for site in (self.link.source, self.link.target)
         )
-        command = [sys.executable, "-m", "aqueduct.cli", "reconcile", "--source", source, "--target", target]
-        command += ["--topics", TOPIC, "--client-config", str(self.lab.admin_config), "--report", str(report)]
+        command = [
+            sys.executable,
+            "-m",
+            "aqueduct.cli",
+            "reconcile",
+            *("--source-bootstrap-server", source),
+            *("--target-bootstrap-server", target),
+        ]
+        command += [
+            *("--topics", TOPIC),
+            *("--command-config", str(self.lab.admin_config)),
+            *("--report", str(report)),
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=WAIT_SECONDS)
         if done.returncode not in (0, 3):
             raise SystemExit(f"demo: both ends of the link can't be compared: {done.stderr.strip()}")

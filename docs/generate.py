@@ -186,7 +186,7 @@ def cli_page() -> Iterator[str]:
         "Unknown keys are refused. `aqueduct diode upstream`, `downstream`, `create` and `resend` also take "
         "`.properties`."
     )
-    example = "bootstrap-servers: localhost:9092\nstore: s3://backup/pro1\ntopics: [orders, payments]"
+    example = "bootstrap-server: localhost:9092\nstore: s3://backup/pro1\ntopics: [orders, payments]"
     yield f"```yaml\n{example}\n```"
     parser = build_parser()
     for command in commands(parser):

@@ -54,7 +54,7 @@ quietly() {
     if ! "$@" 2>&1 | tee "$output" | progress; then
         # From the first error on, without the recap.
         sed -n '/^\(\[ERROR\]\|fatal:\)/,/^PLAY RECAP/{/^PLAY RECAP/d;p}' "$output" >&2
-        fail "'$*' failed; why stands above, and all that it said in $output. Mend it and run this again."
+        fail "'$*' failed; why stands above, and all that it said in $output. Correct it and run this again."
     fi
     rm -f "$output"
 }

@@ -57,7 +57,7 @@ class Lake:
         }
         file = self.folder / "tables.yml"
         file.write_text(yaml.safe_dump([declared]))
-        reached = ["--bootstrap-servers", self.broker.plaintext, "--declarations", str(file)]
+        reached = ["--bootstrap-server", self.broker.plaintext, "--declarations", str(file)]
         location = self.location or (self.folder / "lake").as_uri()
         return ["land", *arguments, *reached, "--location", location]
 

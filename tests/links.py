@@ -214,7 +214,7 @@ class Link:
     # What becomes of it
 
     def dedup(self, raw_topics: str = "") -> None:
-        argv = ["dedup", "--bootstrap-servers", self.target.plaintext, "--raw-topics", raw_topics or self.raw]
+        argv = ["dedup", "--bootstrap-server", self.target.plaintext, "--raw-topics", raw_topics or self.raw]
         argv += ["--gap-topic", self.gaps, "--topics", self.topic, "--gap-grace", "0s", "--until-caught-up"]
         assert main(argv) == ExitCode.DONE
         clients.settle(self.target, self.gaps, *PARTITIONS)  # else the ledger is that of before

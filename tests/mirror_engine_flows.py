@@ -44,8 +44,8 @@ class Flow:
         self.report = tmp_path / f"{self.name}.json"
         self.options = [
             *("replicate", "--flow", self.name, "--topics-pattern", pattern or re.escape(topic)),
-            *("--source-bootstrap-servers", source.plaintext),
-            *("--target-bootstrap-servers", target.plaintext),
+            *("--source-bootstrap-server", source.plaintext),
+            *("--target-bootstrap-server", target.plaintext),
         ]
 
     def catch_up(self, *more: str) -> int:
@@ -66,7 +66,7 @@ class Flow:
         command = [sys.executable, "-m", "aqueduct.cli", "mirror", "--engine", "batches", "--json"]
         shared = self.options[self.options.index("--topics-pattern") :]
         run = subprocess.run(
-            [*command, "--source", self.name, *shared, *more], capture_output=True, text=True, check=False
+            [*command, "--flow", self.name, *shared, *more], capture_output=True, text=True, check=False
         )
         assert run.returncode in (0, 3), run.stderr
         return dict(json.loads(run.stdout))

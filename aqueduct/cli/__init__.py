@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import Any, NoReturn
 
 import aqueduct
-from aqueduct.cli import config_file, output, report_file
+from aqueduct.cli import config_file, former_options, output, report_file
 from aqueduct.common.wording import PrintableStream
 from aqueduct.errors import AqueductError, Refused
 
@@ -38,11 +38,11 @@ VERBS = {
     "import": "create a snapshot from the files of another backup program",
     "init": "create your own repository, with an inventory to edit",
     "land": "write topics to Hive or Iceberg tables, each record once",
-    "mend": "make partitions available again whose brokers returned with other ids",
     "mirror": "report the state of one MirrorMaker flow",
     "prune": "delete old snapshots from a store",
     "quorum": "back up the metadata of KRaft controllers, and form a new quorum from it",
     "reconcile": "compare source and target of a flow, record by record",
+    "repair": "make partitions available again whose brokers returned with other ids",
     "replicate": "mirror topics to another cluster, batch by batch, each record once",
     "restore": "restore a snapshot to a cluster",
     "rewrap": "change who can decrypt an encrypted backup, without writing the data again",
@@ -77,6 +77,7 @@ def build_parser(verbs: Iterable[str] = VERBS) -> argparse.ArgumentParser:
             module.add_arguments(command)
             output.add_option(command)
             config_file.add_option(command)
+            former_options.accept(command)
             if hasattr(module, "run"):
                 command.set_defaults(run=module.run)
     return parser
@@ -97,7 +98,9 @@ def _run(argv: Sequence[str]) -> int:
     args = argparse.Namespace()
     try:
         parser = build_parser(argv[:1])
-        args = parser.parse_args(config_file.expanded(parser, argv))
+        arguments = config_file.expanded(parser, argv)
+        former_options.warn(parser, arguments)
+        args = parser.parse_args(arguments)
         with output.of_run(args) as stdout:
             code = int(args.run(args))
             stdout.end(code)

@@ -217,7 +217,7 @@ def _order(args: argparse.Namespace) -> "BackupOrder":
             "--recipient needs --private-key: the next run of this host must decrypt the manifest.",
         )
     return BackupOrder(
-        end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
+        end=client_config.end("cluster", args.bootstrap_server, args.command_config, for_tasks=True),
         store=args.store,
         topics=TopicSelection(
             args.topics or (),

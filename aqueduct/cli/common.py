@@ -26,13 +26,13 @@ MOST_KEPT = 1_000_000  # backups or periods
 def add_cluster(parser: argparse.ArgumentParser, brokers: str = "Kafka brokers") -> None:
     add = parser.add_argument
     add(
-        "--bootstrap-servers",
+        "--bootstrap-server",
         metavar="HOST:PORT,...",
         type=selection.servers,
         required=True,
         help=brokers,
     )
-    add("--client-config", metavar="FILE", help="file of Kafka client properties; default: PLAINTEXT")
+    add("--command-config", metavar="FILE", help="file of Kafka client properties; default: PLAINTEXT")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:

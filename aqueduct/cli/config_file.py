@@ -32,7 +32,7 @@ class _Expanded(argparse.Action):
 
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add `--config` to a verb, or to each of its commands that has none of its own."""
-    commands = _commands(parser)
+    commands = subcommands(parser)
     for command in commands.values():
         add_option(command)
     if not commands and OPTION not in parser._option_string_actions:
@@ -45,8 +45,8 @@ def expanded(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> list[
 
     `parser`: of all verbs. Its checks then hold for the file's options, too.
     """
-    verb, own = _verb(parser, arguments)
-    if _commands(verb) and own and own[0].partition("=")[0] == OPTION:
+    verb, own = called_verb(parser, arguments)
+    if subcommands(verb) and own and own[0].partition("=")[0] == OPTION:
         raise Refused(
             "usage-error", f"{OPTION} must come after the verb and its command; see {verb.prog} --help."
         )
@@ -70,7 +70,12 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
 
     `given`: the options of the command line. They also replace what they exclude.
     """
-    actions = {word.removeprefix("--"): action for word, action in _long_options(verb)}
+    present = {word.removeprefix("--"): action for word, action in _long_options(verb)}
+    actions = present | {
+        word.removeprefix("--"): action
+        for word, action in verb._option_string_actions.items()
+        if word not in action.option_strings  # a former name
+    }
     replaced = [action for word, action in verb._option_string_actions.items() if word in given]
     for group in verb._mutually_exclusive_groups:
         if any(action in group._group_actions for action in replaced):
@@ -79,7 +84,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
     for key, value in _entries(file):
         name, where = shown(key.value), f"{file}, line {key.start_mark.line + 1}"
         if name not in actions:
-            close = get_close_matches(name.replace("_", "-"), actions, n=1, cutoff=0.7)
+            close = get_close_matches(name.replace("_", "-"), present, n=1, cutoff=0.7)
             remedy = f"did you mean {close[0]}?" if close else f"see {verb.prog} --help."
             raise Refused("config-option-unknown", f"{where}: {name} is not an option; {remedy}")
         action = actions[name]
@@ -94,7 +99,7 @@ def _options(file: Path, verb: argparse.ArgumentParser, given: set[str]) -> Iter
 
 def _long_options(verb: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Action]]:
     for word, action in verb._option_string_actions.items():
-        if word.startswith("--") and word not in (OPTION, "--help"):
+        if word.startswith("--") and word not in (OPTION, "--help") and word in action.option_strings:
             yield word, action
 
 
@@ -172,18 +177,18 @@ def _problem(action: argparse.Action, text: str) -> str:
     return f"{text!r} is none of {', '.join(map(str, action.choices))}"
 
 
-def _commands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
     return {}
 
 
-def _verb(
+def called_verb(
     parser: argparse.ArgumentParser, arguments: Sequence[str]
 ) -> tuple[argparse.ArgumentParser, list[str]]:
     """Return the parser of the verb, or of its command, and the arguments after its name."""
     own = [*arguments]
-    while own and own[0] in (commands := _commands(parser)):
+    while own and own[0] in (commands := subcommands(parser)):
         parser = commands[own.pop(0)]
     return parser, own

@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         from aqueduct.link.dedup.metrics import DedupFigures
         from aqueduct.work.workers import Workers
     order = dedup.DedupOrder(
-        end=client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True),
+        end=client_config.end("cluster", args.bootstrap_server, args.command_config, for_tasks=True),
         raw_topics=args.raw_topics,
         gap_topic=args.gap_topic,
         topics=parse_renames(args.topics) if args.topics else None,

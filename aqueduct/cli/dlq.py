@@ -188,7 +188,7 @@ def _census(args: argparse.Namespace, topics: tuple[str, ...], most_shown: int) 
         most_shown=most_shown,
         most_bytes=args.bytes if most_shown else 0,
     )
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config)
     with client.connect(end, CLIENT) as connected:
         return letter_reading.read_census(connected, query)
 
@@ -224,7 +224,7 @@ def _replay(args: argparse.Namespace) -> ExitCode:
         raise Refused("option-conflict", "--dlq, --to and --ledger must be different topics.")
     _check_times(args)
     order = replay.ReplayOrder(
-        end=client_config.end("cluster", args.bootstrap_servers, args.client_config),
+        end=client_config.end("cluster", args.bootstrap_server, args.command_config),
         topic=args.dlq,
         ledger=ledger,
         choice=Choice(

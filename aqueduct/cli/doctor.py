@@ -16,7 +16,7 @@ broker would create a new, empty cluster.
 connect checks the configuration of a Kafka Connect worker. It reports clients of the worker that would send
 plaintext to a TLS listener, or have no key store or trust store (KAFKA-4090). It also checks the content of
 the stores, who may use the REST interface, and what connectors override. With --rest, it reports failed
-connectors and tasks. With --bootstrap-servers, it reports topics and patterns of sinks that match no topic.
+connectors and tasks. With --bootstrap-server, it reports topics and patterns of sinks that match no topic.
 It asks the brokers whether they use TLS. If none answers, it compares the settings of
 the worker's clients with each other.
 
@@ -136,7 +136,7 @@ def _cluster(args: argparse.Namespace) -> ExitCode:
             labelled("client-protocol-mismatch", sentence)
             for sentence in listeners.mismatches(configured, log)
         ]
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config)
     with connect(end, "aqueduct-doctor") as client:
         state = describe_cluster(client)
         silent = {node: sentences for node in sorted(state.brokers) if (sentences := silence(client, node))}
@@ -206,7 +206,7 @@ def _properties(path: Path) -> dict[str, str]:
 def _add_broker(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--properties", metavar="FILE", type=Path, required=True, help="server.properties of the broker")
-    add("--client-config", metavar="FILE", help="Kafka client properties (TLS) for ZooKeeper")
+    add("--command-config", metavar="FILE", help="Kafka client properties (TLS) for ZooKeeper")
     add(
         "--running",
         action="store_true",
@@ -229,7 +229,7 @@ def _broker(args: argparse.Namespace) -> ExitCode:
             f"{args.properties} is not server.properties of a broker with ZooKeeper: it lacks "
             "zookeeper.connect, log.dirs, or a number as its broker.id.",
         ) from None
-    ensemble = Ensemble(connect, client_config.load(args.client_config))
+    ensemble = Ensemble(connect, client_config.load(args.command_config))
     own = "" if args.running else given.get("advertised.listeners") or given.get("listeners", "")
     _, findings = misfits(ensemble, node_id, [Path(folder.strip()) for folder in folders.split(",")], own)
     labels = [labelled("broker-cannot-start", sentence) for sentence in findings]
@@ -257,18 +257,20 @@ def _add_connect(parser: argparse.ArgumentParser) -> None:
         help="REST URL of the worker: check its connectors, too; if repeated, tried in turn",
     )
     add(
-        "--client-config", metavar="FILE", help="Kafka client properties with the client certificate for REST"
+        "--command-config",
+        metavar="FILE",
+        help="Kafka client properties with the client certificate for REST",
     )
     add(
-        "--bootstrap-servers",
+        "--bootstrap-server",
         metavar="HOST:PORT,...",
         type=selection.servers,
         help="brokers of the worker: check whether the topics of sinks exist",
     )
     add(
-        "--broker-config",
+        "--broker-command-config",
         metavar="FILE",
-        help="Kafka client properties for --bootstrap-servers; default: those of --client-config",
+        help="Kafka client properties for --bootstrap-server; default: those of --command-config",
     )
     add("--no-probe", action="store_true", help="do not ask brokers whether they use TLS")
     add("--strict", action="store_true", help="treat warnings as faults")
@@ -354,7 +356,7 @@ def _connect_findings(
     rest: list[WorkerFinding] = []
     running = None
     if args.rest:
-        running, rest = _rest(args.rest, args.client_config)
+        running, rest = _rest(args.rest, args.command_config)
         connectors += [
             ConnectorConfig(
                 file=args.rest[0], name=connector.name, config=connector.config, type=connector.type
@@ -371,9 +373,11 @@ def _sink_topics(args: argparse.Namespace, connectors: "Sequence[ConnectorConfig
     """Compare the topics of sinks with those of the cluster, if it is to be asked."""
     from aqueduct.connect import sink_topics
 
-    if not args.bootstrap_servers or not sink_topics.sinks(connectors):
+    if not args.bootstrap_server or not sink_topics.sinks(connectors):
         return sink_topics.SinkTopics(unmatched={})
-    end = client_config.end("cluster", args.bootstrap_servers, args.broker_config or args.client_config)
+    end = client_config.end(
+        "cluster", args.bootstrap_server, args.broker_command_config or args.command_config
+    )
     try:
         with connect(end, "aqueduct-doctor", timeout_seconds=REST_SECONDS) as client:
             topics = client.topics().keys()

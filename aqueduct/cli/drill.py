@@ -3,8 +3,8 @@
 The scratch cluster must have no topics, and each of its brokers must have broker.rack=aqueduct-drill.
 Otherwise the drill is refused. It restores topics, records, settings, groups, ACLs and quotas, and compares
 all records with the store. Then a consumer in a restored group reads one record, which must be the next one
-of that group. With --live, the snapshot is also compared with the live cluster, at the offsets that both
-have.
+of that group. With --live-bootstrap-server, the snapshot is also compared with the live cluster, at the
+offsets that both have.
 
 The output shows the age of the newest record that can be restored (RPO), the time of each phase (RTO), and
 skipped items. The drill does not stop or wipe the scratch cluster.
@@ -39,12 +39,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     common.add_trust(parser)
     common.add_private_key(parser)
     add(
-        "--live",
+        "--live-bootstrap-server",
         metavar="HOST:PORT,...",
         type=selection.servers,
         help="brokers of the live cluster, which is backed up; default: do not compare",
     )
-    add("--live-config", metavar="FILE", help="client properties for --live; default: --client-config")
+    add(
+        "--live-command-config",
+        metavar="FILE",
+        help="client properties for --live-bootstrap-server; default: --command-config",
+    )
     topics = parser.add_mutually_exclusive_group()
     topics.add_argument(
         "--topics", metavar="A,B", type=selection.names, help="exact names of topics; default: all"
@@ -87,8 +91,8 @@ def run(args: argparse.Namespace) -> int:
 
     for path in (args.report, args.metrics_file):
         report_file.outside(path, args.store)
-    if args.live_config and not args.live:
-        raise Refused("option-required", "--live-config requires --live.")
+    if args.live_command_config and not args.live_bootstrap_server:
+        raise Refused("option-required", "--live-command-config requires --live-bootstrap-server.")
     started, phases = datetime.now(UTC), Phases()
     with _told(args, started, phases.seconds):
         topics = None
@@ -96,13 +100,16 @@ def run(args: argparse.Namespace) -> int:
             topics = TopicSelection(args.topics or (), compiled(args.topics_pattern, "--topics-pattern"))
         order = DrillOrder(
             scratch=client_config.end(
-                "scratch cluster", args.bootstrap_servers, args.client_config, for_tasks=True
+                "scratch cluster", args.bootstrap_server, args.command_config, for_tasks=True
             ),
             store=args.store,
             live=client_config.end(
-                "live cluster", args.live, args.live_config or args.client_config, for_tasks=True
+                "live cluster",
+                args.live_bootstrap_server,
+                args.live_command_config or args.command_config,
+                for_tasks=True,
             )
-            if args.live
+            if args.live_bootstrap_server
             else None,
             topics=topics,
             snapshot=args.snapshot,

@@ -72,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config)
     chosen = LagSelection(names=frozenset(args.group), excluded=args.exclude)
     with connect(end, CLIENT, timeout_seconds=args.patience, patience_seconds=args.patience) as client:
         lags = group_lags(client, chosen, args.window)

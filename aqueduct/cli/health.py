@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.json and args.node_id is not None:
         raise Refused("option-conflict", "--json shows the whole cluster. Remove --node-id.")
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config)
     signal.signal(signal.SIGALRM, _end)
     signal.alarm(LIMIT_SECONDS)
     try:

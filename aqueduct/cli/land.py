@@ -162,7 +162,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.work.workers import Workers
 
     report_file.outside(args.report, args.location)
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config, for_tasks=True)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config, for_tasks=True)
     order = LandOrder(
         end=end,
         location=args.location,

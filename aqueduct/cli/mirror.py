@@ -45,11 +45,11 @@ CLIENT = "aqueduct-mirror"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--source", metavar="ALIAS", required=True, help="the flow's name; by default its source's")
+    add("--flow", metavar="NAME", required=True, help="the flow's name; by default its source's")
     for end in ("source", "target"):
-        servers = f"--{end}-bootstrap-servers"
+        servers = f"--{end}-bootstrap-server"
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
-        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+        add(f"--{end}-command-config", metavar="FILE", help="Kafka client properties")
     add(
         "--engine",
         choices=("mm2", "batches"),
@@ -119,13 +119,13 @@ class _FlowState:
 def run(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     _refuse(args)
-    source_end = client_config.end("source", args.source_bootstrap_servers, args.source_config)
-    target_end = client_config.end("target", args.target_bootstrap_servers, args.target_config)
+    source_end = client_config.end("source", args.source_bootstrap_server, args.source_command_config)
+    target_end = client_config.end("target", args.target_bootstrap_server, args.target_command_config)
     with connect(target_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as target:
         if args.group:
             with classic_reading.opened(source_end, args.group, CLIENT) as clients:
                 names = args.topics_pattern, args.target_prefix
-                flow = ClassicReader(args.source, *names, clients, target)
+                flow = ClassicReader(args.flow, *names, clients, target)
                 if args.begin_at_ends:
                     return _begin(flow, args, started)
                 state = _classic_state(flow, args)
@@ -133,9 +133,9 @@ def run(args: argparse.Namespace) -> int:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
                 mirror: MirrorReader | BatchesReader
                 if args.engine == "batches":
-                    mirror = BatchesReader(args.source, args.topics_pattern, source, target)
+                    mirror = BatchesReader(args.flow, args.topics_pattern, source, target)
                 else:
-                    mirror = reading.MirrorReader(args.source, source, target)
+                    mirror = reading.MirrorReader(args.flow, source, target)
                 if isinstance(mirror, MirrorReader) and args.before_start:
                     return _prepare(mirror, args, started)
                 state = _mirror_state(mirror, args)
@@ -148,7 +148,7 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
         flow.renew(accept=True)
         findings, progress, lost = _look(flow, args)
     state = _FlowState(  # without ages: Kafka 0.10 has no batches to read them of
-        source=args.source,
+        source=args.flow,
         findings=findings,
         progress=progress,
         lost=lost,
@@ -169,7 +169,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         mirror.renew(accept=True)
         findings, progress, lost = _look(mirror, args)
     state = _FlowState(
-        source=args.source,
+        source=args.flow,
         findings=findings,
         progress=progress,
         lost=lost,

@@ -9,14 +9,14 @@ The other commands form a new quorum, if no controller has its disk any more and
 copy prints the metadata of a broker.
 
 plan takes the newest metadata among these copies and the snapshots of a store. It compares them with the
-output of `aqueduct mend look` of all brokers, and lists what will differ from before. --seed writes the
-seed, which is the metadata with which the new controllers start. --keep-plan stores the plan; a later
+output of `aqueduct repair inspect` of all brokers, and lists what will differ from before. --seed writes
+the seed, which is the metadata with which the new controllers start. --keep-plan stores the plan; a later
 --read-plan refuses a plan with other metadata or more losses than the stored one.
 
 restore writes the seed to the data directory of a controller. It is refused if the directory has other
 metadata or belongs to another cluster.
 
-put-aside moves the old metadata of a stopped broker away, so that the broker follows the new controllers.
+set-aside moves the old metadata of a stopped broker away, so that the broker follows the new controllers.
 
 check compares the topics, their ids, their partitions and the ends of their logs with the plan.
 
@@ -39,7 +39,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, mend, report_file
+from aqueduct.cli import common, repair, report_file
 from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.common import strict_json, timestamps
 from aqueduct.common.wording import count, some
@@ -76,19 +76,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     checked = commands.add_parser("check", help="compare the running brokers with the plan")
     common.add_cluster(checked)
-    mend.add_looks(checked)
-    mend.add_lost(checked)
+    repair.add_inspections(checked)
+    repair.add_lost(checked)
     checked.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
     checked.set_defaults(run=_check)
 
-    aside = commands.add_parser("put-aside", help="move the old metadata of a stopped broker out of the way")
+    aside = commands.add_parser("set-aside", help="move the old metadata of a stopped broker out of the way")
     _add_folder(aside)
     aside.add_argument(
         "--broker-only",
         action="store_true",
         help="process.roles of the node is only broker: move the metadata even if they do not show that",
     )
-    aside.set_defaults(run=_put_aside)
+    aside.set_defaults(run=_set_aside)
 
 
 def _add_backup(commands: Any) -> None:
@@ -118,8 +118,8 @@ def _add_plan(commands: Any) -> None:
         default=[],
         help="output of `aqueduct quorum copy` on a broker; repeat for each broker",
     )
-    mend.add_looks(planned)
-    mend.add_lost(planned)
+    repair.add_inspections(planned)
+    repair.add_lost(planned)
     planned.add_argument("--seed", metavar="FILE", type=report_file.file, help="write the seed for restore")
     planned.add_argument(
         "--keep-plan", metavar="FILE", type=report_file.file, help="store this plan, for a later --read-plan"
@@ -139,7 +139,7 @@ def _add_restore(commands: Any) -> None:
     _add_folder(restore)
     restore.add_argument("--seed", metavar="FILE", type=Path, required=True, help=SEED)
     restore.add_argument(
-        "--node-id", metavar="N", type=mend.NODE_ID, required=True, help="id of the controller"
+        "--node-id", metavar="N", type=repair.NODE_ID, required=True, help="id of the controller"
     )
     restore.add_argument(
         "--dry-run", action="store_true", help="check whether restore is possible; write nothing"
@@ -242,7 +242,7 @@ def _plan(args: argparse.Namespace) -> int:
             f"S{name[1:]} is newer than the copy of every broker, though brokers follow within seconds. To "
             "use it all the same, pass --snapshot. Nothing was done.",
         )
-    quorum_plan = plan.plan(newest, mend.hosts(args.look), args.lost)
+    quorum_plan = plan.plan(newest, repair.hosts(args.inspection), args.lost)
     print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
     lines = plan.sentences(quorum_plan)
     print("\n".join(lines))
@@ -251,7 +251,7 @@ def _plan(args: argparse.Namespace) -> int:
     if args.keep_plan:
         _write(args.keep_plan, strict_json.dumps(agreement.read_plan(quorum_plan)).decode())
     if args.seed:
-        mend.all_seen(quorum_plan.fit)
+        repair.all_seen(quorum_plan.fit)
         _write(args.seed, base64.b64encode(snapshots.encode(snapshots.of(quorum_plan.seed()))).decode())
     return ExitCode.INCOMPLETE if quorum_plan.fit.differs else ExitCode.DONE
 
@@ -309,8 +309,8 @@ def _restore(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> int:
-    promised = plan.plan(_seed(args.seed), mend.hosts(args.look), args.lost)
-    end = client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    promised = plan.plan(_seed(args.seed), repair.hosts(args.inspection), args.lost)
+    end = client_config.end("cluster", args.bootstrap_server, args.command_config)
     with connect(end, "aqueduct-quorum") as client:
         left = check.check(client, promised)
     for sentence in left:
@@ -327,8 +327,8 @@ def _check(args: argparse.Namespace) -> int:
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 
-def _put_aside(args: argparse.Namespace) -> int:
-    to = seed.put_aside(args.data_folder, broker_only=args.broker_only)
+def _set_aside(args: argparse.Namespace) -> int:
+    to = seed.set_aside(args.data_folder, broker_only=args.broker_only)
     print(f"The old metadata are in {to}." if to else f"{args.data_folder} has none.")
     return ExitCode.DONE
 

@@ -3,8 +3,8 @@
 The command compares, for each partition, the number of records, the key, value, headers and timestamp of
 each record, and the order. If they differ, it lists offsets of the source that are missing in the target,
 offsets of the target that are in no source, and records out of order. Offsets themselves may differ. It
-compares the records that were committed when it started, and only reads. A source can also be a backup
-store: then the target is compared with a snapshot.
+compares the records that were committed when it started, and only reads. With --store, the target is
+compared with a snapshot of a backup store.
 
 Exit codes:
   0  both ends are equal
@@ -16,6 +16,7 @@ Exit codes:
 import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.cli.optional_packages import spark_packages
@@ -28,26 +29,44 @@ from aqueduct.store.url import SCHEMES
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     servers, file = "HOST:PORT,...", "FILE"
-    add(
-        "--source",
+    sources = parser.add_mutually_exclusive_group(required=True)
+    sources.add_argument(
+        "--source-bootstrap-server",
         metavar=servers,
-        type=_servers_or_store,
+        type=_servers,
         action="append",
-        required=True,
-        help="brokers of the source, repeat for several sources; or the URL of one backup store",
+        default=[],
+        help="brokers of the source; repeat for several sources",
     )
-    add("--target", metavar=servers, type=_servers, required=True, help="brokers of the target")
+    sources.add_argument(
+        "--store",
+        metavar="URL",
+        action="append",
+        default=[],
+        help="backup store whose snapshot is compared with the target, instead of brokers of a source",
+    )
+    former = sources.add_argument(
+        "--source", type=_servers_or_store, action=_FormerSource, default=[], help=argparse.SUPPRESS
+    )
+    former.option_strings = ["--source-bootstrap-server", "--store"]  # what the warning shows
+    add(
+        "--target-bootstrap-server",
+        metavar=servers,
+        type=_servers,
+        required=True,
+        help="brokers of the target",
+    )
     common.add_snapshot(parser)
     common.add_trust(parser)
     common.add_private_key(parser)
-    add("--client-config", metavar=file, help="Kafka client properties of both ends")
+    add("--command-config", metavar=file, help="Kafka client properties of both ends")
     add(
-        "--source-config",
+        "--source-command-config",
         metavar=file,
         action="append",
         help="Kafka client properties of the source; with several sources: one file for all, or one for each",
     )
-    add("--target-config", metavar=file, help="Kafka client properties of the target")
+    add("--target-command-config", metavar=file, help="Kafka client properties of the target")
     topics = parser.add_mutually_exclusive_group(required=True)
     topics.add_argument(
         "--topics", metavar="A,B:C", help="topics by name; B:C compares B at the source with C at the target"
@@ -76,21 +95,23 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.mirror.reconcile.stored import ComparedEnd
         from aqueduct.work.workers import Workers
 
-    stores = [source for source in args.source if source.startswith(SCHEMES)]
-    if len(stores) > 1 or (stores and len(args.source) > 1):
-        raise Refused("option-conflict", "A store must be the only source. Pass one --source.")
-    if args.snapshot is not None and not stores:
-        raise Refused("option-required", "--snapshot needs a store as --source.")
+    if len(args.store) > 1 or (args.store and args.source_bootstrap_server):
+        raise Refused("option-conflict", "A store must be the only source. Pass one --store.")
+    if args.snapshot is not None and not args.store:
+        raise Refused("option-required", "--snapshot needs --store.")
     sources: tuple[ComparedEnd, ...]
-    if stores:
-        report_file.outside(args.report, stores[0])
+    if args.store:
+        (store,) = args.store
+        report_file.outside(args.report, store)
         trust, keys = common.trust(args), common.private_keys(args)
         sources = (
-            store_reader.open_snapshot("source", stores[0], args.snapshot, trust=trust, private_keys=keys),
+            store_reader.open_snapshot("source", store, args.snapshot, trust=trust, private_keys=keys),
         )
     else:
-        sources = _ends("source", args.source, args.source_config or [args.client_config])
-    (target,) = _ends("target", [args.target], [args.target_config or args.client_config])
+        files = args.source_command_config or [args.command_config]
+        sources = _ends("source", args.source_bootstrap_server, files)
+    target_file = args.target_command_config or args.command_config
+    (target,) = _ends("target", [args.target_bootstrap_server], [target_file])
     flow = ComparedFlow(target, sources, args.header)
     topics = ComparedTopics.parse(args.topics, args.topics_pattern, args.target_prefix)
     with Workers("aqueduct reconcile", common.spark(args)) as workers:
@@ -110,8 +131,8 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
     if len(files) not in (1, len(servers)):
         raise Refused(
             "option-count-mismatch",
-            f"--{role}-config is passed {len(files)} times for {len(servers)} ends. Pass it once, or once "
-            f"for each --{role}.",
+            f"--{role}-command-config is passed {len(files)} times for {len(servers)} ends. Pass it once, or "
+            f"once for each --{role}-bootstrap-server.",
         )
     configs = [client_config.load(file, for_tasks=True) for file in files]
     return tuple(
@@ -122,8 +143,18 @@ def _ends(role: str, servers: Sequence[str], files: Sequence[str | None]) -> tup
 
 def _servers(text: str) -> str:
     if "://" in text:
-        raise argparse.ArgumentTypeError(f"{text} is a store; give it as --source, and brokers here")
+        raise argparse.ArgumentTypeError(f"{text} is a store; pass it as --store, and brokers here")
     return selection.servers(text)
+
+
+class _FormerSource(argparse._AppendAction):
+    """`--source`, which accepted brokers and the URL of a store."""
+
+    def __call__(
+        self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        dest = "store" if values.startswith(SCHEMES) else "source_bootstrap_server"
+        setattr(namespace, dest, [*getattr(namespace, dest), values])
 
 
 def _servers_or_store(text: str) -> str:

@@ -108,9 +108,9 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
     """Add the options of both clusters and of the topics and groups that are mirrored."""
     add = parser.add_argument
     for end in ("source", "target"):
-        servers = f"--{end}-bootstrap-servers"
+        servers = f"--{end}-bootstrap-server"
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
-        add(f"--{end}-config", metavar="FILE", help="Kafka client properties")
+        add(f"--{end}-command-config", metavar="FILE", help="Kafka client properties")
     add(
         "--topics-pattern",
         metavar="REGEX",
@@ -139,8 +139,8 @@ def run(args: argparse.Namespace) -> ExitCode:
     started = datetime.now(UTC)
     order = MirrorOrder(
         flow=args.flow,
-        source=client_config.end("source", args.source_bootstrap_servers, args.source_config),
-        target=client_config.end("target", args.target_bootstrap_servers, args.target_config),
+        source=client_config.end("source", args.source_bootstrap_server, args.source_command_config),
+        target=client_config.end("target", args.target_bootstrap_server, args.target_command_config),
         topics=MirroredTopics(args.topics_pattern, args.target_prefix),
         tasks=args.tasks,
         refresh_seconds=args.refresh,

@@ -113,16 +113,17 @@ def _add_tasks(parser: argparse.ArgumentParser) -> None:
     """Add the options of the client of Spark tasks."""
     add = parser.add_argument
     add(
-        "--task-config",
+        "--task-command-config",
         metavar="FILE",
         help="client properties for Spark tasks (Spark sends the key to all workers); default: "
-        "--client-config, with a warning on a cluster",
+        "--command-config, with a warning on a cluster",
     )
     add(
         "--task-principal",
         metavar="NAME",
         type=_principal,
-        help="principal of --task-config: grant it ACLs on the topics during the restore; default: none",
+        help="principal of --task-command-config: grant it ACLs on the topics during the restore; default: "
+        "none",
     )
 
 
@@ -139,9 +140,9 @@ def _add_flows(parser: argparse.ArgumentParser) -> None:
         "brokers to which it writes; may be repeated",
     )
     add(
-        "--mirror-config",
+        "--mirror-command-config",
         metavar="FILE",
-        help="client properties for the brokers of --mirror; default: --client-config",
+        help="client properties for the brokers of --mirror; default: --command-config",
     )
     add(
         "--link",
@@ -189,10 +190,12 @@ def _refuse_conflicts(args: argparse.Namespace) -> None:
         raise Refused(
             "option-required", "--acls-of requires --acls-within, without which all ACLs are restored."
         )
-    if args.mirror_config and not args.mirror:
-        raise Refused("option-required", "--mirror-config requires --mirror. Add --mirror.")
-    if args.task_principal and not args.task_config:
-        raise Refused("option-required", "--task-principal requires --task-config. Add --task-config.")
+    if args.mirror_command_config and not args.mirror:
+        raise Refused("option-required", "--mirror-command-config requires --mirror. Add --mirror.")
+    if args.task_principal and not args.task_command_config:
+        raise Refused(
+            "option-required", "--task-principal requires --task-command-config. Add --task-command-config."
+        )
 
 
 def _order(args: argparse.Namespace) -> "RestoreOrder":
@@ -200,9 +203,9 @@ def _order(args: argparse.Namespace) -> "RestoreOrder":
     from aqueduct.snapshots.restore.order import FollowingMirror, RestoreOrder, TaskClient
     from aqueduct.snapshots.restore.request import Request, parse_id, parse_instance
 
-    tasks = args.task_config is not None
+    tasks = args.task_command_config is not None
     return RestoreOrder(
-        end=client_config.end("target", args.bootstrap_servers, args.client_config, for_tasks=not tasks),
+        end=client_config.end("target", args.bootstrap_server, args.command_config, for_tasks=not tasks),
         store=args.store,
         request=Request(
             names=tuple(parse_renames(args.topics).items()) if args.topics is not None else (),
@@ -225,13 +228,13 @@ def _order(args: argparse.Namespace) -> "RestoreOrder":
         release_retention=args.release_retention,
         mirrors=tuple(
             FollowingMirror(
-                name, client_config.end("lake", servers, args.mirror_config or args.client_config)
+                name, client_config.end("lake", servers, args.mirror_command_config or args.command_config)
             )
             for name, servers in args.mirror
         ),
         links=tuple(args.link),
         task_client=TaskClient(
-            client_config.end("target", args.bootstrap_servers, args.task_config, for_tasks=True),
+            client_config.end("target", args.bootstrap_server, args.task_command_config, for_tasks=True),
             args.task_principal,
         )
         if tasks
@@ -268,7 +271,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
         "skip_verify",
         "mirror",
         "link",
-        "task_config",
+        "task_command_config",
         "task_principal",
     )
     given = {name: getattr(args, name) for name in named}

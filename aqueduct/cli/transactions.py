@@ -276,4 +276,4 @@ def _refuse(hung: HangingTransaction, outcome: Outcome) -> None:
 
 
 def _cluster(args: argparse.Namespace) -> client_config.End:
-    return client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    return client_config.end("cluster", args.bootstrap_server, args.command_config)

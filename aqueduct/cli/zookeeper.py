@@ -5,9 +5,9 @@ Ephemeral znodes belong to sessions; they are listed and not stored.
 
 restore creates the znodes of a snapshot that the ensemble lacks, parents first. Existing znodes that differ
 are reported, and replaced only with --overwrite. If the brokers' logs may be newer than the snapshot, pass
-the output of `aqueduct mend look` on each broker with --look. Partitions then start with the broker whose
-log is longest, even if their znodes exist already, and topics that the snapshot does not contain are
-listed. If a restore was interrupted, run it again.
+the output of `aqueduct repair inspect` on each broker with --inspection. Partitions then start with
+the broker whose log is longest, even if their znodes exist already, and topics that the snapshot does not
+contain are listed. If a restore was interrupted, run it again.
 
 diff compares an ensemble with a snapshot. snapshots lists the snapshots of a store. No command prints data
 or passwords.
@@ -40,7 +40,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, mend, report_file, selection
+from aqueduct.cli import common, repair, report_file, selection
 from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.common import timestamps
 from aqueduct.common.wording import count, some
@@ -51,7 +51,7 @@ from aqueduct.recovery.broker_ids.log_comparison import sentences
 PORT = 2181  # where brokers ask a server that is named without one
 UNSEEN = (
     "Brokers' logs were not looked at. Where some go further than the snapshot, what was committed since may "
-    "be truncated: stop the brokers, and give --look of each."
+    "be truncated: stop the brokers, and give --inspection of each."
 )
 
 if TYPE_CHECKING:
@@ -91,8 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="replace the data and ACL of this znode if they differ; may be repeated",
     )
-    mend.add_looks(restore, required=False)
-    mend.add_lost(restore)
+    repair.add_inspections(restore, required=False)
+    repair.add_lost(restore)
     restore.add_argument("--dry-run", action="store_true", help="show what would be written; write nothing")
     report_file.add_arguments(restore)
     restore.set_defaults(run=_restore)
@@ -121,7 +121,7 @@ def _add_ensemble(parser: argparse.ArgumentParser) -> None:
         help="the ensemble, as in zookeeper.connect of the brokers; default port 2181",
     )
     parser.add_argument(
-        "--client-config", metavar="FILE", help="Kafka client properties with TLS settings; SASL is refused"
+        "--command-config", metavar="FILE", help="Kafka client properties with TLS settings; SASL is refused"
     )
 
 
@@ -209,12 +209,12 @@ def _restore(args: argparse.Namespace) -> int:
         dry_run=args.dry_run,
     )
     fits = True
-    if args.look or args.lost:
+    if args.inspection or args.lost:
         data_by_path = data(order.target, topics.fitted(snapshot))
-        fit, fitted = topics.fitting(snapshot, mend.hosts(args.look), args.lost, data_by_path)
+        fit, fitted = topics.fitting(snapshot, repair.hosts(args.inspection), args.lost, data_by_path)
         for sentence in filter(None, (*sentences(fit, topics.FATE), topics.undeleted(snapshot, fitted))):
             print(sentence)
-        mend.all_seen(fit)
+        repair.all_seen(fit)
         if stale := sorted(
             path for path, before in data_by_path.items() if fitted.znodes[path].data != before
         ):
@@ -226,7 +226,7 @@ def _restore(args: argparse.Namespace) -> int:
     whole = snapshot.whole and fits and not outcome.left and not outcome.failed
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print(_restored(args, snapshot, outcome))
-    if not (args.look or args.lost) and any(map(topics.is_state, (*outcome.created, *outcome.missing))):
+    if not (args.inspection or args.lost) and any(map(topics.is_state, (*outcome.created, *outcome.missing))):
         print(UNSEEN)
     if outcome.stopped:
         print(f"aqueduct: {outcome.stopped.labelled}", file=sys.stderr)
@@ -335,11 +335,12 @@ def _snapshots(args: argparse.Namespace) -> int:
 def _ensemble(args: argparse.Namespace) -> "Ensemble":
     from aqueduct.recovery.zookeeper.client import Ensemble
 
-    config = client_config.load(args.client_config)
+    config = client_config.load(args.command_config)
     if config.login:
         raise Refused(
             "client-config-invalid",
-            f"{args.client_config} has a SASL login. Use client properties with a certificate for ZooKeeper.",
+            f"{args.command_config} has a SASL login. Use client properties with a certificate for "
+            "ZooKeeper.",
         )
     return Ensemble(args.connect, config)
 

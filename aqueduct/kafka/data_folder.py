@@ -86,7 +86,7 @@ def last_batch(segment: Path, *, check_crc: bool = True) -> tuple[Batch | None, 
 def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """Return when these partitions' logs here were last written to, in milliseconds since 1970.
 
-    Logs that were put aside are looked at, too; what has no log here, or only an empty one, is left out. The
+    Logs that were set aside are looked at, too; what has no log here, or only an empty one, is left out. The
     time is the newest batch's, in `__consumer_offsets` its coordinator's at the commit: a file's would be
     that of a copy, where the folder was brought to another host. A file's is taken where a log can't be read
     to its end, for nothing in it is newer. Only headers are read. Refused where a log can't be opened.

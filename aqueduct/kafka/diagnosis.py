@@ -116,9 +116,9 @@ def _without_leader(cluster: Cluster) -> Iterator[str]:
         yield labelled(
             "partitions-without-leader",
             f"{_stopped(unknown)}, although {_named(running)} {run}, for the cluster takes none of their "
-            f"replicas for one in sync. {first} `aqueduct mend look` on each broker's host, and "
-            "`aqueduct mend elect` with all its output: it elects the replica whose log goes furthest (in an "
-            "estate playbooks/repair_broker_ids.yml).",
+            f"replicas for one in sync. {first} `aqueduct repair inspect` on each broker's host, and "
+            "`aqueduct repair elect` with all its output: it elects the replica whose log goes furthest (in "
+            "an estate playbooks/repair_broker_ids.yml).",
         )
 
 
@@ -211,8 +211,8 @@ def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Ite
         yield labelled(
             "data-folder-broker-unregistered",
             f"{folder.path} is of broker {folder.node_id}, which is not registered: it does not run, or is "
-            "refused, as one whose id was changed by hand; its log says so. `aqueduct mend plan` says which "
-            "id its logs are of.",
+            "refused, as one whose id was changed by hand; its log says so. `aqueduct repair plan` says "
+            "which id its logs are of.",
         )
     if others := folder.logs - assigned:
         yield labelled(
@@ -223,7 +223,7 @@ def _misplaced(cluster: Cluster, folder: DataFolder, by_broker: Assigned) -> Ite
     if folder.strays:
         yield labelled(
             "data-folder-logs-quarantined",
-            f"{folder.path} has {count(len(folder.strays), 'log')} that a broker put aside: "
+            f"{folder.path} has {count(len(folder.strays), 'log')} that a broker set aside: "
             f"{some(sorted(folder.strays))}. Keep them until you know why.",
         )
 

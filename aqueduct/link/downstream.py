@@ -389,7 +389,7 @@ class _Receiving:
             "%s-%d: offsets %d to %d are not in raw topic %s, and stay a gap: %s (%d times since this was "
             "last said); %s, and send them again",
             key.topic, key.partition, key.first, key.last, topic, error.str(), times,
-            _raise_limit(topic, self._needed) if too_large else "mend that",
+            _raise_limit(topic, self._needed) if too_large else "correct that",
         )  # fmt: skip
 
 
@@ -444,7 +444,7 @@ def _limit(client: Client, settings: Downstream) -> int | None:
 def _producer(settings: Downstream, limit: int | None) -> dict[str, Any]:
     return {
         **settings.end("target").client_config.librdkafka(),
-        "bootstrap.servers": settings.bootstrap_servers,
+        "bootstrap.servers": settings.bootstrap_server,
         "client.id": settings.id,
         "enable.idempotence": True,
         # Kafka may be away for a long time: what waits is bounded by us, and nothing is given up.

@@ -14,7 +14,7 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_type_hints
 
-from aqueduct.common import timestamps
+from aqueduct.common import former_options, timestamps
 from aqueduct.common.topic_names import OWN_TOPICS, matches
 from aqueduct.errors import Refused
 from aqueduct.kafka import client_config
@@ -161,7 +161,7 @@ class Option:
 class Common:
     """The options of every verb: the cluster, the log."""
 
-    bootstrap_servers: Annotated[str, Option("Kafka brokers: HOST:PORT,...")]
+    bootstrap_server: Annotated[str, Option("Kafka brokers: HOST:PORT,...", name="bootstrapServers")]
     id: Annotated[
         str, Option("name of this process in logs, in metrics and at the brokers; default aqueduct-diode")
     ] = "aqueduct-diode"
@@ -201,7 +201,7 @@ class Common:
             key=_path(self.key_file or self.cert_file),
             key_password=_secret(self.key_password_file) if self.key_password_file else None,
         )
-        return End(role, self.bootstrap_servers, client_config.checked(config, "the options"))
+        return End(role, self.bootstrap_server, client_config.checked(config, "the options"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -615,7 +615,7 @@ def build(
     for where, content in _places(file, environment, command_line):
         here: dict[str, str] = {}
         for name, value, written in content:
-            option = by_name.get(name)
+            option = by_name.get(name) or _renamed(by_name, name, where, written, warn)
             meant = option.field if option else name
             if meant in here:
                 wrong.append(f"{where}: {_twice(here[meant], written)}")
@@ -646,6 +646,18 @@ def build(
     if wrong:
         _refuse([*wrong, *_faults(kind, values, unfit)])
     return kind(**values)
+
+
+def _renamed(
+    by_name: Mapping[str, VerbOption], name: str, where: str, written: str, warn: Callable[[str], None]
+) -> VerbOption | None:
+    """Return the option that has this former name, with a warning; None if no option has it."""
+    option = by_name.get(former_options.RENAMED.get(f"--{name}", "").removeprefix("--"))
+    if option:
+        kebab = option.kebab
+        present = ENVIRONMENT + kebab.upper().replace("-", "_") if where == _ENVIRONMENT else kebab
+        warn(former_options.warning([(f"{where}: {written}", present)]))
+    return option
 
 
 def _faults(kind: type[Common], value_by_field: Mapping[str, Any], unfit: Collection[str]) -> list[str]:

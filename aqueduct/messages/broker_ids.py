@@ -108,14 +108,14 @@ BROKER_IDS = (
             "was done."
         ),
         fix=(
-            "Inspect the disks, and pass the file with `--look`. Pass the id with `--lost` only if the "
+            "Inspect the disks, and pass the file with `--inspection`. Pass the id with `--lost` only if the "
             "disks are permanently lost: records that only they have are then lost."
         ),
     ),
     DeclaredMessage(
-        id="broker-looked-at-twice",
+        id="broker-inspected-twice",
         area=Area.BROKER_IDS,
-        meaning="Two files of `--look` are of one host or of one broker. Nothing was done.",
+        meaning="Two files of `--inspection` are of one host or of one broker. Nothing was done.",
         fix="Pass one file for each host, called after the host.",
     ),
     DeclaredMessage(
@@ -133,7 +133,7 @@ BROKER_IDS = (
         id="controller-vote-unknown",
         area=Area.BROKER_IDS,
         meaning="The metadata of a folder do not tell whether its node is a controller. Nothing was done.",
-        fix="If the node is only a broker, run `aqueduct quorum put-aside --broker-only`.",
+        fix="If the node is only a broker, run `aqueduct quorum set-aside --broker-only`.",
     ),
     DeclaredMessage(
         id="controller-has-vote",

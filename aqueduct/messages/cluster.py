@@ -302,7 +302,7 @@ CLUSTER = (
         id="data-folder-cluster-differs",
         area=Area.CLUSTER,
         meaning="A data folder is of another cluster than the one that was inspected.",
-        fix="Correct `--data-folder` or `--bootstrap-servers`.",
+        fix="Correct `--data-folder` or `--bootstrap-server`.",
     ),
     DeclaredMessage(
         id="data-folder-broker-stopped",
@@ -314,13 +314,13 @@ CLUSTER = (
         id="data-folder-broker-unregistered",
         area=Area.CLUSTER,
         meaning="A data folder is of a broker that is not registered in the cluster.",
-        fix="Start the broker. If its id was changed, run `aqueduct mend plan`.",
+        fix="Start the broker. If its id was changed, run `aqueduct repair plan`.",
     ),
     DeclaredMessage(
         id="data-folder-logs-unassigned",
         area=Area.CLUSTER,
         meaning="A data folder has logs that the cluster does not assign to its broker.",
-        fix="Keep the logs until you know which broker they are of. `aqueduct mend plan` shows it.",
+        fix="Keep the logs until you know which broker they are of. `aqueduct repair plan` shows it.",
     ),
     DeclaredMessage(
         id="data-folder-logs-quarantined",

@@ -10,6 +10,13 @@ COMMAND_LINE = (
         fix="Run `aqueduct VERB --help`.",
     ),
     DeclaredMessage(
+        id="option-renamed",
+        area=Area.COMMAND_LINE,
+        meaning="An option has a former name on the command line, in a file of `--config` or in the "
+        "environment. It was accepted.",
+        fix="Use the new name, which the message has. The next minor release refuses the former one.",
+    ),
+    DeclaredMessage(
         id="link-options-invalid",
         area=Area.COMMAND_LINE,
         meaning="Options of `aqueduct diode` are unknown, missing, or have values that cannot be used.",

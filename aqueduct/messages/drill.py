@@ -37,7 +37,7 @@ DRILL = (
         id="live-cluster-differs",
         area=Area.DRILL,
         meaning="The live cluster is not the cluster of the snapshot, so nothing was compared with it.",
-        fix="Check the address of `--live`.",
+        fix="Check the address of `--live-bootstrap-server`.",
     ),
     DeclaredMessage(
         id="live-topics-not-visible",
@@ -46,7 +46,8 @@ DRILL = (
             "The live cluster has none of the topics of the drill, or its client may not describe them. "
             "Nothing was compared with it."
         ),
-        fix="Check the address of `--live`, and grant its client `Describe` and `Read` on the topics.",
+        fix="Check the address of `--live-bootstrap-server`, and grant its client `Describe` and `Read` on "
+        "the topics.",
     ),
     DeclaredMessage(
         id="drill-run-failed",

@@ -76,12 +76,12 @@ RESTORE = (
         id="task-principal-mismatch",
         area=Area.RESTORE,
         meaning=(
-            "The restore granted ACLs to its tasks, but the client of `--task-config` cannot describe "
-            "the restored topics."
+            "The restore granted ACLs to its tasks, but the client of `--task-command-config` cannot "
+            "describe the restored topics."
         ),
         fix=(
             "With `--task-principal`, pass the principal that brokers derive from the certificate or "
-            "login of `--task-config`. Check that no ACL denies it access."
+            "login of `--task-command-config`. Check that no ACL denies it access."
         ),
     ),
     DeclaredMessage(
@@ -101,7 +101,7 @@ RESTORE = (
             "need, or for longer than the restore runs. An attacker with a worker can use it."
         ),
         fix=(
-            "Pass a key that no other client uses with `--task-config`, and its principal with "
+            "Pass a key that no other client uses with `--task-command-config`, and its principal with "
             "`--task-principal`. The restore then grants it what tasks need, and revokes that at the end. "
             "Replace a key that was sent."
         ),

@@ -88,7 +88,7 @@ ZOOKEEPER = (
         id="snapshot-without-cluster",
         area=Area.ZOOKEEPER,
         meaning="The snapshot does not identify a Kafka cluster, so no logs can be compared with it.",
-        fix="Pass another snapshot with `--snapshot`, or run the command without `--look`.",
+        fix="Pass another snapshot with `--snapshot`, or run the command without `--inspection`.",
     ),
     DeclaredMessage(
         id="zookeeper-id-differs",

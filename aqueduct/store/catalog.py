@@ -437,7 +437,7 @@ def _identity(objects: Objects) -> str | None:
 
 
 def _remedy(objects: Objects, numbers: Collection[int]) -> str:
-    """Say how to mend store.json: each manifest tells what it must hold."""
+    """Say how to repair store.json: each manifest tells what it must hold."""
     for number in sorted(numbers, reverse=True):
         with suppress(Failed):
             path = names.snapshot(number)

@@ -151,15 +151,15 @@ def test_each_verb_runs_by_spark_submit_on_the_lake_s_cluster(tmp_path: Path) ->
     with hosted(tmp_path) as driver:
         assert driver.run("spark/bin/pip", "list", "--format=freeze").stdout.count("==") <= 4
         broker, lake = f"{SOURCE}:9092", f"{LAKE}:9092"
-        end = ("--client-config", f"{HOME}/admin.properties")
+        end = ("--command-config", f"{HOME}/admin.properties")
         mark = secrets.token_hex(4)
         raw, gaps, again, clean = (f"{name}-{mark}" for name in ("raw", "gaps", "again", "clean"))
         store = ("--store", f"s3://backup/{mark}")
-        driver.submit("backup", "--bootstrap-servers", broker, *end, *store, "--topics", "flights")
+        driver.submit("backup", "--bootstrap-server", broker, *end, *store, "--topics", "flights")
         driver.submit("verify", *store)
         driver.submit(
             "restore",
-            "--bootstrap-servers",
+            "--bootstrap-server",
             lake,
             *end,
             *store,
@@ -167,13 +167,19 @@ def test_each_verb_runs_by_spark_submit_on_the_lake_s_cluster(tmp_path: Path) ->
             f"flights:{again}",
             "--no-groups",
         )
-        driver.submit("reconcile", "--source", broker, "--target", lake, *end, "--topics", f"flights:{again}")
+        driver.submit(
+            "reconcile",
+            *("--source-bootstrap-server", broker),
+            *("--target-bootstrap-server", lake),
+            *end,
+            *("--topics", f"flights:{again}"),
+        )
         made = NewTopic(gaps, copied(link.raw_topic, raw), 1, config={"cleanup.policy": "compact"})
         asked = AdminClient(LAB.client(LAKE))
         for each in asked.create_topics([made, NewTopic(clean, 4, 1)]).values():
             each.result()
         driver.submit(
-            "dedup", "--bootstrap-servers", lake, *end, "--raw-topics", raw, "--gap-topic", gaps,
+            "dedup", "--bootstrap-server", lake, *end, "--raw-topics", raw, "--gap-topic", gaps,
             "--topics", f"flights:{clean}", "--until-caught-up",
         )  # fmt: skip
         with LAB.reading(SOURCE, "flights") as (consumer, places):

@@ -74,7 +74,7 @@ class BackedUpSite:
         cluster: tuple[str, ...] = ()
         if verb in ("backup", "restore"):
             properties = str(self.lab.pki / "clients/admin.properties")
-            cluster = ("--bootstrap-servers", self.lab.address(self.site), "--client-config", properties)
+            cluster = ("--bootstrap-server", self.lab.address(self.site), "--command-config", properties)
         return subprocess.Popen(
             [sys.executable, "-m", "aqueduct.cli", verb, *cluster, *arguments],
             stdout=subprocess.PIPE,

@@ -24,10 +24,10 @@ def install() -> int:
     older, newer = releases.installed()
     releases.export_commit(ROOT, releases.OLDER_COMMIT, older.tree)
     newer.tree.mkdir(parents=True)
-    built.export(newer.tree)
+    release_files.export(newer.tree)
     for release in (older, newer):
-        wheel = built.wheel(release.tree, release.folder)
-        release.install(wheel, built.collection(release.tree, release.folder))
+        wheel = release_files.wheel(release.tree, release.folder)
+        release.install(wheel, release_files.collection(release.tree, release.folder))
     return 0
 
 

@@ -87,12 +87,13 @@ def mirror_look(
     a number of seconds behind the flow, the one that waits so long until its tasks run."""
     flow = _named_flow(groups, hostvars, site, name)
     own = f"{MIRRORS}/tls/client.properties"
+    of_source = f"{MIRRORS}/{flow.name}/client.properties" if flow.source_servers else own
     return [
-        *("/opt/aqueduct/base/bin/aqueduct", "mirror", f"--source={flow.name}"),
-        f"--source-bootstrap-servers={_servers(groups, hostvars, flow)}",
-        f"--target-bootstrap-servers={bootstrap_servers(groups, hostvars, site)}",
-        f"--source-config={f'{MIRRORS}/{flow.name}/client.properties' if flow.source_servers else own}",
-        f"--target-config={own}",
+        *("/opt/aqueduct/base/bin/aqueduct", "mirror", f"--flow={flow.name}"),
+        f"--source-bootstrap-server={_servers(groups, hostvars, flow)}",
+        f"--target-bootstrap-server={bootstrap_servers(groups, hostvars, site)}",
+        f"--source-command-config={of_source}",
+        f"--target-command-config={own}",
         *(
             (
                 f"--group={flow.group}",

@@ -69,7 +69,7 @@ def _faults(loader: DataLoader, path: str, mapping: str) -> Iterator[str]:
         yield f"{place(path)}: {str(error).rstrip('.')}; {remedy}."
     except AnsibleError as error:
         line = error.obj.line_num if isinstance(error.obj, Origin) else None
-        remedy = "mend it here or just above (indentation, quotes, brackets)"
+        remedy = "correct it here or just above (indentation, quotes, brackets)"
         yield f"{place(path, line)}: {str(error).rstrip('.')}; {remedy}."
     else:
         if not isinstance(content, Mapping) and (content or "groups" in mapping):

@@ -134,7 +134,7 @@ def problem_of(given: dict[str, Any]) -> str:
         return (
             "[spark-host-loopback] "
             f"{host} is {own} on this host, by which nobody else reaches Spark: set spark_host to a name or "
-            "an address that all hosts of the cluster reach, or mend /etc/hosts."
+            "an address that all hosts of the cluster reach, or correct /etc/hosts."
         )
     try:
         reason = waited(given, Pages(given["certificate"], given["ca"]))

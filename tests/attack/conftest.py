@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.fixture
 def backup(source: Broker, folder: Path) -> Run:
     def run(topic: str, *more: str, code: ExitCode = ExitCode.DONE) -> None:
-        argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", f"file://{folder}"]
+        argv = ["backup", "--bootstrap-server", source.plaintext, "--store", f"file://{folder}"]
         assert main([*argv, "--topics", topic, "--segment-bytes", "3000", *more]) == code
 
     return run
@@ -47,7 +47,7 @@ def restore(target: Broker, folder: Path, tmp_path: Path) -> Restore:
     def run(topic: str, *more: str, code: ExitCode = ExitCode.DONE) -> dict[str, Any]:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        argv = ["restore", "--bootstrap-servers", target.plaintext, "--store", f"file://{folder}"]
+        argv = ["restore", "--bootstrap-server", target.plaintext, "--store", f"file://{folder}"]
         assert main([*argv, "--topics", topic, "--report", str(report), *more]) == code
         return dict(json.loads(report.read_text())) if report.exists() else {}
 

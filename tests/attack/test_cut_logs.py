@@ -61,7 +61,7 @@ class Backup:
 
     def run(self, topic: str, code: ExitCode = ExitCode.DONE) -> dict[str, Any]:
         report = self._folder / "report.json"
-        argv = ["backup", "--bootstrap-servers", self._own.plaintext, "--topics", topic]
+        argv = ["backup", "--bootstrap-server", self._own.plaintext, "--topics", topic]
         argv += ["--store", f"file://{self._folder}/store", "--report", str(report)]
         assert main(argv) == code
         return dict(json.loads(report.read_text()))
@@ -120,7 +120,7 @@ def test_a_landing_skips_a_log_that_was_cut_and_has_grown_again(
     declarations.write_text(json.dumps([declared]))
 
     def land() -> tuple[int, dict[str, Any]]:
-        argv = ["land", "--until-caught-up", "--bootstrap-servers", own.plaintext, "--report", str(report)]
+        argv = ["land", "--until-caught-up", "--bootstrap-server", own.plaintext, "--report", str(report)]
         argv += ["--declarations", str(declarations), "--location", (tmp_path / "lake").as_uri()]
         code = main(argv)
         return code, json.loads(report.read_text())["tables"][0]
@@ -213,7 +213,7 @@ def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
 def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Broker, tmp_path: Path) -> None:
     topic, report = clients.create(own, clients.unique("cut")), tmp_path / "mirror.json"
     argv = ["replicate", "--flow", topic, "--topics-pattern", topic.replace(".", "[.]"), "--until-caught-up"]
-    argv += ["--source-bootstrap-servers", own.plaintext, "--target-bootstrap-servers", target.plaintext]
+    argv += ["--source-bootstrap-server", own.plaintext, "--target-bootstrap-server", target.plaintext]
     argv += ["--report", str(report)]
     write(own, topic, range(10))
     assert main(argv) == ExitCode.DONE

@@ -78,7 +78,7 @@ def test_without_a_key_and_with_a_wrong_one(
     made: Path, name: str, target: Broker, recipient: Pair, host: Pair, tmp_path: Path, capsys: Said
 ) -> None:
     before, other = stores.files(made), Pair(tmp_path, "other")
-    restoring = ["restore", "--bootstrap-servers", target.plaintext, "--topics", name]
+    restoring = ["restore", "--bootstrap-server", target.plaintext, "--topics", name]
     for argv in (restoring, ["verify"], ["snapshots"]):
         for given, why in (([], "no private key is given"), (other.opens, f"{other.fingerprint} is none")):
             capsys.readouterr()

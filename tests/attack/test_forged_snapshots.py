@@ -23,7 +23,7 @@ Said = pytest.CaptureFixture[str]
 Run = Callable[..., None]
 Restore = Callable[..., dict[str, Any]]
 SIGNATURE_BYTES = 108
-NOWHERE = ["--bootstrap-servers", "localhost:1", "--topics", "flights"]  # a cluster that is never asked
+NOWHERE = ["--bootstrap-server", "localhost:1", "--topics", "flights"]  # a cluster that is never asked
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def refused(store: Path, key: Key, capsys: Said, why: str, *more: str) -> None:
         ["verify"],
         ["backup", *NOWHERE, *sign],
         ["backup", *NOWHERE],
-        ["restore", "--bootstrap-servers", os.environ["TARGET"]],
+        ["restore", "--bootstrap-server", os.environ["TARGET"]],
     ):
         assert main([*argv, "--store", store.as_uri(), *trusted]) == ExitCode.FAILED
         said = capsys.readouterr().err.splitlines()[-1]
@@ -149,7 +149,7 @@ def test_that_the_newest_were_removed_is_seen_by_who_knows_of_them(
 ) -> None:
     stores.snapshot(store, 3).unlink()
     assert verify(store, *key.trusted) == ExitCode.DONE  # the store alone can't tell
-    restore = ["restore", "--bootstrap-servers", target.plaintext, "--store", store.as_uri(), *key.trusted]
+    restore = ["restore", "--bootstrap-server", target.plaintext, "--store", store.as_uri(), *key.trusted]
     for argv in (["verify", "--store", store.as_uri(), *key.trusted], restore):
         assert main([*argv, "--at-least", "3"]) == ExitCode.FAILED
         assert "Snapshot 2 is older than 3" in capsys.readouterr().err

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import clients
 import pytest
-from crossed import ID, PARTITIONS, Crossed, frames
+from raw_topic import ID, PARTITIONS, RawTopic, frames
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode
@@ -30,8 +30,8 @@ Spoil = Callable[[Frame], Frame]
 
 
 @pytest.fixture
-def crossed(brokers: list[Broker]) -> Crossed:
-    return Crossed(brokers[0])
+def crossed(brokers: list[Broker]) -> RawTopic:
+    return RawTopic(brokers[0])
 
 
 def flipped(found: Frame) -> Frame:
@@ -77,7 +77,7 @@ ATTACKS: dict[str, tuple[Spoil, str]] = {
 
 @pytest.mark.parametrize("what", ATTACKS)
 def test_a_frame_that_cannot_be_written_is_named_and_missing(
-    what: str, crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    what: str, crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, why = ATTACKS[what]
     topic, other = crossed.topics
@@ -102,7 +102,7 @@ def test_a_frame_that_cannot_be_written_is_named_and_missing(
     assert len(clients.records(crossed.broker, topic, 1)) == 30
 
 
-def test_the_last_frame_is_missing_too(crossed: Crossed) -> None:
+def test_the_last_frame_is_missing_too(crossed: RawTopic) -> None:
     """What comes after it would tell that it is; nothing does."""
     topic, _ = crossed.topics
     before, bad = (frames(topic, first, first + 9, [1])[0] for first in (0, 10))
@@ -153,7 +153,7 @@ REFUSED: dict[str, tuple[Spoil, dict[str, str]]] = {
 
 @pytest.mark.parametrize("attack", REFUSED)
 def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
-    attack: str, crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    attack: str, crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, config = REFUSED[attack]
     topic, other = crossed.topics
@@ -176,7 +176,7 @@ def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
     assert "10 records in 1 frame" in capsys.readouterr().out
 
 
-def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: Crossed) -> None:
+def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: RawTopic) -> None:
     """Together they unpack to 2.4 GB, and dedup may have 2 of addresses."""
     topic, other = crossed.topics
     zeros = bytes(200 << 20)
@@ -196,7 +196,7 @@ def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: Crossed) -> None:
     assert sum(len(record["value"]) for record in packed) < 1 << 20
     clients.produce(crossed.broker, crossed.raw, packed)
     crossed.bring(frames(topic, 1_000, 1_009, [1])[0])
-    command = [sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-servers", crossed.servers]
+    command = [sys.executable, "-m", "aqueduct.cli", "dedup", "--bootstrap-server", crossed.servers]
     command += ["--raw-topics", crossed.raw, "--gap-topic", crossed.gaps, "--gap-grace", "0s"]
     command += ["--topics", ",".join(crossed.topics), "--until-caught-up"]
     limit = 2 << 30
@@ -217,7 +217,7 @@ class Ended(Exception):
 
 
 def test_frames_that_are_written_in_parts_are_written_once(
-    crossed: Crossed, monkeypatch: pytest.MonkeyPatch
+    crossed: RawTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it ends before or after any part, and where they came in another order."""
     topic, other = crossed.topics

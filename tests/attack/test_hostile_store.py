@@ -28,7 +28,7 @@ Said = pytest.CaptureFixture[str]
 FAR = 9_999_999_999
 MEGABYTES = 200  # that a run may take
 SECONDS = 20  # of a processor
-NOWHERE = ["--bootstrap-servers", "localhost:1", "--topics", "flights"]  # a cluster that is never asked
+NOWHERE = ["--bootstrap-server", "localhost:1", "--topics", "flights"]  # a cluster that is never asked
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_a_planted_snapshot_far_ahead_is_named_and_nothing_goes_on_behind_it(
 
 def test_a_restore_takes_no_older_snapshot_by_itself(store: Path, target: Broker, capsys: Said) -> None:
     stores.snapshot(store, FAR).write_bytes(b"")
-    argv = ["restore", "--store", store.as_uri(), "--bootstrap-servers", target.plaintext]
+    argv = ["restore", "--store", store.as_uri(), "--bootstrap-server", target.plaintext]
     # Other tests have topics of these names there.
     argv += ["--topics", f"flights:{clients.unique('flights')}"]
     assert main(argv) == ExitCode.FAILED
@@ -124,7 +124,7 @@ def test_no_name_leads_out_of_the_store(store: Path, target: Broker, capsys: Sai
         told["chain"].update(number=3, base=3)
 
     stores.forge(store, rename, of=1)  # full, so that it is judged by itself
-    more = ["--bootstrap-servers", target.plaintext] if verb == "restore" else []
+    more = ["--bootstrap-server", target.plaintext] if verb == "restore" else []
     assert main([verb, "--store", store.as_uri(), *more]) == ExitCode.FAILED
     assert "no topic can be called '../../outside'" in sentence(capsys)
 

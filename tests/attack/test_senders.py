@@ -4,8 +4,8 @@ from pathlib import Path
 
 import clients
 import pytest
-from crossed import ID, Crossed, frames
 from links import Link, linked
+from raw_topic import ID, RawTopic, frames
 
 from aqueduct.link.dedup import sorting
 from aqueduct.link.wire.frame import Announcement, Frame
@@ -53,7 +53,7 @@ def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
 ) -> None:
     """Who has the sender's key says that all has crossed; then its owner has it again, and sends."""
     monkeypatch.setattr(sorting, "OVERTAKEN_SECONDS", 0)  # as if a minute had passed
-    crossed = Crossed(brokers[0])
+    crossed = RawTopic(brokers[0])
     topic, other = crossed.topics
     crossed.bring(
         Frame(topic=topic, topic_id=ID, partition=1, first=0, last=LAST, batches=b"")
@@ -77,7 +77,7 @@ def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
 
 
 def test_an_announcement_that_was_overtaken_contradicts_nothing(brokers: list[Broker], capsys: Said) -> None:
-    crossed = Crossed(brokers[0])
+    crossed = RawTopic(brokers[0])
     topic, _ = crossed.topics
     crossed.bring(*frames(topic, numbers=[1]), *frames(topic, 10, 19, [1]))
     crossed.dedup()

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import clients
 import pytest
-from crossed import Crossed
 from links import Link, linked
 from mirror_engine_flows import Flow
+from raw_topic import RawTopic
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client
@@ -23,8 +23,8 @@ def broker(brokers: list[Broker]) -> Broker:
 
 
 @pytest.fixture
-def crossed(brokers: list[Broker]) -> Crossed:
-    return Crossed(brokers[0])
+def crossed(brokers: list[Broker]) -> RawTopic:
+    return RawTopic(brokers[0])
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 import clients
 import pytest
 from confluent_kafka.admin import NewTopic
-from hanging import UNVERIFIED, hang
+from hanging_transactions import UNVERIFIED, hang
 from identifiers import printed
 from kit.silent_address import silent_address
 
@@ -26,10 +26,10 @@ from servers.broker import Broker
 from servers.process import free_ports
 
 # Options by which a verb gets its brokers: the last one is that of reconcile.
-BROKERS = {"--bootstrap-servers", "--source-bootstrap-servers", "--target"}
+BROKERS = {"--bootstrap-server", "--source-bootstrap-server", "--target-bootstrap-server"}
 ROOT = Path(__file__).resolve().parents[2]
 UNKNOWN = "nobody.invalid:9092"
-SOURCE_AND_TARGET = ("--source-bootstrap-servers", "{at}", "--target-bootstrap-servers", "{at}")
+SOURCE_AND_TARGET = ("--source-bootstrap-server", "{at}", "--target-bootstrap-server", "{at}")
 # A verb, with an option that makes another one of it.
 VERBS = {
     "backup": ("--store", "file://{tmp}/store", "--topics", "t"),
@@ -59,14 +59,14 @@ VERBS = {
     "replicate": ("--flow", "f", *SOURCE_AND_TARGET, "--topics-pattern", "t", "--until-caught-up"),
     "transactions abort": ("--topic", "t", "--partition", "0", "--start-offset", "0"),
     "transactions commit": ("--topic", "t", "--partition", "0", "--start-offset", "0"),
-    "mirror": ("--source", "m", *SOURCE_AND_TARGET),
-    "mirror --before-start": ("--source", "m", *SOURCE_AND_TARGET),
-    "mirror --group": ("--source", "m", *SOURCE_AND_TARGET, "--group", "g", "--topics-pattern", "t"),
-    "mend plan": ("--look", "{kept}/look"),
-    "mend assign": ("--look", "{kept}/look"),
-    "mend elect": ("--look", "{kept}/look"),
-    "quorum check": ("--look", "{kept}/look", "--seed", "{kept}/seed"),
-    "reconcile": ("--source", "{at}", "--target", "{at}", "--topics", "t"),
+    "mirror": ("--flow", "m", *SOURCE_AND_TARGET),
+    "mirror --before-start": ("--flow", "m", *SOURCE_AND_TARGET),
+    "mirror --group": ("--flow", "m", *SOURCE_AND_TARGET, "--group", "g", "--topics-pattern", "t"),
+    "repair plan": ("--inspection", "{kept}/look"),
+    "repair assign": ("--inspection", "{kept}/look"),
+    "repair elect": ("--inspection", "{kept}/look"),
+    "quorum check": ("--inspection", "{kept}/look", "--seed", "{kept}/seed"),
+    "reconcile": ("--source-bootstrap-server", "{at}", "--target-bootstrap-server", "{at}", "--topics", "t"),
 }
 # librdkafka may have its answers by the connection with which it began: what is asked succeeds, then.
 MAY_SUCCEED = {"reconcile"}
@@ -82,15 +82,15 @@ def keep(started: Broker, directory: Path) -> None:
     """Keep in files what verbs need that begin with something which was made before."""
     clients.set_position(started, "readers", "t", 0)
     store = ("--store", f"file://{directory}/store")
-    assert main(["backup", "--bootstrap-servers", started.plaintext, *store, "--topics", "t"]) == 0
-    for name, verb in {"look": "mend look", "copy": "quorum copy"}.items():
+    assert main(["backup", "--bootstrap-server", started.plaintext, *store, "--topics", "t"]) == 0
+    for name, verb in {"look": "repair inspect", "copy": "quorum copy"}.items():
         with (directory / name).open("w") as file, redirect_stdout(file):
             assert main([*verb.split(), "--data-folder", str(directory / "data")]) == 0
     (directory / "worker").write_text("bootstrap.servers=localhost:9092\ngroup.id=connect\n")
     (directory / "sink").write_text("name=sink\nconnector.class=FileStreamSink\ntopics=t\n")
     for kind, name in (("receiver", "down"), ("sender", "up")):
         assert main(["diode", "keygen", "--kind", kind, "--out", str(directory), "--name", name]) == 0
-    made = ["--copy", str(directory / "copy"), "--look", str(directory / "look"), "--seed"]
+    made = ["--copy", str(directory / "copy"), "--inspection", str(directory / "look"), "--seed"]
     assert main(["quorum", "plan", *made, str(directory / "seed")]) in (0, 3)
 
 
@@ -153,7 +153,7 @@ def test_verbs_identify_the_address(
     places = {"tables": tables, "tmp": tmp_path, "kept": directory, "at": at}
     options = [each.format(**places) for each in VERBS[verb]]
     if not BROKERS.intersection(options):
-        options += ["--bootstrap-servers", at]
+        options += ["--bootstrap-server", at]
     name, mode = verb.partition(" --")[::2]
     options += [f"--{mode}"] if mode and f"--{mode}" not in options else []
     code = main([*name.split(), *options])
@@ -219,7 +219,7 @@ def test_first_failure_is_reported_while_others_are_retried(tmp_path: Path) -> N
     ):
         command = [sys.executable, "-m", "aqueduct.cli", "doctor", "cluster"]
         done = subprocess.run(
-            [*command, "--bootstrap-servers", first.plaintext],
+            [*command, "--bootstrap-server", first.plaintext],
             capture_output=True,
             text=True,
             env=dict(os.environ),
@@ -258,7 +258,7 @@ def test_address_that_drops_packets_is_reported_and_other_brokers_are_searched(
     half_silent: tuple[Broker, str], verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first, silent = half_silent
-    assert main([*verb.split(), "--bootstrap-servers", first.plaintext]) == 3
+    assert main([*verb.split(), "--bootstrap-server", first.plaintext]) == 3
     said = capsys.readouterr()
     warning, *_ = (line for line in said.err.splitlines() if printed(line))
     assert printed(warning) == ["broker-address-unreachable"]
@@ -273,7 +273,7 @@ def test_comparison_reports_an_address_that_drops_packets(
 ) -> None:
     first, silent = half_silent
     monkeypatch.setattr(client_config, "CONNECTION_SETUP_MILLISECONDS", 2_000)
-    at_both = ["--source", first.plaintext, "--target", first.plaintext]
+    at_both = ["--source-bootstrap-server", first.plaintext, "--target-bootstrap-server", first.plaintext]
     assert main(["reconcile", *at_both, "--topics", "away"]) == 1
     said = capsys.readouterr().err
     warning, *_ = (line for line in said.splitlines() if printed(line))

@@ -58,7 +58,7 @@ class Site:
         return clients.admin(self.broker)
 
     def command(self, *arguments: str) -> list[str]:
-        return ["backup", "--bootstrap-servers", self.servers, "--store", self.url, *arguments]
+        return ["backup", "--bootstrap-server", self.servers, "--store", self.url, *arguments]
 
     def back_up(self, *arguments: str) -> int:
         return main(self.command(*arguments))
@@ -496,7 +496,7 @@ def test_a_cluster_that_goes_is_not_waited_for_with_each_partition(
     with running(tmp_path / "kafka") as broker:
         topic = clients.numbered(broker, "gone", 20, 3)
         monkeypatch.setattr(reading, "_read", last)
-        argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", (tmp_path / "store").as_uri()]
+        argv = ["backup", "--bootstrap-server", broker.plaintext, "--store", (tmp_path / "store").as_uri()]
         assert main([*argv, "--topics", topic]) == 3
     assert len(reads) < 5
     said = capsys.readouterr().out

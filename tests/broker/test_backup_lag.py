@@ -27,7 +27,7 @@ def test_the_lag_is_what_the_next_snapshot_will_read(brokers: list[Broker], tmp_
     topic = clients.create(broker, clients.unique("lag"), 2)
     clients.produce(broker, topic, range(5))
     url = f"file://{tmp_path / 'store'}"
-    command = ["backup", "--bootstrap-servers", servers, "--store", url, "--topics", topic]
+    command = ["backup", "--bootstrap-server", servers, "--store", url, "--topics", topic]
     assert main(command) == 0
     group = f"aqueduct-backup-{Catalog.open(open_store(url)).id}"
     assert lags(servers, group) == {(topic, 0): (5, 5, 0), (topic, 1): (0, 0, 0)}

@@ -70,7 +70,12 @@ def mirrored(source: Broker, ours: Mirror) -> int:
 
 def reconciled(source: Broker, target: Broker, topic: str, report: Path) -> tuple[int, int, int]:
     """Return the exit code of reconcile, how many records are missing, and how many are there beyond them."""
-    ask = ["reconcile", "--source", source.plaintext, "--target", target.plaintext, "--topics", topic]
+    ask = [
+        "reconcile",
+        *("--source-bootstrap-server", source.plaintext),
+        *("--target-bootstrap-server", target.plaintext),
+        *("--topics", topic),
+    ]
     code = main([*ask, "--report", str(report)])
     partitions = json.loads(report.read_text())["partitions"]
     missing = sum(each["sources"][0]["missing"]["records"] for each in partitions)
@@ -228,8 +233,8 @@ def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
     ends = mirror(source, target, tmp_path / "m", pattern, naming="prefix")
     flow = ends.flow
     clients.create(target, flow.prefix + topic, 2)
-    ask = ["mirror", "--source", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
-    ask += ["--source-bootstrap-servers", source.plaintext, "--target-bootstrap-servers", target.plaintext]
+    ask = ["mirror", "--flow", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
+    ask += ["--source-bootstrap-server", source.plaintext, "--target-bootstrap-server", target.plaintext]
     ask += ["--target-prefix", flow.prefix]
 
     def said(*more: str) -> tuple[int, str]:
@@ -284,8 +289,8 @@ Ask = Callable[..., tuple[int, list[str]]]
 def asking(source: Broker, target: Broker, ours: Mirror, capsys: pytest.CaptureFixture[str]) -> Ask:
     """Return `aqueduct mirror` of the flow: its exit code, and its findings and warnings."""
     flow = ours.flow
-    ask = ["mirror", "--source", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
-    ask += ["--source-bootstrap-servers", source.plaintext, "--target-bootstrap-servers", target.plaintext]
+    ask = ["mirror", "--flow", flow.name, "--group", flow.group, "--topics-pattern", flow.topics_pattern]
+    ask += ["--source-bootstrap-server", source.plaintext, "--target-bootstrap-server", target.plaintext]
 
     def run(*more: str) -> tuple[int, list[str]]:
         capsys.readouterr()

@@ -136,7 +136,7 @@ def test_a_connector_is_made_changed_paused_stopped_resumed_and_deleted(
     assert changes(module("sink", config=sink, state="paused")) == {"created": ["sink"]}
 
 
-def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_mended(
+def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_repaired(
     module: Module, topic: str, tmp_path: Path
 ) -> None:
     folder = tmp_path / "not-yet"
@@ -262,7 +262,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--rest", worker.url]
-    ask += ["--client-config", str(worker.client_config)]
+    ask += ["--command-config", str(worker.client_config)]
     code = main([*ask, "--strict"])
     assert (code, capsys.readouterr().out) == (0, "Nothing is wrong.\n")
     module("ill", config=file_sink(topic, tmp_path / "no" / "folder"))
@@ -288,10 +288,10 @@ def test_topics_of_a_sink_that_match_nothing_are_found(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--no-probe", "--rest", worker.url]
-    ask += ["--client-config", str(worker.client_config), "--bootstrap-servers", worker.broker.plaintext]
+    ask += ["--command-config", str(worker.client_config), "--bootstrap-server", worker.broker.plaintext]
     plain = tmp_path / "plain.properties"
     plain.write_text("")
-    ask += ["--broker-config", str(plain)]
+    ask += ["--broker-command-config", str(plain)]
 
     def identifiers() -> list[str]:
         return re.findall(r"^fault: \[([a-z-]+)\]", capsys.readouterr().out, re.MULTILINE)
@@ -363,7 +363,7 @@ def test_rest_is_refused_in_a_sentence(
     expired = tmp_path / "expired.properties"
     expired.write_text(f"{without.read_text()}ssl.keystore.type=PEM\nssl.keystore.location={old}\n")
     for config in (without, expired):
-        assert main([*ask, "--client-config", str(config)]) == 1
+        assert main([*ask, "--command-config", str(config)]) == 1
         assert "[connect-tls-failed]" in capsys.readouterr().out
     with pytest.raises(ssl.SSLCertVerificationError):  # so it is the worker's certificate that is not trusted
         ssl.get_server_certificate(("127.0.0.1", int(worker.url.rpartition(":")[2])), ca_certs=str(old))
@@ -371,7 +371,7 @@ def test_rest_is_refused_in_a_sentence(
     assert "[connect-tls-failed]" in capsys.readouterr().out
 
 
-def test_dead_letters_go_back_when_the_cause_is_mended(
+def test_dead_letters_go_back_when_the_cause_is_repaired(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dead, out = clients.create(worker.broker, f"{topic}-dead", 2), tmp_path / "out"
@@ -388,12 +388,12 @@ def test_dead_letters_go_back_when_the_cause_is_mended(
     clients.produce(worker.broker, topic, [{"value": v, "partition": n % 2, **common} for n, v in values])
     await_lines(out, {"1", "3"})  # what came after the poison, too
 
-    replay = ["dlq", "replay", "--bootstrap-servers", worker.broker.plaintext, "--dlq", dead]
+    replay = ["dlq", "replay", "--bootstrap-server", worker.broker.plaintext, "--dlq", dead]
     await_replay([*replay, "--dry-run"], capsys, "1 dead-letter record would be sent back; 0 had been")
     assert main([*replay, "--error-class", "NullPointerException"]) == 3
     assert "0 dead-letter records sent back; 0 had been before; 1 not chosen." in capsys.readouterr().out
-    mended = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
-    assert changes(module("sink", config=mended)) == {"updated": ["sink"]}
+    repaired = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    assert changes(module("sink", config=repaired)) == {"updated": ["sink"]}
     assert main([*replay, "--error-class", "DataException"]) == 0
     assert "1 dead-letter record sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
     assert main(replay) == 0

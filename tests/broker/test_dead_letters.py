@@ -81,7 +81,7 @@ def numbers(broker: Broker, topic: str) -> list[int]:
 
 
 def command(broker: Broker, topic: str, *options: str) -> list[str]:
-    return ["dlq", "replay", "--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), *options]
+    return ["dlq", "replay", "--bootstrap-server", broker.plaintext, "--dlq", dead(topic), *options]
 
 
 def test_letters_are_what_they_were(broker: Broker, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,7 +184,7 @@ def test_topic_that_may_not_be_described_does_not_stop_other_dead_letters(
     fill(broker, topic, 2, start=10)
     name = f"replay-{topic}"
     config = str(broker.authority.client_config(name))
-    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", config]
+    replay = ["dlq", "replay", "--bootstrap-server", broker.tls, "--command-config", config]
     replay += ["--dlq", dead(topic), "--ledger", f"ledger-{topic}", "--report", str(tmp_path / "report.json")]
     rights = [("topic", dead(topic), "read"), ("topic", topic, "write")]
     rights += [("topic", f"ledger-{topic}", right) for right in ("create", "read", "write")]
@@ -318,7 +318,7 @@ def test_these_rights_are_enough(
 ) -> None:
     fill(broker, topic, 4)
     config = str(broker.authority.client_config("replay"))
-    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", config]
+    replay = ["dlq", "replay", "--bootstrap-server", broker.tls, "--command-config", config]
     replay += ["--dlq", dead(topic), "--ledger", f"ledger-{topic}"]
     assert main(replay) == 1
     assert_printed(capsys.readouterr().err, "cluster-request-failed", broker.tls)
@@ -361,7 +361,7 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
         apply_acls(client, acls.AclChanges(granted, ()))
     identity = str(broker.authority.client_config("dlq-replay-lake"))
     report = tmp_path / "report.json"
-    replay = ["dlq", "replay", "--bootstrap-servers", broker.tls, "--client-config", identity]
+    replay = ["dlq", "replay", "--bootstrap-server", broker.tls, "--command-config", identity]
     replay += ["--dlq", dead(topic), "--report", str(report)]
 
     fill(broker, topic, 4)
@@ -474,7 +474,7 @@ def test_bad_input(
     broker: Broker, options: list[str], code: int, sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in ([], ["--dry-run"]):
-        assert main(["dlq", "replay", "--bootstrap-servers", broker.plaintext, *options, *more]) == code
+        assert main(["dlq", "replay", "--bootstrap-server", broker.plaintext, *options, *more]) == code
         assert sentence in capsys.readouterr().err
 
 
@@ -489,7 +489,7 @@ def read_json(
     broker: Broker, capsys: pytest.CaptureFixture[str], code: int, what: str, *options: str
 ) -> dict[str, Any]:
     capsys.readouterr()
-    assert main(["dlq", what, "--bootstrap-servers", broker.plaintext, "--json", *options]) == code
+    assert main(["dlq", what, "--bootstrap-server", broker.plaintext, "--json", *options]) == code
     return dict(json.loads(capsys.readouterr().out))
 
 
@@ -525,7 +525,7 @@ def test_letters_are_counted_by_connector_topic_and_cause(
     assert sum(each["records"] for each in document["causes"]) == 3 * PARTITIONS
     assert document["older_offsets_not_read"] == 36 - 3 * PARTITIONS
     assert document["older_offsets_not_read_by_topic"] == {dead(topic): 36 - 3 * PARTITIONS}
-    assert main(["dlq", "list", "--bootstrap-servers", broker.plaintext, "--dlq", dead(topic)]) == 0
+    assert main(["dlq", "list", "--bootstrap-server", broker.plaintext, "--dlq", dead(topic)]) == 0
     assert "36 dead-letter records in 1 topic." in capsys.readouterr().out
 
 
@@ -563,7 +563,7 @@ def test_newest_letters_of_a_cause_are_shown(
     assert cut == {"text": topic[:4], "bytes": len(topic)}
 
     capsys.readouterr()
-    assert main(["dlq", "show", "--bootstrap-servers", broker.plaintext, *chosen]) == 0
+    assert main(["dlq", "show", "--bootstrap-server", broker.plaintext, *chosen]) == 0
     shown = capsys.readouterr().out
     assert "\x1b" not in shown
     assert "line 1\\nline 28" in shown
@@ -575,10 +575,10 @@ def test_names_that_no_letter_has_are_reported(
     fill(broker, topic, 4)
     for what in ("list", "show"):
         for option in ("--connector", "--topic"):
-            options = ["--bootstrap-servers", broker.plaintext, "--dlq", dead(topic), option, "other"]
+            options = ["--bootstrap-server", broker.plaintext, "--dlq", dead(topic), option, "other"]
             assert main(["dlq", what, *options]) == 3, option
             assert "[dead-letter-name-unknown]" in capsys.readouterr().err
-        unknown = ["--bootstrap-servers", broker.plaintext, "--dlq", f"{topic}-none"]
+        unknown = ["--bootstrap-server", broker.plaintext, "--dlq", f"{topic}-none"]
         assert main(["dlq", what, *unknown]) == 3
         assert_printed(capsys.readouterr().err, "topic-unknown", f"{topic}-none")
 
@@ -588,8 +588,8 @@ def test_letters_without_rights_are_unknown(
 ) -> None:
     fill(broker, topic, 4)
     name = clients.unique("watcher")
-    listing = ["dlq", "list", "--bootstrap-servers", broker.tls, "--json"]
-    listing += ["--client-config", str(broker.authority.client_config(name))]
+    listing = ["dlq", "list", "--bootstrap-server", broker.tls, "--json"]
+    listing += ["--command-config", str(broker.authority.client_config(name))]
     assert main(listing) == 3
     assert "[dead-letter-topics-unknown]" in capsys.readouterr().err
     granted = [

@@ -6,9 +6,9 @@ from uuid import UUID
 
 import clients
 import pytest
-from crossed import ID, PARTITIONS, Crossed, frames
 from cut_logs import cut_log
 from identifiers import assert_printed, printed
+from raw_topic import ID, PARTITIONS, RawTopic, frames
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition
@@ -31,7 +31,7 @@ class Enough(Exception):
     """The end of a dedup that would run on."""
 
 
-def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_topic_that_is_gone_is_retired(crossed: RawTopic, capsys: pytest.CaptureFixture[str]) -> None:
     gone, stays = crossed.topics
     crossed.bring(*frames(gone), *frames(stays))
     crossed.dedup()
@@ -50,7 +50,7 @@ def test_a_topic_that_is_gone_is_retired(crossed: Crossed, capsys: pytest.Captur
 
 @pytest.mark.usefixtures("each_task_twice")
 def test_what_a_task_did_that_is_run_again_counts(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
     crossed.bring(*frames(one), *frames(one, 5, 14), *frames(other))
@@ -62,7 +62,7 @@ def test_what_a_task_did_that_is_run_again_counts(
     assert f"left out as asked: {other} (4 frames)." in said
 
 
-def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: Crossed) -> None:
+def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: RawTopic) -> None:
     """Read again what follows an announcement, until that has had its time."""
     topic, _ = crossed.topics
     number = bucket(topic, 0, PARTITIONS)
@@ -96,7 +96,7 @@ def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: C
 
 
 def test_a_topic_of_which_nothing_crossed_is_reported_once(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
     crossed.bring(*frames(one))
@@ -124,7 +124,7 @@ def test_a_topic_of_which_nothing_crossed_is_reported_once(
 
 
 def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, stays = crossed.topics
     crossed.bring(*frames(gone), *frames(stays))
@@ -142,7 +142,7 @@ def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
 
 @pytest.mark.parametrize("regrown", [False, True])
 def test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str], regrown: bool
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str], regrown: bool
 ) -> None:
     topic, _ = crossed.topics
     number = bucket(topic, 0, PARTITIONS)
@@ -167,7 +167,7 @@ def test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut(
 
 @pytest.mark.parametrize("is_known", [False, True])
 def test_a_raw_topic_that_was_recreated_is_read_from_its_start(
-    crossed: Crossed, client: Client, capsys: pytest.CaptureFixture[str], is_known: bool
+    crossed: RawTopic, client: Client, capsys: pytest.CaptureFixture[str], is_known: bool
 ) -> None:
     """Kafka deletes the position with the topic. A dedup that runs meanwhile commits its own once more."""
     topic, _ = crossed.topics
@@ -193,7 +193,7 @@ def test_a_raw_topic_that_was_recreated_is_read_from_its_start(
 
 
 def test_a_topic_with_gaps_is_retired_only_when_told_so(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, _ = crossed.topics
     crossed.bring(
@@ -212,7 +212,7 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
 
 
 def test_a_topic_that_its_source_announces_is_not_retired(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lives, _ = crossed.topics
     crossed.bring(
@@ -224,11 +224,11 @@ def test_a_topic_that_its_source_announces_is_not_retired(
     crossed.knows({lives: 4})
 
 
-def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_no_bundle_can_bring_is_told(crossed: RawTopic, capsys: pytest.CaptureFixture[str]) -> None:
     topic, _ = crossed.topics
 
     def create(code: int) -> tuple[str, str]:
-        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        argv = ["diode", "create", "--bootstrap-server", crossed.servers, "--topic", crossed.gaps]
         capsys.readouterr()
         assert main(argv) == code
         said = capsys.readouterr()
@@ -263,13 +263,13 @@ def test_what_no_bundle_can_bring_is_told(crossed: Crossed, capsys: pytest.Captu
 
 
 def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
-    crossed: Crossed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, _ = crossed.topics
     file = tmp_path / "bundle.json"
 
     def create(*options: str) -> tuple[int, str, str]:
-        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        argv = ["diode", "create", "--bootstrap-server", crossed.servers, "--topic", crossed.gaps]
         capsys.readouterr()
         return main([*argv, f"--resendFileName={file}", *options]), *capsys.readouterr()
 
@@ -295,13 +295,13 @@ def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
 
 
 def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
-    crossed: Crossed, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A receiving end that is stopped, and a dedup that is, leave no newer announcement in the ledger."""
     topic, _ = crossed.topics
 
     def create(seconds: int) -> tuple[int, str]:
-        argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", crossed.gaps]
+        argv = ["diode", "create", "--bootstrap-server", crossed.servers, "--topic", crossed.gaps]
         capsys.readouterr()
         code = main([*argv, f"--resendFileName={tmp_path / 'bundle.json'}", f"--announcedWithin={seconds}"])
         return code, capsys.readouterr().err
@@ -324,7 +324,7 @@ def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
 
 
 def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
-    crossed: Crossed, client: Client
+    crossed: RawTopic, client: Client
 ) -> None:
     def silent() -> list[str]:
         return list(silence.silent(client, [crossed.raw], 60))
@@ -340,12 +340,12 @@ def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
 
 
 def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     forgets = clients.create(crossed.broker, f"{crossed.gaps}.forgets", PARTITIONS)
     # Nothing of it is read before: what it holds need not even be a ledger.
     clients.produce(crossed.broker, forgets, [{"value": b"no entry", "key": b"key"}])
-    argv = ["diode", "create", "--bootstrap-servers", crossed.servers, "--topic", forgets]
+    argv = ["diode", "create", "--bootstrap-server", crossed.servers, "--topic", forgets]
     assert main(argv) == 2
     assert printed(said := capsys.readouterr().err) == ["gap-topic-not-compacted"]
     assert "cleanup.policy=delete" in said
@@ -356,7 +356,7 @@ def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_
 
 
 def test_a_topic_whose_frames_wait_is_not_retired(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Refuse them: dedup would begin its ledger again with them."""
     gone, stays = crossed.topics
@@ -371,7 +371,7 @@ def test_a_topic_whose_frames_wait_is_not_retired(
     crossed.knows({stays: 4})
 
 
-def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: Crossed) -> None:
+def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: RawTopic) -> None:
     gone, _ = crossed.topics
     crossed.bring(*frames(gone, numbers=[0]))
     crossed.dedup()
@@ -386,7 +386,7 @@ def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: Crossed) 
     crossed.knows({})
 
 
-def moved_by_more_partitions(crossed: Crossed) -> int:
+def moved_by_more_partitions(crossed: RawTopic) -> int:
     """Grow raw and gap topic alike, so that their numbers are equal again; return how many places moved."""
     for each in (crossed.raw, crossed.gaps):
         clients.grow(crossed.broker, each, 5)
@@ -398,7 +398,7 @@ def moved_by_more_partitions(crossed: Crossed) -> int:
 
 
 def test_more_partitions_than_the_ledger_was_made_with_are_refused(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
     crossed.bring(*frames(one), *frames(other))
@@ -412,7 +412,7 @@ def test_more_partitions_than_the_ledger_was_made_with_are_refused(
 
 
 def test_frames_that_are_misplaced_since_there_are_more_partitions_are_set_aside(
-    crossed: Crossed, capsys: pytest.CaptureFixture[str]
+    crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of them is in the ledger yet: those in their partitions are written, and none twice."""
     one, other = crossed.topics

@@ -29,7 +29,7 @@ MOMENT = r"20\d\d-\d\d-\d\dT[\d:.]+Z"
 
 
 def doctor(first: Broker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
-    code = cli.main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options])
+    code = cli.main(["doctor", "cluster", "--bootstrap-server", first.plaintext, *options])
     return code, capsys.readouterr().out.splitlines()
 
 
@@ -115,7 +115,7 @@ def on_a_host(first: Broker, properties: str, log: Path) -> list[str]:
     """Return what it says as the role runs it: with the base packages, and the lines that this takes."""
     [taken] = re.findall(r"--grep=(.*)", (ROOT / "roles/kafka/tasks/doctor.yml").read_text())
     journal = "".join(line for line in log.read_text().splitlines(keepends=True) if re.search(taken, line))
-    asked = ["doctor", "cluster", "--bootstrap-servers", first.plaintext, properties, "--log", "-"]
+    asked = ["doctor", "cluster", "--bootstrap-server", first.plaintext, properties, "--log", "-"]
     done = subprocess.run([*clients.BASE_ONLY, *asked], input=journal, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (3, "")
     return done.stdout.splitlines()

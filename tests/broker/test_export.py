@@ -42,7 +42,7 @@ def store(tmp_path: Path) -> str:
 @pytest.fixture
 def backup(source: Broker, store: str) -> Callable[..., None]:
     def run(*topics: str, code: ExitCode = ExitCode.DONE, options: Iterable[str] = ()) -> None:
-        argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", store]
+        argv = ["backup", "--bootstrap-server", source.plaintext, "--store", store]
         argv += ["--topics", ",".join(topics), "--segment-bytes", "3000", *options]
         assert main(argv) == code
 

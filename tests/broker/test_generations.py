@@ -31,7 +31,7 @@ def test_generations_are_few_and_one_is_always_complete(
 
     def back_up(at: int) -> str:
         monkeypatch.setattr(timestamps, "now", lambda: began + at)
-        argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", url]
+        argv = ["backup", "--bootstrap-server", source.plaintext, "--store", url]
         argv += ["--topics", f"{busy},{idle}", "--compacted-generations", str(keep)]
         assert main(argv) == 0
         return capsys.readouterr().out
@@ -62,7 +62,7 @@ def test_generations_are_few_and_one_is_always_complete(
             assert {f"g{period + 1}"} <= folders(busy)
             assert folders(idle) == {"g1"}
             capsys.readouterr()
-    argv = ["restore", "--bootstrap-servers", target.plaintext, "--store", url, "--topics", f"{busy},{idle}"]
+    argv = ["restore", "--bootstrap-server", target.plaintext, "--store", url, "--topics", f"{busy},{idle}"]
     assert main([*argv, "--no-groups"]) == 0
     latest = {message.key(): message.value() for message in clients.read(target, busy)}
     assert latest == written
@@ -79,7 +79,7 @@ def test_snapshots_tell_how_generations_took_turns(
         clients.produce(source, topic, [{"key": b"k", "value": b"%d" % run}])
         monkeypatch.setattr(timestamps, "now", lambda run=run: began + run * DAY // 2)
         assert (
-            main(["backup", "--bootstrap-servers", source.plaintext, "--store", url, "--topics", topic]) == 0
+            main(["backup", "--bootstrap-server", source.plaintext, "--store", url, "--topics", topic]) == 0
         )
     capsys.readouterr()
     assert main(["snapshots", "--store", url]) == 0

@@ -23,7 +23,7 @@ Capture = pytest.CaptureFixture[str]
 
 
 def look(broker: Broker, capsys: Capture, code: int, *options: str) -> dict[str, Any]:
-    arguments = ["groups", "--bootstrap-servers", broker.plaintext, "--json", *options]
+    arguments = ["groups", "--bootstrap-server", broker.plaintext, "--json", *options]
     capsys.readouterr()
     assert main(arguments) == code
     return dict(json.loads(capsys.readouterr().out))
@@ -53,7 +53,7 @@ def test_groups_are_ok_stuck_or_stopped(broker: Broker, capsys: Capture) -> None
     chosen = [f"--group={name}" for name in (done, stuck, stopped)]
     with member(broker, stuck, topic, 2):
         document = look(broker, capsys, 3, *chosen, "--window", "2s")
-        assert main(["groups", "--bootstrap-servers", broker.plaintext, *chosen, "--window", "2s"]) == 3
+        assert main(["groups", "--bootstrap-server", broker.plaintext, *chosen, "--window", "2s"]) == 3
         shown = capsys.readouterr()
     found = {group["name"]: group for group in document["groups"]}
     assert {name: (group["state"], group["lag"]) for name, group in found.items()} == {
@@ -164,9 +164,9 @@ def test_unknown_is_not_ok(broker: Broker, capsys: Capture) -> None:
     )
     with raw.connect(End("cluster", broker.plaintext), "test") as client:
         apply_acls(client, acls.AclChanges(granted, ()))
-    options = ["--client-config", str(broker.authority.client_config(name)), "--group", group, "--json"]
+    options = ["--command-config", str(broker.authority.client_config(name)), "--group", group, "--json"]
     capsys.readouterr()
-    assert main(["groups", "--bootstrap-servers", broker.tls, *options]) == 3
+    assert main(["groups", "--bootstrap-server", broker.tls, *options]) == 3
     shown = capsys.readouterr()
     [found] = json.loads(shown.out)["groups"]
     assert (found["state"], found["lag"], found["seconds"]) == ("unknown", None, None)
@@ -185,7 +185,7 @@ def test_excluded_groups_are_not_listed(broker: Broker, capsys: Capture) -> None
 
 
 def test_a_cluster_without_an_answer_is_a_failure(capsys: Capture) -> None:
-    assert main(["groups", "--bootstrap-servers", "127.0.0.1:1", "--patience", "1"]) == 1
+    assert main(["groups", "--bootstrap-server", "127.0.0.1:1", "--patience", "1"]) == 1
 
 
 @pytest.mark.parametrize("options", [["--exclude", ".*"], ["--group", "{name}", "--exclude", "{name}"]])

@@ -44,7 +44,7 @@ def imported(source: str, store: Path, layout: str = "kafka-backup", *more: str)
 
 
 def restore(broker: Broker, store: Path, *more: str) -> int:
-    argv = ["restore", "--bootstrap-servers", broker.plaintext, "--store", store.as_uri()]
+    argv = ["restore", "--bootstrap-server", broker.plaintext, "--store", store.as_uri()]
     return main([*argv, *more])
 
 

@@ -297,7 +297,7 @@ def test_replicas_of_a_broker_that_was_replaced_are_reported_and_not_waited_for(
             [running] = run("kafka_ready", expected=[1])["unexpected"]
             assert "Broker 2 is not in the inventory, and runs" in running
             assert run("kafka_ready", expected=[1, 2])["unexpected"] == []
-            ask = ["doctor", "cluster", "--bootstrap-servers", first.plaintext]
+            ask = ["doctor", "cluster", "--bootstrap-server", first.plaintext]
             assert main([*ask, "--expected-brokers", "1,2"]) == 0
             assert main([*ask, "--expected-brokers", "1"]) == 3
             assert "Broker 2 is not in the inventory, and runs" in capsys.readouterr().out
@@ -314,7 +314,7 @@ def test_replicas_of_a_broker_that_was_replaced_are_reported_and_not_waited_for(
 
 
 def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ["health", "--bootstrap-servers", broker.plaintext]
+    ask = ["health", "--bootstrap-server", broker.plaintext]
     assert main(ask) == 0
     assert main([*ask, "--node-id", "1"]) == 0
     assert capsys.readouterr().out == ""
@@ -323,7 +323,7 @@ def test_health_says_what_is_wrong(broker: Broker, capsys: pytest.CaptureFixture
 
 
 def test_health_gives_the_status_its_facts(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
-    ask = ["health", "--bootstrap-servers", broker.plaintext, "--json", "--expected-brokers"]
+    ask = ["health", "--bootstrap-server", broker.plaintext, "--json", "--expected-brokers"]
     code = main([*ask, "1"])
     found = judged("pro-kafka-1", "cluster", capsys.readouterr().out, code)
     of_site = [
@@ -348,7 +348,7 @@ def test_health_gives_the_status_its_facts(broker: Broker, capsys: pytest.Captur
 def test_health_reports_a_broker_that_left_the_inventory(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ask = ["health", "--bootstrap-servers", broker.plaintext, "--expected-brokers"]
+    ask = ["health", "--bootstrap-server", broker.plaintext, "--expected-brokers"]
     assert main([*ask, "1,2"]) == 0
     assert capsys.readouterr().out == ""
     assert main([*ask, "2,3"]) == 1
@@ -364,7 +364,7 @@ def test_health_by_tls_tells_why_it_was_turned_away(
         (broker.authority.client_config("sceptic", trust=stranger), "CERTIFICATE_VERIFY_FAILED"),
         (stranger.client_config("stranger", trust=broker.authority), "alert"),
     ):
-        ask = ["health", "--bootstrap-servers", broker.tls, "--client-config", str(config)]
+        ask = ["health", "--bootstrap-server", broker.tls, "--command-config", str(config)]
         assert main(ask) == 1
         sentence = capsys.readouterr().err
         assert said in sentence

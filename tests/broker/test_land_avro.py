@@ -119,7 +119,7 @@ def command(broker: Broker, folder: Path, *tables: dict[str, Any]) -> list[str]:
     file = folder / "lake.yml"
     file.write_text(yaml.safe_dump({"land_tables": list(tables)}))
     (folder / "lake").mkdir(exist_ok=True)
-    common = ["--bootstrap-servers", broker.plaintext, "--declarations", str(file)]
+    common = ["--bootstrap-server", broker.plaintext, "--declarations", str(file)]
     return ["land", *common, "--location", (folder / "lake").as_uri()]
 
 

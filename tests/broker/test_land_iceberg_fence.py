@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from between import Between
+from iceberg_log import IcebergLog
 from iceberg_reader import said
 from identifiers import raises
 from lakes import client, wait
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pymetastore.hive_metastore import ttypes
-from thought import Thought
+from tcp_proxy import TcpProxy
 
 from aqueduct.errors import Failed
 from aqueduct.land import iceberg
@@ -30,53 +30,55 @@ ALTER = b"alter_table_with_environment_context"
 
 
 @pytest.fixture
-def thought(metastore: HiveMetastore, tmp_path: Path) -> Thought:
-    return Thought(metastore, tmp_path)
+def iceberg_log(metastore: HiveMetastore, tmp_path: Path) -> IcebergLog:
+    return IcebergLog(metastore, tmp_path)
 
 
-def test_a_stale_updater_is_refused(thought: Thought) -> None:
+def test_a_stale_updater_is_refused(iceberg_log: IcebergLog) -> None:
     """It read the table, and another one changed it before it said what it is now."""
-    first, stale = thought.updater(), thought.updater()
-    first.follow(thought.table, thought.state(1, [1]))
-    stale.follow(thought.table, thought.state(1, [1]))
-    wanted = iceberg.iceberg_table.tables(thought.folder.as_uri(), thought.table, thought.state(2, [1, 2]))[0]
+    first, stale = iceberg_log.updater(), iceberg_log.updater()
+    first.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    stale.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    wanted = iceberg.iceberg_table.tables(
+        iceberg_log.folder.as_uri(), iceberg_log.table, iceberg_log.state(2, [1, 2])
+    )[0]
     known = stale._load(wanted)
     assert known
-    first.follow(thought.table, thought.state(3, [2, 3]))
+    first.follow(iceberg_log.table, iceberg_log.state(3, [2, 3]))
     with pytest.raises(Moved):
-        stale._change(wanted, known, thought.state(2, [1, 2]), 3600, tidy=False)
-    assert thought.read() == (3, ["2", "3"])
-    metadata = thought.metadata
+        stale._change(wanted, known, iceberg_log.state(2, [1, 2]), 3600, tidy=False)
+    assert iceberg_log.read() == (3, ["2", "3"])
+    metadata = iceberg_log.metadata
     assert len(list(metadata.glob("snap-*.avro"))) == 2  # what it had staged went
 
 
 def test_two_updaters_at_once_come_to_the_newer_log(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One waits just before it changes what the table is, until the other one did."""
-    older, newer = thought.updater(), thought.updater()
-    older.follow(thought.table, thought.state(1, [1]))
+    older, newer = iceberg_log.updater(), iceberg_log.updater()
+    older.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     point = Metastore.point
     asked: list[str] = []
 
     def overtaken(self: Metastore, wanted: Any, place: str, *, read: str) -> None:
         asked.append(place)
         if len(asked) == 1:
-            newer.follow(thought.table, thought.state(3, [1, 2, 3]))
+            newer.follow(iceberg_log.table, iceberg_log.state(3, [1, 2, 3]))
         point(self, wanted, place, read=read)
 
     monkeypatch.setattr(Metastore, "point", overtaken)
-    older.follow(thought.table, thought.state(2, [1, 2]))
+    older.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
     assert len(asked) == 2
-    assert thought.read() == (3, ["1", "2", "3"])
-    older.follow(thought.table, thought.state(2, [1, 2]))
-    assert thought.read() == (3, ["1", "2", "3"])
+    assert iceberg_log.read() == (3, ["1", "2", "3"])
+    older.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    assert iceberg_log.read() == (3, ["1", "2", "3"])
 
 
-def test_who_lost_its_lock_changes_nothing(thought: Thought, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_lost_its_lock_changes_nothing(iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one took it for dead, and is done, when it wakes up after it looked."""
-    stale, other = thought.updater(), thought.updater()
-    stale.follow(thought.table, thought.state(1, [1]))
+    stale, other = iceberg_log.updater(), iceberg_log.updater()
+    stale.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     look = Metastore._table
     looked: list[Any] = []
 
@@ -85,197 +87,201 @@ def test_who_lost_its_lock_changes_nothing(thought: Thought, monkeypatch: pytest
         if len(looked) < 1 and sys._getframe(1).f_code.co_name == "point":
             looked.append(found)
             monkeypatch.setattr(metastores, "DEAD_SECONDS", -1)
-            other.follow(thought.table, thought.state(3, [1, 3]))
+            other.follow(iceberg_log.table, iceberg_log.state(3, [1, 3]))
         return found
 
     monkeypatch.setattr(Metastore, "_table", asleep)
-    stale.follow(thought.table, thought.state(2, [1, 2]))
+    stale.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
     assert looked
-    assert thought.read() == (3, ["1", "3"])
+    assert iceberg_log.read() == (3, ["1", "3"])
 
 
-def test_a_lock_of_another_program_is_waited_for(thought: Thought, monkeypatch: pytest.MonkeyPatch) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
+def test_a_lock_of_another_program_is_waited_for(
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     monkeypatch.setattr(metastores, "LOCK_SECONDS", 1)
     monkeypatch.setattr(metastores, "DEAD_SECONDS", -1)
-    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
-    with client(thought.metastore) as hive:
+    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", iceberg_log.name)
+    with client(iceberg_log.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
-        with raises(Failed, "catalogue-table-locked", thought.name):
-            updater.follow(thought.table, thought.state(2, [2]))
+        with raises(Failed, "catalogue-table-locked", iceberg_log.name):
+            updater.follow(iceberg_log.table, iceberg_log.state(2, [2]))
         hive.unlock(ttypes.UnlockRequest(held.lockid))
-    updater.follow(thought.table, thought.state(2, [2]))
-    assert thought.read() == (2, ["2"])
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [2]))
+    assert iceberg_log.read() == (2, ["2"])
 
 
 def test_a_dead_run_s_lock_is_waited_for_longer_than_another_program_s(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     monkeypatch.setattr(metastores, "LOCK_SECONDS", 0)
     monkeypatch.setattr(metastores, "DEAD_SECONDS", 2)
-    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
-    with client(thought.metastore) as hive:
+    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", iceberg_log.name)
+    with client(iceberg_log.metastore) as hive:
         hive.lock(ttypes.LockRequest([what], user="land", hostname="here", agentInfo=metastores.AGENT))
-    updater.follow(thought.table, thought.state(2, [2]))
-    assert thought.read() == (2, ["2"])
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [2]))
+    assert iceberg_log.read() == (2, ["2"])
 
 
-def test_a_round_without_news_asks_for_nothing(thought: Thought) -> None:
-    catalogue = Catalogue([("127.0.0.1", thought.metastore.port)], thought.folder.as_uri())
-    assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
-    thought.metastore.process.kill()
+def test_a_round_without_news_asks_for_nothing(iceberg_log: IcebergLog) -> None:
+    catalogue = Catalogue([("127.0.0.1", iceberg_log.metastore.port)], iceberg_log.folder.as_uri())
+    assert catalogue.follow([(iceberg_log.table, iceberg_log.state(1, [1]))]) == {}
+    iceberg_log.metastore.process.kill()
     try:
-        assert catalogue.follow([(thought.table, thought.state(2, [1]))]) == {}
+        assert catalogue.follow([(iceberg_log.table, iceberg_log.state(2, [1]))]) == {}
     finally:
-        thought.metastore.process.start()
-    assert catalogue.lacks(thought.table, thought.state(2, [1])) == ""
-    lacks = catalogue.lacks(thought.table, thought.state(3, [1, 2]))
-    assert lacks == f"it lacks 1 file of lake.{thought.name}"
+        iceberg_log.metastore.process.start()
+    assert catalogue.lacks(iceberg_log.table, iceberg_log.state(2, [1])) == ""
+    lacks = catalogue.lacks(iceberg_log.table, iceberg_log.state(3, [1, 2]))
+    assert lacks == f"it lacks 1 file of lake.{iceberg_log.name}"
 
 
 def test_a_table_that_is_dropped_comes_back_within_an_hour(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    catalogue = Catalogue([("127.0.0.1", thought.metastore.port)], thought.folder.as_uri())
-    assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
-    with client(thought.metastore) as hive:
-        hive.drop_table("lake", thought.name, False)
-    assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
-    assert catalogue.lacks(thought.table, thought.state(1, [1])) == f"it has no lake.{thought.name}"
+    catalogue = Catalogue([("127.0.0.1", iceberg_log.metastore.port)], iceberg_log.folder.as_uri())
+    assert catalogue.follow([(iceberg_log.table, iceberg_log.state(1, [1]))]) == {}
+    with client(iceberg_log.metastore) as hive:
+        hive.drop_table("lake", iceberg_log.name, False)
+    assert catalogue.follow([(iceberg_log.table, iceberg_log.state(1, [1]))]) == {}
+    assert (
+        catalogue.lacks(iceberg_log.table, iceberg_log.state(1, [1])) == f"it has no lake.{iceberg_log.name}"
+    )
     in_an_hour = SimpleNamespace(**vars(time) | {"monotonic": lambda: time.monotonic() + COMPARE_SECONDS + 1})
     for module in ("iceberg", "catalogue"):
         monkeypatch.setattr(f"aqueduct.land.{module}.time", in_an_hour)
-    assert catalogue.follow([(thought.table, thought.state(1, [1]))]) == {}
-    assert thought.read() == (1, ["1"])
+    assert catalogue.follow([(iceberg_log.table, iceberg_log.state(1, [1]))]) == {}
+    assert iceberg_log.read() == (1, ["1"])
 
 
-def test_metadata_that_is_gone_is_named(thought: Thought) -> None:
-    thought.updater().follow(thought.table, thought.state(1, [1]))
-    newest_file = max(thought.metadata.glob("*.metadata.json"))
-    for file in thought.metadata.iterdir():
+def test_metadata_that_is_gone_is_named(iceberg_log: IcebergLog) -> None:
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    newest_file = max(iceberg_log.metadata.glob("*.metadata.json"))
+    for file in iceberg_log.metadata.iterdir():
         file.unlink()
-    with raises(Failed, "iceberg-table-unreadable", thought.name, newest_file.name):
-        thought.updater().follow(thought.table, thought.state(2, [1, 2]))
-    with client(thought.metastore) as hive:
-        hive.drop_table("lake", thought.name, False)
-    thought.updater().follow(thought.table, thought.state(2, [1, 2]))
-    assert thought.read() == (2, ["1", "2"])
+    with raises(Failed, "iceberg-table-unreadable", iceberg_log.name, newest_file.name):
+        iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    with client(iceberg_log.metastore) as hive:
+        hive.drop_table("lake", iceberg_log.name, False)
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    assert iceberg_log.read() == (2, ["1", "2"])
 
 
-def test_damaged_metadata_is_a_sentence(thought: Thought) -> None:
-    thought.updater().follow(thought.table, thought.state(1, [1]))
-    metadata = thought.metadata
+def test_damaged_metadata_is_a_sentence(iceberg_log: IcebergLog) -> None:
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    metadata = iceberg_log.metadata
     newest_file = max(metadata.glob("*.metadata.json"))
     newest_file.write_text("{")
-    with raises(Failed, "iceberg-table-unreadable", thought.name):
-        thought.updater().follow(thought.table, thought.state(2, [1, 2]))
+    with raises(Failed, "iceberg-table-unreadable", iceberg_log.name):
+        iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
 
 
 def test_a_clock_that_is_set_back_makes_no_older_snapshot(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     hour_ago = SimpleNamespace(time=lambda: time.time() - 3600)
     monkeypatch.setattr("pyiceberg.table.snapshots.time", hour_ago)
-    updater.follow(thought.table, thought.state(2, [1, 2]))
-    found = thought.found()
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    found = iceberg_log.found()
     first, second = found.snapshots()
     assert first.timestamp_ms <= second.timestamp_ms <= found.metadata.last_updated_ms
 
 
-def test_manifests_are_joined(thought: Thought) -> None:
-    updater = thought.updater()
+def test_manifests_are_joined(iceberg_log: IcebergLog) -> None:
+    updater = iceberg_log.updater()
     for number in range(1, 120):
-        updater.follow(thought.table, thought.state(number, range(number)))
-    commit, names = thought.read()
+        updater.follow(iceberg_log.table, iceberg_log.state(number, range(number)))
+    commit, names = iceberg_log.read()
     assert (commit, len(names)) == (119, 119)
-    found = thought.found()
+    found = iceberg_log.found()
     snapshot = found.current_snapshot()
     assert snapshot
     assert len(snapshot.manifests(found.io)) < 100
 
 
-def test_a_table_with_other_partitions_is_refused(thought: Thought) -> None:
-    thought.updater().follow(thought.table, thought.state(1, [1]))
-    with thought.found().update_spec() as change:
+def test_a_table_with_other_partitions_is_refused(iceberg_log: IcebergLog) -> None:
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    with iceberg_log.found().update_spec() as change:
         change.add_field("k_timestamp", "day", "of_kafka")
-    with raises(Failed, "catalogue-table-exists", thought.name, "k_timestamp"):
-        thought.updater().follow(thought.table, thought.state(2, [1, 2]))
-    with raises(Failed, "catalogue-table-exists", thought.name, "k_timestamp"):
-        thought.updater().lacks(thought.table, thought.state(2, [1, 2]))
-    assert thought.read() == (1, ["1"])
+    with raises(Failed, "catalogue-table-exists", iceberg_log.name, "k_timestamp"):
+        iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    with raises(Failed, "catalogue-table-exists", iceberg_log.name, "k_timestamp"):
+        iceberg_log.updater().lacks(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    assert iceberg_log.read() == (1, ["1"])
 
 
 @pytest.mark.parametrize("value", [None, "[]", "{"])
-def test_a_name_mapping_comes_back(thought: Thought, value: str | None) -> None:
+def test_a_name_mapping_comes_back(iceberg_log: IcebergLog, value: str | None) -> None:
     """Without it readers find no column in a file that Arrow wrote: all would be NULL."""
     name = "schema.name-mapping.default"
-    thought.updater().follow(thought.table, thought.state(1, [1]))
-    ours = thought.found().properties[name]
-    with thought.found().transaction() as change:
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    ours = iceberg_log.found().properties[name]
+    with iceberg_log.found().transaction() as change:
         if value is None:
             change.remove_properties(name)
         else:
             change.set_properties({name: value})
-    lacks = thought.updater().lacks(thought.table, thought.state(1, [1]))
-    assert lacks == f"lake.{thought.name} lacks our {name}, by which readers find columns"
-    [n] = thought.table.columns
-    thought.table = replace(thought.table, columns=(n, replace(n, name="more", path=("more",))))
-    thought.updater().follow(thought.table, thought.state(1, [1]))
-    healed = thought.found()
+    lacks = iceberg_log.updater().lacks(iceberg_log.table, iceberg_log.state(1, [1]))
+    assert lacks == f"lake.{iceberg_log.name} lacks our {name}, by which readers find columns"
+    [n] = iceberg_log.table.columns
+    iceberg_log.table = replace(iceberg_log.table, columns=(n, replace(n, name="more", path=("more",))))
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    healed = iceberg_log.found()
     assert healed.properties[name].startswith(ours.rstrip("]"))
     assert healed.name_mapping() == create_mapping_from_schema(healed.schema())
-    assert thought.updater().lacks(thought.table, thought.state(1, [1])) == ""
+    assert iceberg_log.updater().lacks(iceberg_log.table, iceberg_log.state(1, [1])) == ""
 
 
-def operations(thought: Thought) -> list[tuple[str, str, str]]:
+def operations(iceberg_log: IcebergLog) -> list[tuple[str, str, str]]:
     """Return what snapshots did, their newest commits, and how many rows the table had then."""
     names = ("operation", "aqueduct.commit", "total-records")
-    return [tuple(each[name] for name in names) for each in said(thought.found())]  # type: ignore[misc]
+    return [tuple(each[name] for name in names) for each in said(iceberg_log.found())]  # type: ignore[misc]
 
 
-def test_what_landed_while_files_were_joined_is_an_append(thought: Thought) -> None:
+def test_what_landed_while_files_were_joined_is_an_append(iceberg_log: IcebergLog) -> None:
     """Who follows a table's rows passes over the one, and reads the other."""
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(2, [1, 2]))
-    updater.follow(thought.table, thought.state(4, {"3-compacted": 2, 4: 5}))
-    assert operations(thought) == [("append", "2", "2"), ("replace", "2", "2"), ("append", "4", "7")]
-    joined, landed = thought.found().snapshots()[1:]
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    updater.follow(iceberg_log.table, iceberg_log.state(4, {"3-compacted": 2, 4: 5}))
+    assert operations(iceberg_log) == [("append", "2", "2"), ("replace", "2", "2"), ("append", "4", "7")]
+    joined, landed = iceberg_log.found().snapshots()[1:]
     assert joined.summary
     assert joined.summary["added-data-files"] == "1"
-    assert {Path(file.file.file_path).stem for file in thought.found().scan().plan_files()} == {
+    assert {Path(file.file.file_path).stem for file in iceberg_log.found().scan().plan_files()} == {
         "3-compacted",
         "4",
     }
     assert landed.parent_snapshot_id == joined.snapshot_id
 
 
-def test_what_was_joined_before_the_table_had_it_is_an_overwrite(thought: Thought) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
-    updater.follow(thought.table, thought.state(3, {"3-compacted": 2}))
-    assert operations(thought) == [("append", "1", "1"), ("overwrite", "3", "2")]
+def test_what_was_joined_before_the_table_had_it_is_an_overwrite(iceberg_log: IcebergLog) -> None:
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    updater.follow(iceberg_log.table, iceberg_log.state(3, {"3-compacted": 2}))
+    assert operations(iceberg_log) == [("append", "1", "1"), ("overwrite", "3", "2")]
 
 
 @pytest.mark.parametrize(("took_rows", "operation"), [(0, "replace"), (2, "replace"), (3, "overwrite")])
 def test_rows_that_went_and_as_many_that_came_are_no_replace(
-    thought: Thought, took_rows: int, operation: str
+    iceberg_log: IcebergLog, took_rows: int, operation: str
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(2, [1, 2]))
-    updater.follow(thought.table, thought.state(5, {"5-compacted": 2}, took_rows))
-    assert operations(thought) == [("append", "2", "2"), (operation, "5", "2")]
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    updater.follow(iceberg_log.table, iceberg_log.state(5, {"5-compacted": 2}, took_rows))
+    assert operations(iceberg_log) == [("append", "2", "2"), (operation, "5", "2")]
 
 
 def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater, day = thought.updater(), thought.table.snapshots
-    thought.table = replace(thought.table, snapshots=100 * day)
+    updater, day = iceberg_log.updater(), iceberg_log.table.snapshots
+    iceberg_log.table = replace(iceberg_log.table, snapshots=100 * day)
     copied, read = [], []
     copy, objects = TableMetadataV2.model_copy, type(updater._objects)
     look = objects.read
@@ -294,7 +300,7 @@ def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
     def follow(number: int, *, tidy: bool = False) -> tuple[int, int]:
         copied.clear()
         read.clear()
-        updater.follow(thought.table, thought.state(number, range(number)), tidy=tidy)
+        updater.follow(iceberg_log.table, iceberg_log.state(number, range(number)), tidy=tidy)
         return len(copied), len(read)
 
     first = [follow(number) for number in range(1, 20)]
@@ -302,130 +308,132 @@ def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
     monkeypatch.setattr(iceberg.time, "time", lambda: now() + 10 * 86_400)
     first += [follow(number) for number in range(20, 30)]
     assert set(first[2:]) == {(3, 2)}  # staged, and for the metastore; the list of before, and what was made
-    thought.table = replace(thought.table, snapshots=day)
+    iceberg_log.table = replace(iceberg_log.table, snapshots=day)
     # A list of each that goes, of the first that stays, and of the newest.
     assert follow(29, tidy=True) == (4, 20)  # one copy is of the bad table
-    assert len(thought.found().snapshots()) == 11
+    assert len(iceberg_log.found().snapshots()) == 11
 
 
 def test_what_was_written_for_a_change_that_was_not_made_goes(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
-    before = set(thought.metadata.iterdir())
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    before = set(iceberg_log.metadata.iterdir())
     monkeypatch.setattr(metastores, "LOCK_SECONDS", 0)
-    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
-    with client(thought.metastore) as hive:
+    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", iceberg_log.name)
+    with client(iceberg_log.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
-        with raises(Failed, "catalogue-table-locked", thought.name):
-            updater.follow(thought.table, thought.state(2, [1, 2]))
-        assert set(thought.metadata.iterdir()) == before
+        with raises(Failed, "catalogue-table-locked", iceberg_log.name):
+            updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+        assert set(iceberg_log.metadata.iterdir()) == before
         hive.unlock(ttypes.UnlockRequest(held.lockid))
 
 
 @pytest.fixture
-def between(thought: Thought) -> Iterator[Between]:
-    """Yield what stands between an updater and the metastore, and lets a change pass when it is told."""
-    with Between(thought.metastore.port) as started:
+def proxy(iceberg_log: IcebergLog) -> Iterator[TcpProxy]:
+    """Yield a proxy of the metastore that lets a change pass when it is told."""
+    with TcpProxy(iceberg_log.metastore.port) as started:
         yield started
 
 
-def through(between: Between, thought: Thought) -> IcebergTables:
-    metastore = Metastore([("127.0.0.1", between.port)])
-    return IcebergTables(lambda: metastore, thought.folder.as_uri())
+def through(proxy: TcpProxy, iceberg_log: IcebergLog) -> IcebergTables:
+    metastore = Metastore([("127.0.0.1", proxy.port)])
+    return IcebergTables(lambda: metastore, iceberg_log.folder.as_uri())
 
 
-def test_a_change_whose_answer_is_lost_is_found(thought: Thought, between: Between) -> None:
-    updater = through(between, thought)
-    updater.follow(thought.table, thought.state(1, [1]))
-    between.loses = ALTER
-    updater.follow(thought.table, thought.state(2, [1, 2]))
-    assert between.lost == 1
-    assert thought.read() == (2, ["1", "2"])
-    with client(thought.metastore) as hive:
-        assert not hive.show_locks(ttypes.ShowLocksRequest(dbname="lake", tablename=thought.name)).locks
+def test_a_change_whose_answer_is_lost_is_found(iceberg_log: IcebergLog, proxy: TcpProxy) -> None:
+    updater = through(proxy, iceberg_log)
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    proxy.loses = ALTER
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
+    assert proxy.lost == 1
+    assert iceberg_log.read() == (2, ["1", "2"])
+    with client(iceberg_log.metastore) as hive:
+        assert not hive.show_locks(ttypes.ShowLocksRequest(dbname="lake", tablename=iceberg_log.name)).locks
 
 
 def test_nobody_comes_between_a_change_that_is_late_and_its_lock(
-    thought: Thought, between: Between, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Hive 3 it would take the table back to what it was before another one changed it."""
-    slow, other = through(between, thought), thought.updater()
-    slow.follow(thought.table, thought.state(1, [1]))
-    between.holds = ALTER
+    slow, other = through(proxy, iceberg_log), iceberg_log.updater()
+    slow.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    proxy.holds = ALTER
     with raises(Away, "metastore-unreachable"):
-        slow.follow(thought.table, thought.state(2, [1, 2]))
+        slow.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
     with monkeypatch.context() as patch:
         patch.setattr(metastores, "OUR_LOCK_SECONDS", 0)
-        with raises(Failed, "catalogue-table-locked", thought.name):
-            other.follow(thought.table, thought.state(3, [1, 3]))
-    between.release()
-    wait(lambda: thought.read()[0] == 2, "the change came")
+        with raises(Failed, "catalogue-table-locked", iceberg_log.name):
+            other.follow(iceberg_log.table, iceberg_log.state(3, [1, 3]))
+    proxy.release()
+    wait(lambda: iceberg_log.read()[0] == 2, "the change came")
     monkeypatch.setattr(metastores, "DEAD_SECONDS", 0)
-    other.follow(thought.table, thought.state(3, [1, 3]))
-    assert thought.read() == (3, ["1", "3"])
+    other.follow(iceberg_log.table, iceberg_log.state(3, [1, 3]))
+    assert iceberg_log.read() == (3, ["1", "3"])
 
 
-def test_snapshots_expire_after_a_clock_was_ahead(thought: Thought, monkeypatch: pytest.MonkeyPatch) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
+def test_snapshots_expire_after_a_clock_was_ahead(
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     now = time.time
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pyiceberg.table.snapshots.time", SimpleNamespace(time=lambda: now() + 400 * 86_400))
-        updater.follow(thought.table, thought.state(2, [1, 2]))
+        updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
     for number in (3, 4):
-        updater.follow(thought.table, thought.state(number, range(number)))
-    assert len(thought.found().snapshots()) == 4
-    updater.follow(thought.table, thought.state(4, range(4)), tidy=True)
-    assert len(thought.found().snapshots()) == 4  # they ended now
+        updater.follow(iceberg_log.table, iceberg_log.state(number, range(number)))
+    assert len(iceberg_log.found().snapshots()) == 4
+    updater.follow(iceberg_log.table, iceberg_log.state(4, range(4)), tidy=True)
+    assert len(iceberg_log.found().snapshots()) == 4  # they ended now
     monkeypatch.setattr(iceberg.time, "time", lambda: now() + 2 * 86_400)
-    updater.follow(thought.table, thought.state(4, range(4)), tidy=True)
-    assert len(thought.found().snapshots()) == 1
+    updater.follow(iceberg_log.table, iceberg_log.state(4, range(4)), tidy=True)
+    assert len(iceberg_log.found().snapshots()) == 1
 
 
 def test_manifests_that_can_t_be_removed_are_named_and_all_else_is_done(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
-    first = thought.found()
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    first = iceberg_log.found()
     snapshot = first.current_snapshot()
     assert snapshot
     [manifest] = snapshot.manifests(first.io)
-    updater.follow(thought.table, thought.state(2, [2]))
+    updater.follow(iceberg_log.table, iceberg_log.state(2, [2]))
     place = Path(manifest.manifest_path.removeprefix("file://"))
     place.unlink()
     (place / "in the way").mkdir(parents=True)
     now = time.time
     monkeypatch.setattr(iceberg.time, "time", lambda: now() + 2 * 86_400)
     with raises(Failed, "iceberg-manifests-left"):
-        updater.follow(thought.table, thought.state(3, [2, 3]), tidy=True)
-    assert thought.read() == (3, ["2", "3"])
-    with client(thought.metastore) as hive:
-        assert hive.get_table_req(ttypes.GetTableRequest(dbName="lake", tblName=f"{thought.name}_bad"))
-    updater.follow(thought.table, thought.state(3, [2, 3]))
+        updater.follow(iceberg_log.table, iceberg_log.state(3, [2, 3]), tidy=True)
+    assert iceberg_log.read() == (3, ["2", "3"])
+    with client(iceberg_log.metastore) as hive:
+        assert hive.get_table_req(ttypes.GetTableRequest(dbName="lake", tblName=f"{iceberg_log.name}_bad"))
+    updater.follow(iceberg_log.table, iceberg_log.state(3, [2, 3]))
 
 
-def test_a_quiet_round_writes_nothing(thought: Thought) -> None:
+def test_a_quiet_round_writes_nothing(iceberg_log: IcebergLog) -> None:
     for _ in range(2):
-        thought.updater().follow(thought.table, thought.state(1, [1]), tidy=True)
-        before = set(thought.metadata.iterdir())
-    thought.updater().follow(thought.table, thought.state(1, [1]), tidy=True)
-    assert set(thought.metadata.iterdir()) == before
+        iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]), tidy=True)
+        before = set(iceberg_log.metadata.iterdir())
+    iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(1, [1]), tidy=True)
+    assert set(iceberg_log.metadata.iterdir()) == before
 
 
 def test_a_dead_run_of_ours_that_waits_for_a_lock_is_passed(
-    thought: Thought, monkeypatch: pytest.MonkeyPatch
+    iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    updater = thought.updater()
-    updater.follow(thought.table, thought.state(1, [1]))
-    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", thought.name)
-    with client(thought.metastore) as hive:
+    updater = iceberg_log.updater()
+    updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
+    what = ttypes.LockComponent(ttypes.LockType.EXCLUSIVE, ttypes.LockLevel.TABLE, "lake", iceberg_log.name)
+    with client(iceberg_log.metastore) as hive:
         held = hive.lock(ttypes.LockRequest([what], user="spark", hostname="there"))
         dead = hive.lock(ttypes.LockRequest([what], user="us", hostname="here", agentInfo=metastores.AGENT))
         assert dead.state == ttypes.LockState.WAITING
         hive.unlock(ttypes.UnlockRequest(held.lockid))
         monkeypatch.setattr(metastores, "DEAD_SECONDS", -1)
-        updater.follow(thought.table, thought.state(2, [2]))
-    assert thought.read() == (2, ["2"])
+        updater.follow(iceberg_log.table, iceberg_log.state(2, [2]))
+    assert iceberg_log.read() == (2, ["2"])

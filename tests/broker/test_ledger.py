@@ -5,7 +5,7 @@ from typing import Any
 
 import clients
 import pytest
-from crossed import ID, Crossed, frames
+from raw_topic import ID, RawTopic, frames
 
 from aqueduct.cli import main
 from aqueduct.link.ledger import entry
@@ -35,14 +35,14 @@ def gaps_of(found: Newest, topic: str, partition: int) -> list[list[int]]:
     return [gap for part in parts for gap in part["gaps"]]
 
 
-def create(of: Crossed, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
+def create(of: RawTopic, capsys: pytest.CaptureFixture[str], *options: str) -> Any:
     capsys.readouterr()
-    argv = ["diode", "create", "--bootstrap-servers", of.servers, "--topic", of.gaps]
+    argv = ["diode", "create", "--bootstrap-server", of.servers, "--topic", of.gaps]
     assert main([*argv, *options]) == 0
     return json.loads(capsys.readouterr().out)
 
 
-def lose(of: Crossed, topic: str, partition: int, *, arrived: list[int], end: int) -> None:
+def lose(of: RawTopic, topic: str, partition: int, *, arrived: list[int], end: int) -> None:
     """Bring offsets of a partition, each a frame, and an announcement of its end."""
     for offset in arrived:
         of.bring(*frames(topic, offset, offset, [partition]))
@@ -51,7 +51,7 @@ def lose(of: Crossed, topic: str, partition: int, *, arrived: list[int], end: in
 
 def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(
     brokers: list[Broker],
-    crossed: Crossed,
+    crossed: RawTopic,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     topic, other = crossed.topics
@@ -75,7 +75,7 @@ def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(
 
 def test_compaction_takes_nothing_from_the_ledger(
     brokers: list[Broker],
-    crossed: Crossed,
+    crossed: RawTopic,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

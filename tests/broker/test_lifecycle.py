@@ -66,12 +66,12 @@ def store() -> str:
 
 
 def back_up(broker: Broker, store: str, topics: str, *more: str) -> int:
-    argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topics]
+    argv = ["backup", "--bootstrap-server", broker.plaintext, "--store", store, "--topics", topics]
     return main([*argv, *more])
 
 
 def restore(broker: Broker, store: str, topics: str, *more: str) -> int:
-    argv = ["restore", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topics]
+    argv = ["restore", "--bootstrap-server", broker.plaintext, "--store", store, "--topics", topics]
     return main([*argv, *more])
 
 

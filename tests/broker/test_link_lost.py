@@ -15,7 +15,7 @@ def test_the_newest_ranges_that_did_not_arrive_are_listed(
     broker: Broker, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gaps = clients.create(broker, clients.unique("gaps"), cleanup_policy="compact")
-    lost = ["diode", "lost", "--bootstrap-servers", broker.plaintext, "--topic", gaps]
+    lost = ["diode", "lost", "--bootstrap-server", broker.plaintext, "--topic", gaps]
     assert main(lost) == 3
     assert "[link-ledger-empty]" in capsys.readouterr().err
     producer = clients.idempotent(broker)

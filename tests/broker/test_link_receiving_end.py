@@ -35,15 +35,15 @@ def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(link: Link
     topic = link.topic
     narrow = clients.create(link.target, f"{link.raw}.narrow", 2, max_message_bytes="600000")
     link.downstream(rawTopic=narrow)
-    mend = f"kafka-configs --alter --topic {narrow} --add-config max.message.bytes=16778216"
+    repair = f"kafka-configs --alter --topic {narrow} --add-config max.message.bytes=16778216"
     assert f"raw topic {narrow} has max.message.bytes=600000" in link.said("downstream")
-    assert mend in link.said("downstream")
+    assert repair in link.said("downstream")
     for size in (1000, 300_000, 900_000):
         clients.produce(link.source, topic, [os.urandom(size)], 1)
     link.upstream()
     refused = f"{topic}-1: offsets 2 to 2 are not in raw topic {narrow}, and stay a gap: "
     wait_for("being refused", lambda: refused in link.said("downstream"))
-    assert mend in link.said("downstream").split(refused)[1]
+    assert repair in link.said("downstream").split(refused)[1]
     # Frames that fit are not refused for being written together.
     with link.target.process.silent():
         for _ in range(12):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import clients
 import pytest
-from hanging import UNVERIFIED, hang
+from hanging_transactions import UNVERIFIED, hang
 from identifiers import assert_printed
 from mirrors import ANY_PORT, mirror_maker
 
@@ -27,8 +27,8 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 ) -> None:
     source, target = brokers
     report = tmp_path / "report.json"
-    ask = ["mirror", "--source", "pro1", "--report", str(report)]
-    ask += ["--source-bootstrap-servers", source.plaintext, "--target-bootstrap-servers", target.plaintext]
+    ask = ["mirror", "--flow", "pro1", "--report", str(report)]
+    ask += ["--source-bootstrap-server", source.plaintext, "--target-bootstrap-server", target.plaintext]
 
     def said(*more: str) -> tuple[int, str]:
         code = main([*ask, *more])
@@ -101,8 +101,8 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
     for name in ("target", "before", "after"):
         (tmp_path / name).mkdir()
     with broker.running(tmp_path / "target", settings=UNVERIFIED) as target:
-        ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", source.plaintext]
-        ask += ["--target-bootstrap-servers", target.plaintext]
+        ask = ["mirror", "--flow", "pro1", "--source-bootstrap-server", source.plaintext]
+        ask += ["--target-bootstrap-server", target.plaintext]
 
         def said(*more: str) -> tuple[int, str]:
             code = main([*ask, *more])
@@ -125,7 +125,7 @@ def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
             assert "start mirror_maker@pro1" not in text
             assert "restarting it does not help" in text
             [command] = re.findall(r"`aqueduct (transactions abort [^`]*)`", text)
-            ending = [*command.split(), "--execute", "--bootstrap-servers", target.plaintext]
+            ending = [*command.split(), "--execute", "--bootstrap-server", target.plaintext]
             assert main(ending) == 0
             code, text = said("--wait", "300s", "--until-caught-up")
             assert code == 0, text
@@ -135,6 +135,6 @@ def test_a_cluster_that_does_not_answer_is_named(
     brokers: list[Broker], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("aqueduct.mirror.reading.CONNECT_SECONDS", 5)
-    ask = ["mirror", "--source", "pro1", "--source-bootstrap-servers", "127.0.0.1:1"]
-    assert main([*ask, "--target-bootstrap-servers", brokers[1].plaintext]) == 1
+    ask = ["mirror", "--flow", "pro1", "--source-bootstrap-server", "127.0.0.1:1"]
+    assert main([*ask, "--target-bootstrap-server", brokers[1].plaintext]) == 1
     assert_printed(capsys.readouterr().err, "cluster-unreachable", "127.0.0.1:1")

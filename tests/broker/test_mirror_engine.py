@@ -241,9 +241,9 @@ def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flo
 def mirror_report(flow: Flow, tmp_path: Path) -> tuple[int, list[dict[str, object]]]:
     """Return exit code and ranges of `aqueduct mirror`."""
     report = tmp_path / "mirror.json"
-    argv = ["mirror", "--source", flow.name, "--engine", "batches", "--topics-pattern", flow.topic]
-    argv += ["--source-bootstrap-servers", flow.source.plaintext, "--report", str(report)]
-    code = main([*argv, "--target-bootstrap-servers", flow.target.plaintext])
+    argv = ["mirror", "--flow", flow.name, "--engine", "batches", "--topics-pattern", flow.topic]
+    argv += ["--source-bootstrap-server", flow.source.plaintext, "--report", str(report)]
+    code = main([*argv, "--target-bootstrap-server", flow.target.plaintext])
     return code, json.loads(report.read_text())["ranges"]
 
 
@@ -323,7 +323,7 @@ def test_restore_of_a_mirrored_topic_is_refused(
     flow: Flow, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The flow would mirror all records of the restored topic again."""
-    common = ("--bootstrap-servers", flow.source.plaintext, "--store", f"file://{tmp_path}/store")
+    common = ("--bootstrap-server", flow.source.plaintext, "--store", f"file://{tmp_path}/store")
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
     assert main(["backup", *common, "--topics", flow.topic]) == 0

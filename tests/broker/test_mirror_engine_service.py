@@ -58,10 +58,10 @@ class Service:
         """Return those of roles/mirror_maker/vars, with the addresses of the test."""
         return {
             "flow": self.flow.name,
-            "source-bootstrap-servers": self.source.tls,
-            "source-config": str(self.configs["source"]),
-            "target-bootstrap-servers": self.target.tls,
-            "target-config": str(self.configs["target"]),
+            "source-bootstrap-server": self.source.tls,
+            "source-command-config": str(self.configs["source"]),
+            "target-bootstrap-server": self.target.tls,
+            "target-command-config": str(self.configs["target"]),
             "topics-pattern": self.pattern,
             "groups-pattern": self.flow.groups_pattern,
             "target-prefix": self.flow.prefix,
@@ -82,10 +82,16 @@ class Service:
     @property
     def look(self) -> list[str]:
         return [
-            *("mirror", f"--source={self.flow.name}", "--engine=batches"),
+            *("mirror", f"--flow={self.flow.name}", "--engine=batches"),
             *(f"--topics-pattern={self.pattern}", f"--report={self._report}"),
-            *(f"--source-bootstrap-servers={self.source.tls}", f"--source-config={self.configs['source']}"),
-            *(f"--target-bootstrap-servers={self.target.tls}", f"--target-config={self.configs['target']}"),
+            *(
+                f"--source-bootstrap-server={self.source.tls}",
+                f"--source-command-config={self.configs['source']}",
+            ),
+            *(
+                f"--target-bootstrap-server={self.target.tls}",
+                f"--target-command-config={self.configs['target']}",
+            ),
         ]
 
     def reported(self) -> dict[str, Any]:

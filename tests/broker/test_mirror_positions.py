@@ -46,9 +46,9 @@ def ask(flow: str, source: Broker, target: Broker, tmp_path: Path) -> Ask:
     def run(*more: str) -> tuple[int, dict[str, Any]]:
         code = main(
             [
-                *("mirror", "--source", flow, "--report", str(report)),
-                *("--source-bootstrap-servers", source.plaintext),
-                *("--target-bootstrap-servers", target.plaintext, *more),
+                *("mirror", "--flow", flow, "--report", str(report)),
+                *("--source-bootstrap-server", source.plaintext),
+                *("--target-bootstrap-server", target.plaintext, *more),
             ]
         )
         return code, json.loads(report.read_text())
@@ -232,10 +232,10 @@ def test_the_mirror_s_own_rights_are_enough(
     write(source, topic, "old", 30)
     store_position(target, flow, topic, 30)
     report = tmp_path / "report.json"
-    command = ["mirror", "--source", flow, "--report", str(report)]
+    command = ["mirror", "--flow", flow, "--report", str(report)]
     for end, broker in (("source", source), ("target", target)):
         config = broker.authority.client_config("mirror-lake")
-        command += [f"--{end}-bootstrap-servers", broker.tls, f"--{end}-config", str(config)]
+        command += [f"--{end}-bootstrap-server", broker.tls, f"--{end}-command-config", str(config)]
     assert main([*command, "--before-start"]) == 1
     declared = Flow(source=flow, target="lake", topics=(topic.replace(".", r"\."),))
     for site, broker in ((flow, source), ("lake", target)):
@@ -339,7 +339,7 @@ def rebuild(
 
     def run(verb: str, *more: str) -> tuple[int, dict[str, Any]]:
         report.unlink(missing_ok=True)
-        at = ("--bootstrap-servers", source.plaintext, "--store", store, "--topics", topic)
+        at = ("--bootstrap-server", source.plaintext, "--store", store, "--topics", topic)
         code = main([verb, *at, "--report", str(report), *more])
         return code, json.loads(report.read_text()) if report.exists() else {}
 

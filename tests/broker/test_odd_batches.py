@@ -97,14 +97,14 @@ def test_odd_batches_are_read_by_every_verb(
     read = clients.read(source, topic)
     assert [each.value() for each in read] == values
     store = ["--store", f"file://{tmp_path}/store"]
-    assert main(["backup", "--bootstrap-servers", source.plaintext, *store, "--topics", topic]) == 0
+    assert main(["backup", "--bootstrap-server", source.plaintext, *store, "--topics", topic]) == 0
     assert main(["verify", *store]) == 0
-    asked = ["--bootstrap-servers", target.plaintext, *store, "--topics", topic]
+    asked = ["--bootstrap-server", target.plaintext, *store, "--topics", topic]
     since = read[3].timestamp()[1]
     late = [each.value() for each in read if each.timestamp()[1] >= since]
     assert main(["restore", *asked, "--from-time", str(since)]) == 0  # which opens each batch
     assert [each.value() for each in clients.read(target, topic)] == late
-    at_both = ["--source", store[1], "--target", source.plaintext, "--topics", topic]
+    at_both = ["--store", store[1], "--target-bootstrap-server", source.plaintext, "--topics", topic]
     assert main(["reconcile", *at_both]) == 0
     to = ["--to", f"file://{tmp_path}/out"]
     assert main(["export", *store, "--topics", topic, "--format", "parquet", *to]) == 0
@@ -112,7 +112,7 @@ def test_odd_batches_are_read_by_every_verb(
     assert sorted(exported.column("value").to_pylist()) == sorted(values)
     tables = tmp_path / "tables.yml"
     tables.write_text(f"- {{table: lake.odd, topics: [{topic}], columns: [{{name: n, type: int}}]}}\n")
-    lake = ["--bootstrap-servers", source.plaintext, "--declarations", str(tables)]
+    lake = ["--bootstrap-server", source.plaintext, "--declarations", str(tables)]
     lake += ["--location", f"file://{tmp_path}/lake"]
     assert main(["land", *lake, "--until-caught-up"]) == 0
     landed = [

@@ -216,10 +216,10 @@ def aqueduct(lost: Lost, capsys: pytest.CaptureFixture[str]) -> Run:
 def looks(lost: Lost, aqueduct: Run) -> list[str]:
     options = []
     for node in lost.quorum.brokers:
-        _, said = aqueduct("look", "--data-folder", str(node.data), verb="mend")
+        _, said = aqueduct("inspect", "--data-folder", str(node.data), verb="repair")
         file = lost.directory / f"broker-{node.node_id}.json"
         file.write_text(said)
-        options += ["--look", str(file)]
+        options += ["--inspection", str(file)]
     return options
 
 
@@ -242,11 +242,11 @@ def formed(lost: Lost, aqueduct: Run, *sources: str) -> Iterator[tuple[int, str]
         code, said = restore(lost, aqueduct, node)
         assert (code, "had already" in said) == (0, True)
     for node in lost.quorum.brokers:
-        assert aqueduct("put-aside", "--data-folder", str(node.data))[0] == 0
+        assert aqueduct("set-aside", "--data-folder", str(node.data))[0] == 0
     with lost.quorum.running():
         whole = partial(in_sync, lost.broker, {1, 2}, *TOPICS)
         clients.wait_for("all replicas in sync", whole)
-        code, said = aqueduct("check", "--bootstrap-servers", lost.quorum.plaintext, "--seed", seed, *looked)
+        code, said = aqueduct("check", "--bootstrap-server", lost.quorum.plaintext, "--seed", seed, *looked)
         assert (code, "with all that was committed" in said) == (0, True), said
         yield planned
 
@@ -317,9 +317,9 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
     options = []
     for node in cluster.brokers:
         capsys.readouterr()
-        assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+        assert cli.main(["repair", "inspect", "--data-folder", str(node.data)]) == 0
         (tmp_path / f"{node.node_id}.json").write_text(capsys.readouterr().out)
-        options += ["--look", str(tmp_path / f"{node.node_id}.json")]
+        options += ["--inspection", str(tmp_path / f"{node.node_id}.json")]
     assert cli.main(["quorum", "copy", "--data-folder", str(cluster.brokers[0].data)]) == 0
     copy.write_text(capsys.readouterr().out)
     assert cli.main(["quorum", "plan", "--copy", str(copy), *options, "--seed", str(seed)]) == 0
@@ -329,10 +329,10 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         begin = ["--data-folder", str(node.data), "--node-id", str(node.node_id), "--seed", str(seed)]
         assert cli.main(["quorum", "restore", *begin]) == 0
     for node in cluster.brokers:
-        assert cli.main(["quorum", "put-aside", "--data-folder", str(node.data)]) == 0
+        assert cli.main(["quorum", "set-aside", "--data-folder", str(node.data)]) == 0
     with cluster.running():
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
-        at = ["--bootstrap-servers", cluster.plaintext, "--seed", str(seed)]
+        at = ["--bootstrap-server", cluster.plaintext, "--seed", str(seed)]
         assert cli.main(["quorum", "check", *at, *options]) == 0
         assert re.search(
             r"No disk says of \d+ partitions? what was committed: .*kept-1\.", capsys.readouterr().out
@@ -364,9 +364,9 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
         clients.create(broker, "last")
     options = []
     for node in cluster.brokers:
-        assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+        assert cli.main(["repair", "inspect", "--data-folder", str(node.data)]) == 0
         (tmp_path / f"{node.node_id}.json").write_text(capsys.readouterr().out)
-        options += ["--look", str(tmp_path / f"{node.node_id}.json")]
+        options += ["--inspection", str(tmp_path / f"{node.node_id}.json")]
     assert cli.main(["quorum", "plan", "--copy", str(copy), *options, "--seed", str(seed)]) == 3
     for node in lost:
         shutil.rmtree(node.data)
@@ -374,7 +374,7 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
         begin = ["--data-folder", str(node.data), "--node-id", str(node.node_id), "--seed", str(seed)]
         assert cli.main(["quorum", "restore", *begin]) == 0
     for node in cluster.brokers:
-        assert cli.main(["quorum", "put-aside", "--data-folder", str(node.data)]) == 0
+        assert cli.main(["quorum", "set-aside", "--data-folder", str(node.data)]) == 0
     with cluster.running(*lost, *cluster.brokers):
         clients.wait_for("leaders", lambda: in_sync(broker, {1, 2}, "kept"))
         clients.create(broker, "new")
@@ -405,18 +405,18 @@ def test_a_broker_that_lost_its_disk_too_takes_nothing_from_others(
         before = [clients.records(broker, "kept", partition) for partition in (0, 1)]
         controller.process.kill()
         gone.process.kill()
-    assert cli.main(["mend", "look", "--data-folder", str(left.data)]) == 0
+    assert cli.main(["repair", "inspect", "--data-folder", str(left.data)]) == 0
     (tmp_path / "2.json").write_text(capsys.readouterr().out)
     assert cli.main(["quorum", "copy", "--data-folder", str(left.data)]) == 0
     copy.write_text(capsys.readouterr().out)
-    looked = ["--look", str(tmp_path / "2.json"), "--lost", "1"]
+    looked = ["--inspection", str(tmp_path / "2.json"), "--lost", "1"]
     assert cli.main(["quorum", "plan", "--copy", str(copy), *looked, "--seed", str(seed)]) == 3
     for node in (controller, gone):
         shutil.rmtree(node.data)
         node.data.mkdir()
     begin = ["--data-folder", str(controller.data), "--node-id", "101", "--seed", str(seed)]
     assert cli.main(["quorum", "restore", *begin]) == 0
-    assert cli.main(["quorum", "put-aside", "--data-folder", str(left.data)]) == 0
+    assert cli.main(["quorum", "set-aside", "--data-folder", str(left.data)]) == 0
     (gone.data / "meta.properties").write_text(f"version=1\ncluster.id={cluster.cluster_id}\nnode.id=1\n")
     with cluster.running(controller, left, gone):
         for _ in range(2):  # KIP-966: at its second start it would be made the leader
@@ -440,7 +440,7 @@ def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct:
     )
     code, said = plan(lost, aqueduct, "--store", f"file://{tmp_path}/none")
     assert (code, printed(said)) == (2, ["backup-missing"])
-    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "none"))
+    code, said = aqueduct("set-aside", "--data-folder", str(tmp_path / "none"))
     assert (code, printed(said)) == (2, ["data-folder-missing"])
     [snapshot] = (store / "metadata").iterdir()
     flip(snapshot)
@@ -548,11 +548,11 @@ def test_metadata_that_were_cut_are_not_kept_before_those_of_a_snapshot(
     assert [each.name for each in (tmp_path / "store/metadata").iterdir()] == [f"{1:020}.zst"]
 
 
-def test_a_controller_s_metadata_are_not_put_aside(lost: Lost, aqueduct: Run) -> None:
+def test_a_controller_s_metadata_are_not_set_aside(lost: Lost, aqueduct: Run) -> None:
     [controller] = lost.quorum.controllers
     plan(lost, aqueduct, "--store", lost.store)
     assert restore(lost, aqueduct, controller)[0] == 0
-    code, said = aqueduct("put-aside", "--data-folder", str(controller.data))
+    code, said = aqueduct("set-aside", "--data-folder", str(controller.data))
     assert (code, "[controller-metadata-protected] " in said) == (2, True)
     assert (controller.data / METADATA).is_dir()
 
@@ -567,7 +567,7 @@ def test_a_controller_keeps_its_id_which_has_a_vote_with_its_folder(
     assert b"directory.id" in meta
     modes = {each.stat().st_mode & 0o077 for each in (controller.data / METADATA).rglob("*")}
     assert modes | {(controller.data / METADATA).stat().st_mode & 0o077} == {0}, "they have credentials"
-    code = cli.main(["mend", "take-back", "--data-folder", str(controller.data), "--node-id", "1"])
+    code = cli.main(["repair", "restore-logs", "--data-folder", str(controller.data), "--node-id", "1"])
     assert code == 2
     error = capsys.readouterr().err
     assert (printed(error), "101 has a vote" in error) == (["controller-has-vote"], True)
@@ -578,10 +578,10 @@ def test_of_voters_that_a_configuration_names_the_last_election_tells(tmp_path: 
     """A combined node, whose copy of the metadata is the only one."""
     with broker.running(tmp_path):
         pass
-    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "data"), "--broker-only")
+    code, said = aqueduct("set-aside", "--data-folder", str(tmp_path / "data"), "--broker-only")
     assert (code, "[controller-metadata-protected] " in said) == (2, True)
     (tmp_path / "data" / METADATA / "quorum-state").unlink()
-    code, said = aqueduct("put-aside", "--data-folder", str(tmp_path / "data"))
+    code, said = aqueduct("set-aside", "--data-folder", str(tmp_path / "data"))
     assert (code, "[controller-metadata-protected] " in said) == (2, True)
     assert (tmp_path / "data" / METADATA).is_dir()
 

@@ -64,7 +64,7 @@ def store(tmp_path: Path) -> str:
 @pytest.fixture
 def backup(source: Broker, store: str) -> Backup:
     def run(*topics: str, code: ExitCode = ExitCode.DONE, groups_pattern: str | None = None) -> None:
-        argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", store]
+        argv = ["backup", "--bootstrap-server", source.plaintext, "--store", store]
         argv += ["--topics", ",".join(topics), "--segment-bytes", "3000"]
         argv += ["--groups-pattern", groups_pattern] if groups_pattern else []
         assert main(argv) == code
@@ -77,7 +77,7 @@ def restore(target: Broker, store: str, tmp_path: Path) -> Run:
     def run(*argv: str, code: ExitCode = ExitCode.DONE) -> dict[str, Any]:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        common = ["restore", "--bootstrap-servers", target.plaintext, "--store", store]
+        common = ["restore", "--bootstrap-server", target.plaintext, "--store", store]
         assert main([*common, "--report", str(report), *argv]) == code
         return dict(json.loads(report.read_text())) if report.exists() else {}
 
@@ -687,7 +687,7 @@ def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
         produce(source, name, keyed, partition)
     commit(source, f"{name}.group", {(name, partition): 20 * partition for partition in range(3)})
     backup(name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     dice = random.Random(seed)  # noqa: S311
     for _ in range(7):
         point, calls, when = dice.choice(POINTS), dice.randint(1, 4), dice.choice(["before", "after"])
@@ -747,7 +747,7 @@ def test_a_run_that_is_still_alive_is_fenced_by_the_next(
     for partition in range(2):
         produce(source, name, range(60), partition)
     backup(name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped((*PRODUCER, "send"), 7, "after", command) as first:
         report = restore("--topics", name)
     assert first.code == ExitCode.FAILED
@@ -776,7 +776,7 @@ def test_two_first_restores_at_once_break_nothing(
     produce(source, name, range(60))
     commit(source, f"{name}.group", {(name, 0): 20})
     backup(name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped(APPLY_TOPICS, CREATE, when, command) as first:
         assert restore("--topics", name)["partitions"][0]["records_now"] == 60
     assert first.code == code
@@ -792,7 +792,7 @@ def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
     create(source, name, cleanup_policy="compact")
     produce(source, name, [{"key": f"{number}", "value": "v"} for number in range(60)])
     backup(name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped((*PRODUCER, "send"), 2, "before", command) as first:
         other = restore("--topics", name, "--append", "--to-time", str(NOW), code=ExitCode.REFUSED)
         assert other["error"]["id"] == "restore-in-progress"
@@ -817,7 +817,7 @@ def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
     backup(name)
     if there:
         create(target, name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped(CHECK_OBJECTS, 1, "after", [*command, "--restore-id", f"slow-{uuid4().hex}"]) as slow:
         restore("--topics", name)
     assert slow.code == (ExitCode.REFUSED if there else ExitCode.FAILED)
@@ -836,7 +836,7 @@ def test_of_two_that_begin_at_the_same_moment_one_restores(
     produce(source, name, range(60))
     backup(name)
     create(target, name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped(REMEMBER, 1, "after", command) as first:
         restore("--topics", name, "--restore-id", f"second-{uuid4().hex}", code=ExitCode.REFUSED)
     assert first.code == ExitCode.DONE
@@ -850,7 +850,7 @@ def test_of_two_that_found_nothing_in_their_way_one_gives_up(
     produce(source, name, range(60))
     backup(name)
     create(target, name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     other = [*command, "--restore-id", f"second-{uuid4().hex}"]
     with ExitStack() as at_last, ExitStack() as at_first:
         second = at_first.enter_context(stopped(CHECK_OBJECTS, 1, "after", other))
@@ -870,7 +870,7 @@ def test_what_changed_while_objects_were_read_is_refused(
     produce(source, name, range(60))
     backup(name)
     create(target, name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     with stopped(CHECK_OBJECTS, 1, "after", command) as run:
         if what == "records":
             produce(target, name, range(3))
@@ -905,7 +905,7 @@ def test_a_run_that_goes_on_tells_its_own_records_from_all(
     create(source, name)
     produce(source, name, range(60))
     backup(name)
-    command = ["restore", "--bootstrap-servers", target.plaintext, "--store", store, "--topics", name]
+    command = ["restore", "--bootstrap-server", target.plaintext, "--store", store, "--topics", name]
     arguments = [str(int(signal.SIGKILL)), *PRODUCER, "send", "9", "before", *command]
     killed = subprocess.run([sys.executable, "-c", SIGNALLED, *arguments], capture_output=True)
     assert killed.returncode == -9
@@ -1001,8 +1001,8 @@ def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
     keys = [json.dumps([SOURCE_CONNECTOR, {"partition": each, "topic": name}]) for each in range(2)]
     mirrored = [{"key": keys[0], "value": '{"offset":4}'}, {"key": keys[1], "value": '{"offset":8}'}]
     produce(target, positions, mirrored)
-    bound = ["mirror", "--source", name, "--source-bootstrap-servers", source.plaintext]
-    assert main([*bound, "--before-start", "--target-bootstrap-servers", target.plaintext]) == 0
+    bound = ["mirror", "--flow", name, "--source-bootstrap-server", source.plaintext]
+    assert main([*bound, "--before-start", "--target-bootstrap-server", target.plaintext]) == 0
     produce(target, positions, mirrored[1:])  # it has read on
     backup(name)
     command = "--topics", name, "--mirror", f"{name}={target.plaintext}"
@@ -1157,7 +1157,7 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
             {(name, 0): 4},
             SenderPosition(topic_id=topic_id(source, name), from_=0, session=7).dumps(),
         )
-        command += ["--append", "--bootstrap-servers", source.plaintext]
+        command += ["--append", "--bootstrap-server", source.plaintext]
     backup(name)
     if known:
         with raw.connect(End("cluster", source.plaintext), "test") as admin:
@@ -1177,6 +1177,6 @@ def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
     sent = SenderPosition(topic_id=topic_id(source, name), from_=0, session=7)
     commit(source, group := f"{name}.link", {(name, 0): 4}, sent.dumps())
     backup(name)
-    appended = ["--topics", name, "--append", "--bootstrap-servers", source.plaintext]
+    appended = ["--topics", name, "--append", "--bootstrap-server", source.plaintext]
     assert restore(*appended, "--link", group)["links_stopped"] == []
     assert link_position(source, group, name) == (4, sent)

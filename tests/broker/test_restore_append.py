@@ -27,7 +27,7 @@ TIME = 1_700_000_000_000
 @pytest.fixture
 def backup(source: Broker, tmp_path: Path) -> Backup:
     def run(*topics: str) -> None:
-        argv = ["--bootstrap-servers", source.plaintext, "--store", f"file://{tmp_path}/store"]
+        argv = ["--bootstrap-server", source.plaintext, "--store", f"file://{tmp_path}/store"]
         argv += ["--topics", ",".join(topics), "--segment-bytes", "3000"]
         assert main(["backup", *argv]) == ExitCode.DONE
 
@@ -39,7 +39,7 @@ def restore(target: Broker, tmp_path: Path) -> Run:
     def run(*argv: str, code: ExitCode = ExitCode.DONE) -> dict[str, Any]:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        common = ["--bootstrap-servers", target.plaintext, "--store", f"file://{tmp_path}/store"]
+        common = ["--bootstrap-server", target.plaintext, "--store", f"file://{tmp_path}/store"]
         assert main(["restore", *common, "--report", str(report), *argv]) == code
         return dict(json.loads(report.read_text())) if report.exists() else {}
 
@@ -197,7 +197,7 @@ def test_generation_of_compacted_topic_is_not_appended_to_another(
 ) -> None:
     """Both have the same records of the source, and keys may have been deleted in between."""
     topic = create(source, unique("compacted"), cleanup_policy="compact")
-    store = ["--bootstrap-servers", source.plaintext, "--store", f"file://{tmp_path}/store"]
+    store = ["--bootstrap-server", source.plaintext, "--store", f"file://{tmp_path}/store"]
     for _ in range(2):
         clients.produce(source, topic, [{"key": "k", "value": "1"}])
         argv = ["backup", *store, "--topics", topic, "--compacted-generation-hours", "0.000001"]

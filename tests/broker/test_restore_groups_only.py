@@ -46,7 +46,7 @@ def test_groups_get_the_positions_that_they_lack(
     ):  # fmt: skip
         clients.set_position(broker, group, topic, offset)
     store = f"file://{tmp_path}/store"
-    asked = ("--bootstrap-servers", broker.plaintext, "--store", store)
+    asked = ("--bootstrap-server", broker.plaintext, "--store", store)
     assert cli.main(["backup", *asked, "--topics", f"{kept},{again}"]) == 0
     admin = clients.admin(broker)
     for done in admin.delete_consumer_groups([lost, deleted, live]).values():
@@ -97,7 +97,7 @@ def half_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Ha
         asked, report = clients.admin(first), tmp_path / "report.json"
 
         def run(verb: str, *arguments: str, code: int) -> dict[str, Any]:
-            common = ("--bootstrap-servers", first.plaintext, "--store", f"file://{tmp_path}/store")
+            common = ("--bootstrap-server", first.plaintext, "--store", f"file://{tmp_path}/store")
             assert cli.main([verb, *common, "--report", str(report), *arguments]) == code
             return dict(json.loads(report.read_text()))
 
@@ -181,7 +181,7 @@ def test_restore_sets_groups_that_have_a_coordinator(half_stopped: HalfStopped) 
 def test_what_is_of_records_is_refused_beside_it(
     more: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("--bootstrap-servers", "127.0.0.1:1", "--store", "file:///nowhere", "--groups-only", *more)
+    arguments = ("--bootstrap-server", "127.0.0.1:1", "--store", "file:///nowhere", "--groups-only", *more)
     assert cli.main(["restore", *arguments]) == 2
     said = capsys.readouterr().err
     assert printed(said) == ["option-conflict"]

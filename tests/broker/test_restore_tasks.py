@@ -61,7 +61,7 @@ def topic(source: Broker) -> str:
 def restore(source: Broker, target: Broker, topic: str, tmp_path: Path) -> Iterator[Run]:
     """Yield a restore of the topic, whose driver is a super user; its tasks are no such user."""
     store = f"file://{tmp_path}/store"
-    argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", store, "--topics", topic]
+    argv = ["backup", "--bootstrap-server", source.plaintext, "--store", store, "--topics", topic]
     assert main(argv) == ExitCode.DONE
     made = UserScramCredentialUpsertion(
         TASKS, ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096), PASSWORD.encode()
@@ -74,8 +74,8 @@ def restore(source: Broker, target: Broker, topic: str, tmp_path: Path) -> Itera
     def run(principal: str = TASKS, code: int = ExitCode.DONE) -> dict[str, Any]:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        command = ["restore", "--bootstrap-servers", target.sasl, "--store", store, "--topics", topic]
-        command += ["--client-config", driver, "--task-config", tasks, "--task-principal", principal]
+        command = ["restore", "--bootstrap-server", target.sasl, "--store", store, "--topics", topic]
+        command += ["--command-config", driver, "--task-command-config", tasks, "--task-principal", principal]
         assert main([*command, "--report", str(report)]) == code
         return dict(json.loads(report.read_text())) if report.exists() else {}
 

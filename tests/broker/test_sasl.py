@@ -74,16 +74,21 @@ def test_a_user_who_knows_the_password_is_served(
                 username="{USER}" password="{password}";
             """
         )
-        code = main([verb, *options, "--client-config", str(file)])
+        code = main([verb, *options, "--command-config", str(file)])
         said = capsys.readouterr()
         assert PASSWORD not in said.out + said.err
         return code, said.out + said.err
 
-    server = ("--bootstrap-servers", broker.sasl)
+    server = ("--bootstrap-server", broker.sasl)
     assert run("health", *server) == (0, "")
     code, said = run("backup", *server, "--store", tmp_path.as_uri() + "/store", "--topics", topic)
     assert code == 0, said
-    code, said = run("reconcile", "--source", broker.sasl, "--target", broker.sasl, "--topics", topic)
+    code, said = run(
+        "reconcile",
+        *("--source-bootstrap-server", broker.sasl),
+        *("--target-bootstrap-server", broker.sasl),
+        *("--topics", topic),
+    )
     assert code == 0, said
     assert "100 records in, 100 records out" in said
     code, said = run("health", *server, password="wrong")

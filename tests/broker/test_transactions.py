@@ -12,7 +12,7 @@ import pytest
 from clients import SECONDS, unique
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
-from hanging import UNVERIFIED, Forgotten, hang, one_record
+from hanging_transactions import UNVERIFIED, Forgotten, hang, one_record
 from kafka.errors import InvalidProducerEpochError
 
 from aqueduct.cli import main
@@ -60,7 +60,7 @@ def asked(kafka: Any) -> Iterator[Client]:
 
 
 def say(capsys: pytest.CaptureFixture[str], kafka: Any, *command: str) -> Said:
-    code = main([*command, "--bootstrap-servers", kafka.plaintext])
+    code = main([*command, "--bootstrap-server", kafka.plaintext])
     said = capsys.readouterr()
     return code, said.out + said.err
 
@@ -187,8 +187,8 @@ def test_wait_for_a_mirror_reports_the_hanging_transaction_that_its_worker_waits
     flow = unique("flow")
     positions = clients.create(kafka, f"mm2-offsets.{flow}.internal")
     hang(asked, kafka, positions, f"{flow}-mm2-MirrorSourceConnector-0")
-    at_both = ["--source-bootstrap-servers", kafka.plaintext, "--target-bootstrap-servers", kafka.plaintext]
-    command = ["mirror", "--source", flow, *at_both, "--started", "--wait", "1s"]
+    at_both = ["--source-bootstrap-server", kafka.plaintext, "--target-bootstrap-server", kafka.plaintext]
+    command = ["mirror", "--flow", flow, *at_both, "--started", "--wait", "1s"]
     assert main(command) == 3
     said = capsys.readouterr().out
     assert f"{positions}-0 has a hanging transaction" in said

@@ -106,8 +106,8 @@ def test_options_are_those_of_the_inventory(rendered: Mapping[str, Any], tmp_pat
     tls = "/etc/aqueduct/mirror_maker/tls/client.properties"
     expected = {
         "flow": "pro1",
-        "source_config": tls,
-        "target_config": tls,
+        "source_command_config": tls,
+        "target_command_config": tls,
         "target_prefix": "pro1.",
         "tasks": 4,
         "replication_factor": 1,
@@ -132,7 +132,7 @@ def test_source_outside_of_the_inventory_has_its_own_settings(
     rendered: Mapping[str, Any], tmp_path: Path
 ) -> None:
     found = options(rendered, "outside", tmp_path)
-    assert found["source_config"] == "/etc/aqueduct/mirror_maker/outside/client.properties"
+    assert found["source_command_config"] == "/etc/aqueduct/mirror_maker/outside/client.properties"
     assert found["groups_pattern"] is None
     assert rendered["lake-kafka-1 outside"]["client.properties"] == "security.protocol=PLAINTEXT\n"
 
@@ -163,5 +163,5 @@ def test_files_of_another_engine_are_removed(rendered: Mapping[str, Any]) -> Non
 
 def test_status_asks_the_engine(rendered: Mapping[str, Any]) -> None:
     asked = rendered["lake-kafka-1"]["commands"]["flow:pro1"]
-    assert {"--engine=batches", "--json", "--source=pro1"} <= {*asked}
+    assert {"--engine=batches", "--json", "--flow=pro1"} <= {*asked}
     assert rendered["lake-2"]["commands"].keys() == rendered["lake-kafka-1"]["commands"].keys()

@@ -10,8 +10,8 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import built
 import pytest
+import release_files
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
 from packaging.specifiers import SpecifierSet
@@ -35,11 +35,11 @@ LARGEST = 300_000  # bytes of a file, none of which is data
 def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the collection from what git has, with what a run leaves behind."""
     folder = tmp_path_factory.mktemp("collection")
-    tree = built.export(folder / "tree")
+    tree = release_files.export(folder / "tree")
     for name in LEFT_BEHIND:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("left behind")
-    return built.collection(tree, folder)
+    return release_files.collection(tree, folder)
 
 
 def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) -> None:
@@ -74,7 +74,7 @@ def test_the_collections_that_it_needs_come_with_the_locked_ansible() -> None:
     } - {"ansible.builtin"}
     assert used == {*GALAXY["dependencies"]}
     for name, versions in GALAXY["dependencies"].items():
-        done = built.tool("ansible-galaxy", "collection", "list", name, "--format=yaml", folder=ROOT)
+        done = release_files.tool("ansible-galaxy", "collection", "list", name, "--format=yaml", folder=ROOT)
         [found] = {each[name]["version"] for each in yaml.safe_load(done.stdout).values()}
         assert LooseVersion(found) >= LooseVersion(versions.removeprefix(">="))
 
@@ -92,13 +92,13 @@ def elsewhere(tarball: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "--collections-path",
         folder / "collections",
     )
-    done = built.tool("ansible-galaxy", *install, tarball, folder=folder)
+    done = release_files.tool("ansible-galaxy", *install, tarball, folder=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
 
 def play(folder: Path, *arguments: str | Path) -> CompletedProcess[str]:
-    return built.tool("ansible-playbook", *arguments, folder=folder)
+    return release_files.tool("ansible-playbook", *arguments, folder=folder)
 
 
 @pytest.mark.parametrize("inventory", ["example", "lab"])

@@ -13,8 +13,8 @@ from pathlib import Path
 from subprocess import CompletedProcess
 from zipfile import ZipFile
 
-import built
 import pytest
+import release_files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -93,7 +93,7 @@ def lean_environment(folder: Path, wheel: Path, extra: str) -> Path:
         folder / "bin/python",
         wheel,
     )
-    done = built.tool("uv", *install, folder=folder)
+    done = release_files.tool("uv", *install, folder=folder)
     assert done.returncode == 0, done.stderr
     return folder / "bin/python"
 
@@ -104,10 +104,10 @@ class ControlNode:
     def __init__(self, folder: Path) -> None:
         self.python = environment(folder / "environment")
         self.repository = folder / "own"
-        tree = built.export(folder / "tree")
-        self.wheel, self._tarball = built.wheel(tree, folder), built.collection(tree, folder)
+        tree = release_files.export(folder / "tree")
+        self.wheel, self._tarball = release_files.wheel(tree, folder), release_files.collection(tree, folder)
         install = ("pip", "install", "--quiet", "--offline", "--no-deps", "--python", self.python, self.wheel)
-        done = built.tool("uv", *install, folder=folder)
+        done = release_files.tool("uv", *install, folder=folder)
         assert done.returncode == 0, done.stderr
 
     def run(self, *command: str | Path, folder: Path | None = None) -> "CompletedProcess[str]":

@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "kafka_broker_ids": (
         "repair",
         {"_kafka_broker_ids_step": "plan", "_kafka_lost_folders": []},
-        ["mend look --data-folder /var/lib/kafka/log"],
+        ["repair inspect --data-folder /var/lib/kafka/log"],
     ),
 }
 

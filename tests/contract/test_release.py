@@ -11,19 +11,19 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import built
 import pytest
+import release_files
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-VERSION = (built.ROOT / "VERSION").read_text().strip()
+VERSION = (release_files.ROOT / "VERSION").read_text().strip()
 
 
 class Repository:
     """A repository with one commit: what git has of this checkout, or would take."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = built.export(folder / "aqueduct")
+        self.folder = release_files.export(folder / "aqueduct")
         (self.folder / ".venv").symlink_to(sys.prefix)
         changelog = self.folder / "CHANGELOG.md"
         heading = rf"^## \[{re.escape(VERSION)}\] - .*$"

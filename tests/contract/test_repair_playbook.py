@@ -34,7 +34,7 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
     (tmp_path / "look.json").unlink(missing_ok=True)
     shown = {
         "dest": str(tmp_path / "look.json"),
-        "content": "{{ __kafka_broker_ids_look.stdout }}",
+        "content": "{{ __kafka_broker_ids_inspection.stdout }}",
         "mode": "0600",
     }
     play = {
@@ -56,7 +56,7 @@ def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any
 
 
 def by_hand(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> list[dict[str, Any]]:
-    argv = ["mend", "look", "--data-folder", f"{tmp_path}/one", "--lost-folder", f"{tmp_path}/two"]
+    argv = ["repair", "inspect", "--data-folder", f"{tmp_path}/one", "--lost-folder", f"{tmp_path}/two"]
     assert main(argv) == 0
     return list(json.loads(capsys.readouterr().out))
 

@@ -64,8 +64,8 @@ def test_the_administrators_key_is_for_the_driver_alone() -> None:
     assert role["_backup_task_principal"] == "restore-{{ _backup_site }}"
     assert role["_backup_tasks"] == "{{ _backup_admin }}/tasks"
     options = role["_backup_restore_own_options"]
-    assert options["client-config"] == "{{ _backup_admin }}/client.properties"
-    assert options["task-config"] == "{{ _backup_tasks }}/client.properties"
+    assert options["command-config"] == "{{ _backup_admin }}/client.properties"
+    assert options["task-command-config"] == "{{ _backup_tasks }}/client.properties"
     assert options["task-principal"] == "{{ _backup_task_principal }}"
 
 

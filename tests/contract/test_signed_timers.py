@@ -61,7 +61,7 @@ TIMERS = [
         backup="backup",
         restore="restore",
         restore_unit="aqueduct-zookeeper-restore",
-        given={"_zookeeper_looked_at": [], "_zookeeper_restore_options": []},
+        given={"_zookeeper_inspected": [], "_zookeeper_restore_options": []},
     ),
     Timer(
         role="kafka_quorum",
@@ -76,7 +76,7 @@ TIMERS = [
             "_kafka_quorum_with_copies": False,
             "_kafka_quorum_confirmed": False,
             "_kafka_quorum_plan_options": [],
-            "_kafka_quorum_looks": ["--look=look.json"],
+            "_kafka_quorum_inspections": ["--inspection=look.json"],
         },
     ),
 ]

@@ -245,7 +245,7 @@ def test_a_fault_is_found(code: str, expected: list[str]) -> None:
 
 
 def test_a_default_that_drifted_is_found() -> None:
-    needed = ["--bootstrap-servers=a:1", "--raw-topics=r", "--gap-topic=g", "--every=10s"]
+    needed = ["--bootstrap-server=a:1", "--raw-topics=r", "--gap-topic=g", "--every=10s"]
     assert other_defaults(["dedup", *needed, "--gap-grace=30s"]) == {}
     assert other_defaults(["dedup", *needed, "--gap-grace=31s"]) == {"gap_grace": 31}
     for misspelt in ("--gap-grace", "--gap-grce=30s"):

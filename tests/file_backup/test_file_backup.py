@@ -796,7 +796,7 @@ def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> N
             said = here.said()
             assert f"[file-restore-failed] {target} has nothing of backup {date(0)} of etc: " in said
             assert "Read-only file system" in said
-            assert "Mend that and run it again." in said
+            assert "Correct that and run it again." in said
         assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
         assert_printed(here.said(), "restore-folder-unusable", target, "Read-only file system")
 
@@ -847,7 +847,7 @@ def test_a_restore_whose_rsync_is_killed_says_so_and_leaves_no_half_file(here: S
     restore = ("restore", "--name=etc", f"--to={target}")
     with meanwhile(lambda: kill_rsync(is_at_half)):
         assert here.run(*restore) == 1
-    assert "and not all: rsync was killed by signal 9. Mend that" in here.said()
+    assert "and not all: rsync was killed by signal 9. Correct that" in here.said()
     wait_until("its end", lambda: not children(os.getpid(), "rsync"))
     assert {each.name for each in target.glob(".big.*")} == {".big.abcdef", ".big.before"}
     assert here.run(*restore, "--overwrite") == 0

@@ -18,7 +18,7 @@ def test_spark_reads_avro_as_its_source_reads_the_topic(brokers: list[Broker], t
         odd = [{"timestamp": exports.NOW - number, **each} for number, each in enumerate(exports.ODD_RECORDS)]
         clients.produce(broker, topic, odd * 5, partition)
     store, to = f"file://{tmp_path}/store", tmp_path / "exported"
-    argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topic]
+    argv = ["backup", "--bootstrap-server", broker.plaintext, "--store", store, "--topics", topic]
     assert main(argv) == 0
     assert main(["export", "--store", store, "--to", to.as_uri(), "--format", "avro"]) == 0
     python = os.environ["AQUEDUCT_ICEBERG_PYTHON"]

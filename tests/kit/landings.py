@@ -62,7 +62,7 @@ class Lake:
     def command(self, *arguments: str) -> list[str]:
         file = self.folder / "declarations.yml"
         file.write_text(yaml.safe_dump({"land_tables": [self.declared, *self.others]}))
-        common = ["--bootstrap-servers", self.broker.plaintext, "--declarations", str(file)]
+        common = ["--bootstrap-server", self.broker.plaintext, "--declarations", str(file)]
         return ["land", *arguments, *common, "--location", (self.folder / "lake").as_uri()]
 
     def land(self, *arguments: str) -> int:

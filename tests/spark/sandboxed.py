@@ -47,12 +47,12 @@ def main(folder: str, keys: str, source: str, target: str, topic: str) -> None:
 
     sealed = ["--signing-key", own["signing.pem"], "--private-key", own["recipient.key"]]
     sealed += ["--recipient", own["recipient.pub"]]
-    run("backup", "backup", "--bootstrap-servers", source, "--topics", topic, *sealed)
+    run("backup", "backup", "--bootstrap-server", source, "--topics", topic, *sealed)
     # A key in a folder that Spark needs can't be hidden.
     near = f"{folder}/recipient.key"
     shutil.copy(own["recipient.key"], near)
     opened = ["--trusted-key", own["signing.pub"], "--private-key", near, "--report", f"{folder}/report.json"]
-    run("restore", "restore", "--bootstrap-servers", target, *opened)
+    run("restore", "restore", "--bootstrap-server", target, *opened)
     found["restore"]["report"] = json.loads(Path(folder, "report.json").read_text())
     found["read"] = {name: read(path) for name, path in own.items()}
     memory = os.open(job_files.in_memory(b"a key"), os.O_RDONLY)

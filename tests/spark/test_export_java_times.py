@@ -122,7 +122,7 @@ def found(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> di
     clients.create(broker, topic, 1)
     clients.produce(broker, topic, [{"value": json.dumps(each)} for each in RECORDS])
     store = f"file://{folder}/store"
-    at = ["--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topic]
+    at = ["--bootstrap-server", broker.plaintext, "--store", store, "--topics", topic]
     assert main(["backup", *at]) == 0
     (folder / "tables.yml").write_text(TABLES.format(topic=topic))
     for format_ in ("parquet", "avro"):

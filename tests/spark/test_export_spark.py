@@ -19,7 +19,7 @@ def store(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> tu
         odd = [{"timestamp": exports.NOW - number, **each} for number, each in enumerate(exports.ODD_RECORDS)]
         clients.produce(broker, topic, odd * 5, partition, **{"batch.num.messages": 7, "linger.ms": 100})
     url = f"file://{tmp_path_factory.mktemp('export')}/store"
-    argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", url, "--topics", topic]
+    argv = ["backup", "--bootstrap-server", broker.plaintext, "--store", url, "--topics", topic]
     assert main([*argv, "--segment-bytes", "3000"]) == 0
     return url, topic
 

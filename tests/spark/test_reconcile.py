@@ -68,7 +68,7 @@ def reconcile(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Reconcile:
 
 
 def ends(source: Broker, target: Broker) -> list[str]:
-    return ["--source", source.plaintext, "--target", target.plaintext]
+    return ["--source-bootstrap-server", source.plaintext, "--target-bootstrap-server", target.plaintext]
 
 
 def create(broker: Broker, topic: str, partitions: int = 2, **config: str) -> None:
@@ -222,7 +222,7 @@ def test_merged_sources(brokers: list[Broker], topic: str, reconcile: Reconcile)
     for name, records in (f"{topic}.m", merged), (f"{topic}.s", swapped), (f"{topic}.l", lost):
         create(one, name)
         write(one, name, records)
-    both = ["--source", one.plaintext, *ends(other, one)]
+    both = ["--source-bootstrap-server", one.plaintext, *ends(other, one)]
 
     run = reconcile(*both, "--topics", f"{topic}:{topic}.m")
     assert (run.code, run.report["order"]) == (0, "source")
@@ -319,13 +319,21 @@ def test_least_rights_over_tls(
         clients.allow(broker, "describer", topic, AclOperation.DESCRIBE)
     source_config = source.authority.client_config("reader")
     target_config = target.authority.client_config("reader")
-    tls = ["--source", source.tls, "--target", target.tls, "--topics", topic]
-    run = reconcile(*tls, "--source-config", str(source_config), "--target-config", str(target_config))
+    tls = [
+        *("--source-bootstrap-server", source.tls),
+        *("--target-bootstrap-server", target.tls),
+        *("--topics", topic),
+    ]
+    run = reconcile(
+        *tls,
+        *("--source-command-config", str(source_config)),
+        *("--target-command-config", str(target_config)),
+    )
     assert run.code == 0
 
     attempts = Attempts(reader.REACH_SECONDS)
     monkeypatch.setattr(reader, "REACH_SECONDS", attempts)
-    run = reconcile(*tls, "--client-config", str(source_config))
+    run = reconcile(*tls, "--command-config", str(source_config))
     assert run.code == 1
     assert printed(run.err) == ["cluster-unreachable"]
     assert f"The target {target.tls}" in run.err
@@ -334,14 +342,18 @@ def test_least_rights_over_tls(
     assert attempts.made[-1] < attempts[-1], "what trying again does not help was tried to the end"
 
     describer = source.authority.client_config("describer")
-    run = reconcile(*tls, "--source-config", str(describer), "--target-config", str(target_config))
+    run = reconcile(
+        *tls, *("--source-command-config", str(describer)), *("--target-command-config", str(target_config))
+    )
     assert run.code == 1
     assert printed(run.err) == ["cluster-request-failed"]
     assert f"The source {source.tls}" in run.err
     assert "Topic authorization failed" in run.err
 
     stranger = source.authority.client_config("stranger")
-    run = reconcile(*tls, "--source-config", str(stranger), "--target-config", str(target_config))
+    run = reconcile(
+        *tls, *("--source-command-config", str(stranger)), *("--target-command-config", str(target_config))
+    )
     assert run.code == 2
     assert f"No source has a topic {topic} that its client may describe" in run.err
 
@@ -350,7 +362,12 @@ def test_unreachable_end(
     brokers: list[Broker], reconcile: Reconcile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "REACH_SECONDS", (3, 3))
-    run = reconcile("--source", "127.0.0.1:1", "--target", brokers[0].plaintext, "--topics", "any")
+    run = reconcile(
+        *("--source-bootstrap-server", "127.0.0.1:1"),
+        "--target-bootstrap-server",
+        brokers[0].plaintext,
+        *("--topics", "any"),
+    )
     assert run.code == 1
     reason = "Connect to ipv4#127.0.0.1:1 failed: Connection refused"
     assert run.err == f"aqueduct: [cluster-unreachable] The source 127.0.0.1:1 can't be reached: {reason}.\n"

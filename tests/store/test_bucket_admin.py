@@ -134,7 +134,7 @@ def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
         ({"ca_file": None}, "certificate"),
     ],
 )
-def test_what_waiting_does_not_mend_is_told_at_once(
+def test_what_waiting_does_not_repair_is_told_at_once(
     gateway: Gateway, other: dict[str, Any], fact: str
 ) -> None:
     with raises(Failed, "store-access-refused") as raised:

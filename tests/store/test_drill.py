@@ -82,7 +82,7 @@ def store(s3: Gateway, name: str) -> str:
 @pytest.fixture
 def backup(source: Broker, store: str, name: str) -> Callable[..., None]:
     def run(*more: str) -> None:
-        argv = ["backup", "--bootstrap-servers", source.plaintext, "--store", store]
+        argv = ["backup", "--bootstrap-server", source.plaintext, "--store", store]
         argv += ["--topics-pattern", f"{name}.*", "--segment-bytes", "3000"]
         assert main([*argv, *more]) == ExitCode.DONE
 
@@ -99,7 +99,7 @@ def drill(scratch: Broker, store: str, tmp_path: Path, metrics: Path) -> Drill:
     def run(*more: str, code: ExitCode = ExitCode.DONE, at: Broker = scratch) -> dict[str, Any]:
         report = tmp_path / "report.json"
         report.unlink(missing_ok=True)
-        argv = ["drill", "--bootstrap-servers", at.plaintext, "--store", store, "--report", str(report)]
+        argv = ["drill", "--bootstrap-server", at.plaintext, "--store", store, "--report", str(report)]
         assert main([*argv, "--metrics-file", str(metrics), *more]) == code
         return dict(json.loads(report.read_text()))
 
@@ -158,7 +158,7 @@ def test_a_good_drill(
     started = metrics.with_name("started")
     started.mkdir()
     capsys.readouterr()
-    report = drill("--live", source.plaintext, "--started", str(started))
+    report = drill("--live-bootstrap-server", source.plaintext, "--started", str(started))
     said = capsys.readouterr().out
     assert said.endswith("The drill was good.\n")
     for topic in (f"{name}.transactions", f"{name}.by-broker", f"{name}.compacted"):
@@ -258,7 +258,7 @@ def test_what_is_no_scratch_cluster_is_refused(
     assert topics(scratch) == {"somebody-s"}
     argv = [
         "backup",
-        "--bootstrap-servers",
+        "--bootstrap-server",
         scratch.plaintext,
         "--store",
         f"{store}-own",
@@ -266,7 +266,7 @@ def test_what_is_no_scratch_cluster_is_refused(
         "somebody-s",
     ]
     assert main(argv) == 0
-    argv = ["drill", "--bootstrap-servers", scratch.plaintext, "--store", f"{store}-own"]
+    argv = ["drill", "--bootstrap-server", scratch.plaintext, "--store", f"{store}-own"]
     assert main(argv) == ExitCode.REFUSED
     assert printed(capsys.readouterr().err)[-1:] == ["scratch-cluster-wrong"]
     assert [value for _, value, *_ in read(scratch, "somebody-s")] == [b"precious"]
@@ -374,7 +374,7 @@ def test_what_the_live_cluster_has_no_more_is_no_difference(
     produce(source, name, range(20))
     backup()
     clients.delete_records(source, name, 12)
-    report = drill("--live", source.plaintext)
+    report = drill("--live-bootstrap-server", source.plaintext)
     assert report["live"]["records"] == 8
     assert report["live"]["unequal"] == []
 
@@ -392,7 +392,7 @@ def test_compaction_is_no_difference(
         return len([each for each in read(source, name) if each[0] != b"other"]) == 3
 
     clients.wait_for("compaction", compacted)
-    report = drill("--live", source.plaintext)
+    report = drill("--live-bootstrap-server", source.plaintext)
     assert report["live"]["thinned_partitions"] == 1
     assert "fewer records by now, and no others" in capsys.readouterr().out
 
@@ -412,7 +412,7 @@ def test_records_that_a_topic_without_compaction_lacks_are_a_difference(
 
     clients.wait_for("compaction", compacted)
     clients.configure(source, name, cleanup_policy="delete")
-    report = drill("--live", source.plaintext, code=ExitCode.INCOMPLETE)
+    report = drill("--live-bootstrap-server", source.plaintext, code=ExitCode.INCOMPLETE)
     assert report["live"]["thinned_partitions"] == 0
     assert len(report["live"]["unequal"]) == 1
     assert f"{name}-0: 27 records of the store are not in the live cluster" in capsys.readouterr().out
@@ -427,7 +427,7 @@ def test_another_topic_of_the_name_is_left_out(
     backup()
     clients.recreate(source, name)
     clients.delete(source, f"{name}.gone")
-    report = drill("--live", source.plaintext, code=ExitCode.INCOMPLETE)
+    report = drill("--live-bootstrap-server", source.plaintext, code=ExitCode.INCOMPLETE)
     # All that is left was recreated or is gone, so nothing was compared.
     whys = sorted(each["why"] for each in report["left_out"])
     assert whys == ["it was recreated since"]
@@ -441,7 +441,7 @@ def test_a_topic_that_was_deleted_is_told_and_no_fault(
         produce(source, topic, range(5))
     backup()
     clients.delete(source, f"{name}.gone")
-    report = drill("--live", source.plaintext)
+    report = drill("--live-bootstrap-server", source.plaintext)
     assert (report["live"]["gone"], report["live"]["records"]) == ([f"{name}.gone"], 5)
 
 
@@ -451,7 +451,7 @@ def test_another_cluster_is_not_compared(
     create(source, name)
     produce(source, name, range(5))
     backup()
-    report = drill("--live", target.plaintext, code=ExitCode.INCOMPLETE)
+    report = drill("--live-bootstrap-server", target.plaintext, code=ExitCode.INCOMPLETE)
     [left_out] = report["left_out"]
     assert target.cluster_id in left_out["why"]
     assert source.cluster_id in left_out["why"]
@@ -471,12 +471,12 @@ def test_a_live_cluster_that_has_other_records_or_ends_before_is_told(
     produce(target, name, [*range(4), "another", *range(5, 10)])
     produce(target, name, range(6), 1)
     monkeypatch.setattr(live, "_same_topics", lambda _, __, topics: (set(topics), set(), ()))
-    report = drill("--live", target.plaintext, code=ExitCode.INCOMPLETE)
+    report = drill("--live-bootstrap-server", target.plaintext, code=ExitCode.INCOMPLETE)
     assert [each["what"] for each in report["live"]["unequal"]] == [f"{name}-0", f"{name}-1"]
     assert report["live"]["cut"] == [f"{name}-1 ends at 6 in the live cluster, and at 10 in the snapshot"]
 
 
-# reconcile --source STORE
+# reconcile --store STORE
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
@@ -495,7 +495,7 @@ def test_a_store_as_a_source(
     backup()
     produce(source, name, ["of the next snapshot"], 1)
     backup()
-    compared = ["reconcile", "--source", store, "--topics", name, "--target"]
+    compared = ["reconcile", "--store", store, "--topics", name, "--target-bootstrap-server"]
     assert main([*compared, source.plaintext]) == 0
     assert f"2 partitions, none unequal; {2 * len(ODD) + 1} records in" in capsys.readouterr().out
     assert main([*compared, source.plaintext, "--snapshot", "1"]) == ExitCode.INCOMPLETE

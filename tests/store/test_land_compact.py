@@ -472,7 +472,7 @@ def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacte
     declarations, report = tmp_path / "tables.yml", tmp_path / "report.json"
     declarations.write_text(json.dumps([{**DECLARED, "table": name} for name in names]))
     options = ["--declarations", str(declarations), "--location", lake.order.location]
-    command = ["land", "compact", "--bootstrap-servers", "nowhere:1", *options]
+    command = ["land", "compact", "--bootstrap-server", "nowhere:1", *options]
     assert main([*command, "--report", str(report)]) == 1
     said = capsys.readouterr()
     assert printed(said.err) == ["landing-log-damaged"]

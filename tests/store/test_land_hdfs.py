@@ -37,7 +37,7 @@ def arguments(broker: Broker, topic: str, location: str, folder: Path) -> list[s
     }
     declarations = folder / "tables.yml"
     declarations.write_text(yaml.safe_dump([declared]))
-    ends = ["--bootstrap-servers", broker.plaintext, "--location", location]
+    ends = ["--bootstrap-server", broker.plaintext, "--location", location]
     return [*ends, "--declarations", str(declarations)]
 
 
@@ -151,7 +151,7 @@ def test_a_service_reports_a_name_node_in_safe_mode(
 def test_a_backup_there_and_back(brokers: list[Broker], hdfs: HdfsServer) -> None:
     store = f"{hdfs.url}/{secrets.token_hex(4)}/backups"
     topic = clients.numbered(brokers[0], clients.unique("kept"), 2, 500)
-    here, there = (["--bootstrap-servers", each.plaintext] for each in brokers)
+    here, there = (["--bootstrap-server", each.plaintext] for each in brokers)
     for _ in range(2):  # the second resumes at the snapshot of the first
         assert main(["backup", *here, "--store", store, "--topics", topic]) == 0
     assert main(["snapshots", "--store", store]) == 0

@@ -71,7 +71,7 @@ def test_killed_and_raced_each_record_is_there_once(brokers: list[Broker], tmp_p
     declarations = tmp_path / "tables.yml"
     declarations.write_text(yaml.safe_dump([declared]))
     arguments = [
-        "--bootstrap-servers",
+        "--bootstrap-server",
         brokers[0].plaintext,
         "--declarations",
         str(declarations),
@@ -120,7 +120,7 @@ def test_a_service_reports_a_silent_store(brokers: list[Broker], s3: Gateway, tm
     declared = {"table": "a.b", "topics": [topic], "columns": [{"name": "n", "type": "int"}]}
     declarations = tmp_path / "tables.yml"
     declarations.write_text(yaml.safe_dump([declared]))
-    given = ["land", "--bootstrap-servers", brokers[0].plaintext, "--declarations", str(declarations)]
+    given = ["land", "--bootstrap-server", brokers[0].plaintext, "--declarations", str(declarations)]
     given += ["--location", f"s3://store/{secrets.token_hex(4)}/lake"]
     landing_service.reports_an_outage(given, "aqueduct_land_lag a.b", "store", s3.process)
 

@@ -72,12 +72,12 @@ def store() -> str:
 
 
 def back_up(broker: Broker, store: str, *topics: str, more: tuple[str, ...] = ()) -> int:
-    argv = ["backup", "--bootstrap-servers", broker.plaintext, "--store", store]
+    argv = ["backup", "--bootstrap-server", broker.plaintext, "--store", store]
     return main([*argv, "--topics", ",".join(topics), *more])
 
 
 def restore(broker: Broker, store: str, topics: str, *more: str) -> int:
-    argv = ["restore", "--bootstrap-servers", broker.plaintext, "--store", store, "--topics", topics]
+    argv = ["restore", "--bootstrap-server", broker.plaintext, "--store", store, "--topics", topics]
     return main([*argv, "--no-groups", *more])
 
 
@@ -162,7 +162,7 @@ def test_who_may_create_can_not_prune_and_who_prunes_can_not_create(
         assert main(["prune", "--store", store, "--keep-last", "1"]) == 0  # a plan needs no more than to read
         waits.clear()
         assert prune(store, "--keep-last", "1") == 1
-        assert len(waits) < 8  # what waiting does not mend is told at once
+        assert len(waits) < 8  # what waiting does not repair is told at once
         said = capsys.readouterr().err.splitlines()[-1]
         assert said.startswith(
             f"aqueduct: [store-access-refused] The store {store} does not let us remove (AccessDenied); "
@@ -183,7 +183,7 @@ def test_beside_a_backup_that_runs(source: Broker, target: Broker, store: str, b
         assert back_up(source, store, topic) == 0
     for partition in range(4):
         clients.produce(source, topic, every, partition)
-    command = ["backup", "--bootstrap-servers", source.plaintext, "--store", store, "--topics", topic]
+    command = ["backup", "--bootstrap-server", source.plaintext, "--store", store, "--topics", topic]
     command += ["--rate-limit-bytes", "40000", "--segment-bytes", "4000"]
     slow = subprocess.Popen(
         [sys.executable, "-m", "aqueduct.cli", *command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT

@@ -58,7 +58,7 @@ BELIEVED = {
     ),
     *(("a JSON service", action) for action in ("read", "stream", "head")),
 }
-CLUSTER = ("--bootstrap-servers", "127.0.0.1:1")
+CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 STORE = ("--store", "s3://store/backup")
 VERBS = {
     "land status": (*CLUSTER, "--declarations", "{tables}", "--location", "s3://store/lake"),
@@ -73,8 +73,12 @@ VERBS = {
     "drill": (*CLUSTER, *STORE),
     "import": (*STORE, "--from", "s3://store/other", "--format", "s3-binary"),
     "land verify": (*CLUSTER, "--declarations", "{tables}", "--location", "s3://store/lake"),
-    "quorum plan": (*STORE, "--look", "{tmp}/look"),
-    "reconcile": ("--source", "s3://store/backup", "--target", "127.0.0.1:1", "--topics", "t"),
+    "quorum plan": (*STORE, "--inspection", "{tmp}/look"),
+    "reconcile": (
+        *("--store", "s3://store/backup"),
+        *("--target-bootstrap-server", "127.0.0.1:1"),
+        *("--topics", "t"),
+    ),
     "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1"),
     "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1"),
 }

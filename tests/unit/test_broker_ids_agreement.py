@@ -20,7 +20,7 @@ from aqueduct.recovery.broker_ids.agreement import (
     read_repair,
 )
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
-from aqueduct.recovery.broker_ids.plan import Mend, plan
+from aqueduct.recovery.broker_ids.plan import RepairPlan, plan
 
 Hosts = Mapping[str, Sequence[Folder]]
 
@@ -62,14 +62,14 @@ BOTH = cluster(part("a", None, 2), part("b", None, 3))
 LOGS = {"x": folder(12, log("a", 9)), "y": folder(13, log("b", 9))}
 
 
-def planned(state: Cluster, hosts: Hosts) -> tuple[ReadRepair, Mend]:
-    mend = plan(state, hosts)
-    return read_repair(state.cluster_id, mend, hosts), mend
+def planned(state: Cluster, hosts: Hosts) -> tuple[ReadRepair, RepairPlan]:
+    repair = plan(state, hosts)
+    return read_repair(state.cluster_id, repair, hosts), repair
 
 
 def differences(read: ReadRepair, state: Cluster, hosts: Hosts) -> list[str]:
-    now, mend = planned(state, hosts)
-    return changes(read, now, mend.lead)
+    now, repair = planned(state, hosts)
+    return changes(read, now, repair.lead)
 
 
 def test_same_plan_and_rest_of_an_interrupted_run_are_accepted() -> None:
@@ -94,8 +94,8 @@ def test_plan_that_repairs_or_loses_more_is_changed(state: Cluster, hosts: Hosts
 
 
 def test_plan_of_another_cluster_is_changed() -> None:
-    read, mend = planned(BOTH, LOGS)
-    assert len(changes(replace(read, cluster="D"), read, mend.lead)) == 1
+    read, repair = planned(BOTH, LOGS)
+    assert len(changes(replace(read, cluster="D"), read, repair.lead)) == 1
 
 
 def test_stored_plan_is_read_as_it_was_and_another_one_refused(tmp_path: Path) -> None:

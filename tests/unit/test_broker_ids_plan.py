@@ -10,7 +10,7 @@ from identifiers import has_fact, raises
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from aqueduct.cli import main
-from aqueduct.cli import mend as command
+from aqueduct.cli import repair as command
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
@@ -60,17 +60,17 @@ def folder(node_id: int, *logs: DiskLog, cluster_id: str = "C") -> list[Folder]:
 def test_the_log_that_goes_furthest_is_to_lead() -> None:
     """Both hosts of a partition have other ids; a later epoch counts more than a later offset (KIP-101)."""
     state = cluster(part("a-0", None, 1, 2), part("a-1", None, 2, 1), brokers={11, 12})
-    mend = plan(
+    repair = plan(
         state,
         {
             "x": folder(11, log("a-0", 90, epoch=1), log("a-1", 5)),
             "y": folder(12, log("a-0", 80, epoch=2), log("a-1", 7)),
         },
     )
-    assert {each.host: each.before for each in mend.changed} == {"x": 1, "y": 2}
-    assert mend.move == {TopicPartition("a", 0): (12, 11), TopicPartition("a", 1): (12, 11)}
-    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
-    assert not mend.empty
+    assert {each.host: each.before for each in repair.changed} == {"x": 1, "y": 2}
+    assert repair.move == {TopicPartition("a", 0): (12, 11), TopicPartition("a", 1): (12, 11)}
+    assert repair.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert not repair.empty
 
 
 def test_a_host_that_kept_its_id_is_not_changed() -> None:
@@ -114,7 +114,7 @@ def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
     [stopped] = said[1:]
     assert all(has_fact(stopped, fact) for fact in ("1 partition", "b-0", "Start"))
     with raises(Refused, "partition-may-have-logs") as refused:
-        emptied(state, mend, [TopicPartition("a", 0), TopicPartition("b", 0)])
+        emptied(state, repair, [TopicPartition("a", 0), TopicPartition("b", 0)])
     assert "a-0, b-0" in str(refused.value)
 
 
@@ -143,16 +143,16 @@ def test_nobody_leads_where_a_log_is_damaged() -> None:
         ((broken,), (log("a-1", 5), log("a-0", 9))),
     ):
         hosts = {"x": folder(1, *first), "y": folder(2, *second)}
-        mend, (found, left) = plan(state, hosts), electable(state, hosts, [TopicPartition("a", 1)])
+        repair, (found, left) = plan(state, hosts), electable(state, hosts, [TopicPartition("a", 1)])
         node = 1 if broken in first else 2
         why = f"the log of broker {node} is damaged (0.log: no CRC)"
         whole = [TopicPartition("a", 0)] * (node == 1)
-        assert (mend.lead, found) == (tuple(whole), whole)
+        assert (repair.lead, found) == (tuple(whole), whole)
         assert {why for _, why in left} == {why}
         names = "a-1" if node == 1 else "a-0, a-1"
         assert any(
             each.startswith(f"Nobody is to lead {names}, for {why}, and what only")
-            for each in sentences(state, mend)
+            for each in sentences(state, repair)
         )
 
 
@@ -194,10 +194,10 @@ def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
     assert (found, [*reasons], reasons["a-0"]) == ([c], ["a-0", "b-0"], why)
     assert reasons["b-0"] != why
     with raises(Refused, "partition-may-have-logs") as unseen:
-        emptied(state, mend, [b])
+        emptied(state, repair, [b])
     assert "broker 1;" in str(unseen.value)
-    mend, (found, _) = plan(state, hosts, lost=[1]), electable(state, hosts, lost=[1])
-    assert (mend.lead, mend.empty, found) == ((a, c), (b,), [a, c])
+    repair, (found, _) = plan(state, hosts, lost=[1]), electable(state, hosts, lost=[1])
+    assert (repair.lead, repair.empty, found) == ((a, c), (b,), [a, c])
     for refusing in (plan, electable):
         with raises(Refused, "lost-broker-has-logs"):
             refusing(state, hosts, lost=[2])
@@ -219,8 +219,8 @@ def test_an_id_that_a_former_run_replaced_need_not_be_said() -> None:
     state = cluster(part("a-0", None, 2, 12), part("b-0", None, 2), brokers={12})
     hosts = {"y": folder(12, log("a-0", 9))}
     replaced = ReplacedIds("C", {"2": 12})
-    mend = plan(state, hosts, replaced=replaced)
-    assert (mend.move, mend.lead, [*mend.unseen]) == ({a: (12,)}, (a,), [b])
+    repair = plan(state, hosts, replaced=replaced)
+    assert (repair.move, repair.lead, [*repair.unseen]) == ({a: (12,)}, (a,), [b])
     assert electable(state, hosts, replaced=replaced)[0] == [a]
     other = ReplacedIds("C", {"2": 13})
     assert [*plan(state, hosts, replaced=other).unseen] == [a, b]
@@ -253,8 +253,8 @@ def test_a_look_ends_where_its_broker_starts_or_stops(ran: bool, running: set[in
     [first], hosts = folder(1, log("a-0", 5)), {"y": folder(2, log("a-0", 5))}
     # Of its two disks only one is locked where the other one has failed.
     hosts["x"] = [replace(first, running=ran), replace(first, path="/other", logs=(), running=False)]
-    mend, (found, left) = plan(state, hosts), electable(state, hosts)
-    assert [*mend.unseen] == [TopicPartition("a", 0)] * bool(sentence)
+    repair, (found, left) = plan(state, hosts), electable(state, hosts)
+    assert [*repair.unseen] == [TopicPartition("a", 0)] * bool(sentence)
     assert found == [TopicPartition("a", 0)] * (not sentence)
     assert all(why.startswith(sentence) for _, why in left)
 
@@ -295,12 +295,12 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
 
 def taken(state: Cluster, hosts: dict[str, list[Folder]], *lost: int) -> list[tuple[str, int]]:
     """Return which host is taken for which broker, and expect a sentence about every other one."""
-    mend = plan(state, hosts, lost)
-    said = sentences(state, mend)
-    for each in mend.leftovers:
+    repair = plan(state, hosts, lost)
+    said = sentences(state, repair)
+    for each in repair.leftovers:
         assert any(f"{each.host} is broker {each.now}, and has logs of" in line for line in said)
-        assert all(at not in mend.move for at in hosts_of(state, each.owner))
-    return [(each.host, each.before) for each in mend.changed]
+        assert all(at not in repair.move for at in hosts_of(state, each.owner))
+    return [(each.host, each.before) for each in repair.changed]
 
 
 def hosts_of(state: Cluster, node: int) -> list[TopicPartition]:
@@ -357,7 +357,7 @@ def test_lost_one_of_several_folders_is_listed_and_the_others_count(
     whole.mkdir()
     (whole / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
     (whole / "a-0").mkdir()
-    look = ["mend", "look", "--data-folder", str(whole), "--lost-folder", str(gone)]
+    look = ["repair", "inspect", "--data-folder", str(whole), "--lost-folder", str(gone)]
     assert main(look) == 0
     missing = capsys.readouterr().out
     (gone / "lost+found").mkdir(parents=True)  # a new file system
@@ -433,7 +433,7 @@ def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("torn", [b"", bytes(20), b"0\n2\na 0 2\na 1", b"0\n2\na 0 2\n", b"0\n", b"\xff"])
 def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: bytes) -> None:
-    """A log that has lost its end would pass for whole; one that was put aside is in no such file."""
+    """A log that has lost its end would pass for whole; one that was set aside is in no such file."""
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
     aside = f"b-0.{'0' * 32}-stray"
     for name in ("a-0", "a-1", aside):
@@ -565,11 +565,11 @@ def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> 
         folder = {"path": "/data", "cluster_id": "C", "node_id": node, "logs": []}
         path.write_text(json.dumps([folder]))
     assert [*command.hosts(paths[:2])] == ["10.0.0.11", "10.0.0.12"]
-    with raises(Refused, "broker-looked-at-twice") as caught:
+    with raises(Refused, "broker-inspected-twice") as caught:
         command.hosts(paths)
     assert "10.0.0.12" in str(caught.value)
     paths[2].rename(tmp_path / "copy")
     (tmp_path / "copy").write_text(paths[0].read_text())
-    with raises(Refused, "broker-looked-at-twice") as caught:
+    with raises(Refused, "broker-inspected-twice") as caught:
         command.hosts([*paths[:2], tmp_path / "copy"])
     assert "broker 11" in str(caught.value)

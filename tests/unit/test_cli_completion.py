@@ -43,7 +43,7 @@ def test_verbs_commands_and_options_are_completed(script: Path, tmp_path: Path) 
 
 def test_files_are_completed_where_a_file_is_expected(script: Path, tmp_path: Path) -> None:
     (tmp_path / "client.properties").touch()
-    words = ("aqueduct", "backup", "--client-config", "cli")
+    words = ("aqueduct", "backup", "--command-config", "cli")
     assert completed(script, *words, folder=tmp_path) == ["client.properties"]
 
 

@@ -20,7 +20,7 @@ TEXTS = strategies.text(strategies.characters(categories=("L", "N", "P", "S", "Z
 
 def verbs(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yield the words of each verb, or of its commands, that reads a file by `config_file`."""
-    commands = config_file._commands(parser)
+    commands = config_file.subcommands(parser)
     for word, command in commands.items():
         yield from verbs(command, (*words, word))
     if not commands and isinstance(parser._option_string_actions[config_file.OPTION], config_file._Expanded):
@@ -31,7 +31,7 @@ VERBS = sorted(verbs(PARSER))
 
 
 def options(words: tuple[str, ...]) -> dict[str, argparse.Action]:
-    verb, _ = config_file._verb(PARSER, words)
+    verb, _ = config_file.called_verb(PARSER, words)
     return {name.removeprefix("--"): action for name, action in config_file._long_options(verb)}
 
 
@@ -59,7 +59,7 @@ def test_every_verb_reads_a_file() -> None:
 
 
 def all_verbs(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    commands = config_file._commands(parser)
+    commands = config_file.subcommands(parser)
     for word, command in commands.items():
         yield from all_verbs(command, (*words, word))
     if not commands:
@@ -97,11 +97,10 @@ def parsed(arguments: list[str]) -> dict[str, Any]:
 def test_the_command_line_replaces_the_file(tmp_path: Path) -> None:
     file = tmp_path / "options.yml"
     file.write_text(
-        "bootstrap-servers: a:9092\nstore: file:///s\ntopics: [a, b]\nsegment-bytes: 08\n"
-        "other-cluster: true\n"
+        "bootstrap-server: a:9092\nstore: file:///s\ntopics: [a, b]\nsegment-bytes: 08\nother-cluster: true\n"
     )
     by_file = parsed(["backup", "--config", str(file)])
-    same = ("--bootstrap-servers=a:9092", "--store=file:///s", "--topics=a,b", "--segment-bytes=8")
+    same = ("--bootstrap-server=a:9092", "--store=file:///s", "--topics=a,b", "--segment-bytes=8")
     by_line = parsed(["backup", *same, "--other-cluster", "--config", str(file)])
     assert by_file == by_line
     assert parsed(["backup", f"--config={file}", "--segment-bytes", "9"])["segment_bytes"] == 9

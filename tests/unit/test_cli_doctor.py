@@ -92,7 +92,7 @@ def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
     (tmp_path / "WRONG").write_text("zookeeper.connect=a:2181\nlisteners=CLIENT\n")
     (tmp_path / "LOG").write_text("root:x:0:0:root:/root:/bin/sh\n")
     given = [str(tmp_path / each) if each.isupper() else each for each in options]
-    assert main(["doctor", "cluster", "--bootstrap-servers", "127.0.0.1:1", *given]) == 2
+    assert main(["doctor", "cluster", "--bootstrap-server", "127.0.0.1:1", *given]) == 2
     said = capsys.readouterr()
     assert said.out == ""
     assert sentence in said.err
@@ -449,7 +449,7 @@ def test_rest_that_is_away_is_a_fault(
 ) -> None:
     monkeypatch.setattr("aqueduct.cli.doctor.REST_SECONDS", 0)
     config = str(authority.client_config("asking"))
-    code, [fault] = doctor(lambda text: text, "--rest", "https://127.0.0.1:1", "--client-config", config)
+    code, [fault] = doctor(lambda text: text, "--rest", "https://127.0.0.1:1", "--command-config", config)
     assert code == 1
     assert printed(fault) == ["connect-unreachable"]
     assert "https://127.0.0.1:1 " in fault

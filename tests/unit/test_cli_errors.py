@@ -13,7 +13,7 @@ from aqueduct import cli
 from aqueduct.cli import report_file
 from aqueduct.errors import Failed, Refused
 
-CLUSTER = ("--bootstrap-servers", "127.0.0.1:1", "--client-config", "{tmp}/gone")
+CLUSTER = ("--bootstrap-server", "127.0.0.1:1", "--command-config", "{tmp}/gone")
 STORE = ("--store", "file://{tmp}/store")
 # Each command that has a report, with options by which it ends before it reaches anything.
 COMMANDS = {
@@ -30,25 +30,25 @@ COMMANDS = {
     "import": ("--from", "file://{tmp}/gone", "--format", "s3-binary", *STORE),
     "land": (*CLUSTER, "--declarations", "{tmp}/gone", "--location", "file://{tmp}/store"),
     "mirror": (
-        *("--source", "a", "--source-bootstrap-servers", "127.0.0.1:1", "--source-config", "{tmp}/gone"),
-        *("--target-bootstrap-servers", "127.0.0.1:1"),
+        *("--flow", "a", "--source-bootstrap-server", "127.0.0.1:1", "--source-command-config", "{tmp}/gone"),
+        *("--target-bootstrap-server", "127.0.0.1:1"),
     ),
     "prune": (*STORE, "--keep-last", "1"),
     "quorum backup": (*STORE, "--data-folder", "{tmp}/gone"),
     "reconcile": (
-        *("--source", "file://{tmp}/store", "--target", "127.0.0.1:1", "--topics", "a"),
-        *("--client-config", "{tmp}/gone"),
+        *("--store", "file://{tmp}/store", "--target-bootstrap-server", "127.0.0.1:1", "--topics", "a"),
+        *("--command-config", "{tmp}/gone"),
     ),
     "replicate": (
-        *("--flow", "a", "--topics-pattern", "a", "--source-bootstrap-servers", "127.0.0.1:1"),
-        *("--source-config", "{tmp}/gone", "--target-bootstrap-servers", "127.0.0.1:1"),
+        *("--flow", "a", "--topics-pattern", "a", "--source-bootstrap-server", "127.0.0.1:1"),
+        *("--source-command-config", "{tmp}/gone", "--target-bootstrap-server", "127.0.0.1:1"),
     ),
     "restore": (*CLUSTER, *STORE),
     "transactions find-hanging": CLUSTER,
     "verify": STORE,
-    "zookeeper backup": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
-    "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
-    "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1", "--client-config", "{tmp}/gone"),
+    "zookeeper backup": (*STORE, "--connect", "127.0.0.1:1", "--command-config", "{tmp}/gone"),
+    "zookeeper restore": (*STORE, "--connect", "127.0.0.1:1", "--command-config", "{tmp}/gone"),
+    "zookeeper diff": (*STORE, "--connect", "127.0.0.1:1", "--command-config", "{tmp}/gone"),
 }
 NO_STORE = {
     "dlq replay",
@@ -137,9 +137,9 @@ def test_a_comparison_with_a_store_never_reports_into_it(
 
 def test_errors_of_restore_have_identifiers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "client.properties"
-    command = ["restore", "--bootstrap-servers", "127.0.0.1:1", "--store", f"file://{tmp_path}/store"]
+    command = ["restore", "--bootstrap-server", "127.0.0.1:1", "--store", f"file://{tmp_path}/store"]
     for options, id_ in (
-        (["--client-config", str(config)], "client-config-unreadable"),
+        (["--command-config", str(config)], "client-config-unreadable"),
         ([], "backup-missing"),
         (["--from-time", "2026-02-01T00:00:00Z", "--to-time", "2026-01-31T00:00:00Z"], "time-window-empty"),
         (["--unsigned-before", "2"], "option-required"),
@@ -154,10 +154,10 @@ def test_errors_of_restore_have_identifiers(tmp_path: Path, capsys: pytest.Captu
         (["--acls-within", str(config)], "option-required"),
         (["--acls", "--acls-within", str(config)], "acl-file-unreadable"),
         (["--acls", "--acls-of", "a"], "option-required"),
-        (["--mirror-config", str(config)], "option-required"),
+        (["--mirror-command-config", str(config)], "option-required"),
         (["--task-principal", "restore-pro1"], "option-required"),
-        (["--task-config", str(config)], "client-config-unreadable"),
-        (["--groups-only", "--task-config", str(config)], "option-conflict"),
+        (["--task-command-config", str(config)], "client-config-unreadable"),
+        (["--groups-only", "--task-command-config", str(config)], "option-conflict"),
         (["--store", "ftp://host/store"], "store-url-invalid"),
         (["--report", f"{tmp_path}/store/report.json"], "usage-error"),  # there is no such folder yet
         (["--no-such-option"], "usage-error"),

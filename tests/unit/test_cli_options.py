@@ -10,16 +10,20 @@ from aqueduct import cli
 from aqueduct.cli import selection
 
 VERBS = {
-    "backup": ["--bootstrap-servers", "b:9092", "--store", "file:///s", "--topics", "a"],
-    "restore": ["--bootstrap-servers", "b:9092", "--store", "file:///s"],
+    "backup": ["--bootstrap-server", "b:9092", "--store", "file:///s", "--topics", "a"],
+    "restore": ["--bootstrap-server", "b:9092", "--store", "file:///s"],
     "verify": ["--store", "file:///s"],
-    "reconcile": ["--source", "b:9092", "--target", "b:9092", "--topics", "a"],
-    "mirror": [
-        *("--source", "s", "--source-bootstrap-servers", "b:9092"),
-        *("--target-bootstrap-servers", "b:9092"),
+    "reconcile": [
+        *("--source-bootstrap-server", "b:9092"),
+        *("--target-bootstrap-server", "b:9092"),
+        *("--topics", "a"),
     ],
-    "drill": ["--bootstrap-servers", "b:9092", "--store", "file:///s"],
-    "health": ["--bootstrap-servers", "b:9092"],
+    "mirror": [
+        *("--flow", "s", "--source-bootstrap-server", "b:9092"),
+        *("--target-bootstrap-server", "b:9092"),
+    ],
+    "drill": ["--bootstrap-server", "b:9092", "--store", "file:///s"],
+    "health": ["--bootstrap-server", "b:9092"],
 }
 NUMBERS = ["", "-1", "1.5", "1e3", "nan", "inf", "9" * 20, "9" * 5000, "\u0661"]
 DURATIONS = ["", "5", "-5s", "1.5h", "nan", "infh", "99999h", "9" * 5000 + "s"]
@@ -88,15 +92,15 @@ def test_servers_as_kafkas_tools_take_them(text: str, expected: str) -> None:
 @pytest.mark.parametrize(
     ("verb", "option"),
     [
-        ("backup", "--bootstrap-servers"),
-        ("restore", "--bootstrap-servers"),
-        ("drill", "--bootstrap-servers"),
-        ("drill", "--live"),
-        ("health", "--bootstrap-servers"),
-        ("mirror", "--source-bootstrap-servers"),
-        ("mirror", "--target-bootstrap-servers"),
-        ("reconcile", "--source"),
-        ("reconcile", "--target"),
+        ("backup", "--bootstrap-server"),
+        ("restore", "--bootstrap-server"),
+        ("drill", "--bootstrap-server"),
+        ("drill", "--live-bootstrap-server"),
+        ("health", "--bootstrap-server"),
+        ("mirror", "--source-bootstrap-server"),
+        ("mirror", "--target-bootstrap-server"),
+        ("reconcile", "--source-bootstrap-server"),
+        ("reconcile", "--target-bootstrap-server"),
     ],
 )
 def test_servers(capsys: pytest.CaptureFixture[str], verb: str, option: str) -> None:
@@ -111,12 +115,12 @@ def test_servers_of_mirrors(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_is_meant_is_taken() -> None:
     options = [
-        *("--bootstrap-servers", "b:1,10.0.0.1:65535,[2001:db8::1]:9092"),
+        *("--bootstrap-server", "b:1,10.0.0.1:65535,[2001:db8::1]:9092"),
         *("--compacted-generation-hours", ".5", "--segment-bytes", "1"),
         *("--rate-limit-bytes", str((1 << 63) - 1), "--every", "87600h"),
     ]
     args = cli.build_parser(["backup"]).parse_args(["backup", *VERBS["backup"], *options])
-    assert args.bootstrap_servers.endswith("[2001:db8::1]:9092")
+    assert args.bootstrap_server.endswith("[2001:db8::1]:9092")
     assert (args.compacted_generation_hours, args.segment_bytes) == (0.5, 1)
     assert (args.rate_limit_bytes, args.every) == ((1 << 63) - 1, 87600 * 3600)
 

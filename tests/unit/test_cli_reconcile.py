@@ -10,7 +10,7 @@ from aqueduct.mirror.reconcile.verdict import Verdict
 from aqueduct.work.options import SparkOptions
 from aqueduct.work.workers import Workers
 
-ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
+ENDS = ["--source-bootstrap-server", "pro1:9092", "--target-bootstrap-server", "lake:9092"]
 
 
 @pytest.mark.parametrize(
@@ -18,23 +18,29 @@ ENDS = ["--source", "pro1:9092", "--target", "lake:9092"]
     [
         (ENDS, "one of the arguments --topics --topics-pattern is required"),
         ([*ENDS, "--topics", "a", "--topics-pattern", "b"], "not allowed with argument --topics"),
-        ([*ENDS[:2], "--topics", "a"], "the following arguments are required: --target"),
+        ([*ENDS[:2], "--topics", "a"], "the following arguments are required: --target-bootstrap-server"),
         (
             [*ENDS[:3], "s3://bucket", "--topics", "a"],
-            "s3://bucket is a store; give it as --source, and brokers here",
+            "s3://bucket is a store; pass it as --store, and brokers here",
         ),
         ([*ENDS[:3], "lake", "--topics", "a"], "'lake' isn't a broker list; write HOST:PORT,HOST:PORT"),
         ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' isn't a header; write NAME=VALUE"),
         ([*ENDS, "--topics", "a b"], "'a b' in --topics isn't a topic name"),
         ([*ENDS, "--topics-pattern", "a("], "The topics' pattern a( does not compile"),
         (
-            [*ENDS, "--topics", "a", "--client-config", "/none"],
+            [*ENDS, "--topics", "a", "--command-config", "/none"],
             "/none can't be read: No such file or directory.",
         ),
         (
-            [*ENDS, *ENDS[:2], *ENDS[:2], "--topics", "a", "--source-config", "f", "--source-config", "f"],
-            "[option-count-mismatch] --source-config is passed 2 times for 3 ends.",
+            [*ENDS, *ENDS[:2], *ENDS[:2], "--topics", "a", *("--source-command-config", "f") * 2],
+            "[option-count-mismatch] --source-command-config is passed 2 times for 3 ends.",
         ),
+        (
+            [*ENDS, "--topics", "a", "--store", "s3://b/a"],
+            "not allowed with argument --source-bootstrap-server",
+        ),
+        ([*ENDS[2:], "--topics", "a", *("--store", "s3://b/a") * 2], "[option-conflict] A store must be "),
+        ([*ENDS, "--topics", "a", "--snapshot", "1"], "[option-required] --snapshot needs --store."),
     ],
 )
 def test_refusals(arguments: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -93,12 +99,12 @@ def test_client_configs(asked: list[tuple[ComparedFlow, ComparedTopics, Workers]
         files[name] = str(tmp_path / name)
 
     def authorities(*arguments: str) -> list[str]:
-        three = ["--source", "pro2:9092", "--source", "pro3:9092", "--topics", "a"]
+        three = [*(ENDS[0], "pro2:9092"), *(ENDS[0], "pro3:9092"), "--topics", "a"]
         assert cli.main(["reconcile", *ENDS, *three, *arguments]) == 0
         return [Path(end.client_config.ca or "-").stem for end in asked.pop()[0].ends]
 
-    both, target = ["--client-config", files["a"]], ["--target-config", files["b"]]
-    source = {name: ["--source-config", files[name]] for name in files}
+    both, target = ["--command-config", files["a"]], ["--target-command-config", files["b"]]
+    source = {name: ["--source-command-config", files[name]] for name in files}
     assert authorities() == ["-", "-", "-", "-"]
     assert authorities(*both) == ["a", "a", "a", "a"]
     assert authorities(*both, *target) == ["b", "a", "a", "a"]

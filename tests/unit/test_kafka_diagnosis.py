@@ -257,7 +257,7 @@ def test_a_data_folder_is_read(tmp_path: Path) -> None:
 
 
 def test_a_log_was_written_to_when_its_newest_batch_was(tmp_path: Path) -> None:
-    """The file is newer, as after a copy; it counts where no batch can be read. A log put aside may go on."""
+    """The file is newer, as after a copy; it counts where no batch can be read. A log set aside may go on."""
     group = [TopicPartition(diagnosis.GROUPS, number) for number in range(5)]
     stray = f"{diagnosis.GROUPS}-0.{'ab' * 16}-stray"
     for name, content in (

@@ -44,7 +44,7 @@ def test_the_sending_end_looks_at_its_files_first(
     keys: Path, capsys: pytest.CaptureFixture[str], verb: str, changed: dict[str, str], sentence: str
 ) -> None:
     options = sending(keys, verb) | {name: value.format(keys) for name, value in changed.items()}
-    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(options)])
+    code = main(["diode", verb, "--bootstrap-server", NOBODY, *_argv(options)])
     assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
 
 
@@ -64,7 +64,7 @@ def test_the_receiving_end_looks_at_its_files_first(
         "privateKeyFiles": f"{keys}/down.key", "senderPublicKeyFile": f"{keys}/up.pub",
         "stateDir": str(keys), "rawTopic": "raw",
     } | {name: value.format(keys) for name, value in changed.items()}  # fmt: skip
-    code = main(["diode", "downstream", "--bootstrap-servers", NOBODY, *_argv(options)])
+    code = main(["diode", "downstream", "--bootstrap-server", NOBODY, *_argv(options)])
     assert (code, sentence in capsys.readouterr().err) == (ExitCode.REFUSED, True)
 
 
@@ -81,7 +81,7 @@ def test_nothing_is_sent_by_a_clock_that_can_not_be_right(
     year: int,
 ) -> None:
     monkeypatch.setattr(outlet, "timestamps", SimpleNamespace(now=lambda: wall))
-    code = main(["diode", verb, "--bootstrap-servers", NOBODY, *_argv(sending(keys, verb))])
+    code = main(["diode", verb, "--bootstrap-server", NOBODY, *_argv(sending(keys, verb))])
     assert (code, f"the year is {year}: set it" in capsys.readouterr().err) == (ExitCode.REFUSED, True)
 
 

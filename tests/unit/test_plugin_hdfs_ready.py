@@ -83,7 +83,7 @@ def test_it_is_waited_for(plugin: ModuleType) -> None:
         ({"type": "FILE"}, True),
     ],
 )
-def test_a_folder_is_made_or_mended_only_where_it_is_not_so(
+def test_a_folder_is_made_or_repaired_only_where_it_is_not_so(
     plugin: ModuleType, found: dict[str, str] | None, lacks: bool
 ) -> None:
     names = Names("Operational")

@@ -144,7 +144,7 @@ def test_what_was_provided_is_taken_in_either_order(tmp_path: Path, authority: A
     assert (tmp_path / "b/mirror-lake.pem").read_text() == certificate + key
 
 
-def test_a_file_that_others_may_read_is_mended(tmp_path: Path, authority: Authority) -> None:
+def test_a_file_that_others_may_read_is_repaired(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     made = run(folder, authority)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority))

@@ -80,7 +80,7 @@ def test_what_is_not_there_is_named() -> None:
     )
     damaged = log(1, damage="it is cut")
     assert "DAMAGED: flights-1 on two: it is cut" in said(planned(BOTH, [log(0), damaged]))
-    assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "1 log had been put aside before, and stay so."
+    assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "1 log had been set aside before, and stay so."
 
 
 def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:

@@ -73,7 +73,7 @@ packed: list[bytes] = []  # what each worker of a cluster would get, as bytes
 
 
 def restore(*options: str) -> None:
-    command = ["restore", "--bootstrap-servers", "127.0.0.1:9092", "--store", "file:///s"]
+    command = ["restore", "--bootstrap-server", "127.0.0.1:9092", "--store", "file:///s"]
     assert cli.main([*command, *options]) == ExitCode.REFUSED
 
 
@@ -82,13 +82,17 @@ def test_workers_get_no_key_but_that_of_tasks(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
     files = {name: authority.client_config(name) for name in ("admin", "restore-pro1", "mirror-lake")}
     keys = {name: KEY.search((tmp_path / f"pki/{name}.pem").read_bytes())[0] for name in files}  # type: ignore[index]
-    mirror = ["--mirror", "lake=127.0.0.1:9093", "--mirror-config", str(files["mirror-lake"])]
-    restore("--client-config", str(files["admin"]), "--task-config", str(files["restore-pro1"]), *mirror)
+    mirror = ["--mirror", "lake=127.0.0.1:9093", "--mirror-command-config", str(files["mirror-lake"])]
+    restore(
+        *("--command-config", str(files["admin"])),
+        *("--task-command-config", str(files["restore-pro1"])),
+        *mirror,
+    )
     assert keys["restore-pro1"] in packed[-1]
     assert keys["admin"] not in packed[-1]
     assert keys["mirror-lake"] not in packed[-1]
     # Without a key for tasks they connect as the driver does; the mirror's lake is the driver's alone.
-    restore("--client-config", str(files["admin"]), *mirror)
+    restore("--command-config", str(files["admin"]), *mirror)
     assert keys["admin"] in packed[-1]
     assert keys["mirror-lake"] not in packed[-1]
 
@@ -98,12 +102,17 @@ def test_a_key_of_the_driver_that_is_sent_is_reported(tmp_path: Path, sent: list
     files = {name: str(authority.client_config(name)) for name in ("admin", "restore-pro1")}
     copied = tmp_path / "copied.properties"
     copied.write_bytes(Path(files["admin"]).read_bytes())
-    own = ["--task-config", files["restore-pro1"], "--task-principal", "restore-pro1"]
+    own = ["--task-command-config", files["restore-pro1"], "--task-principal", "restore-pro1"]
     for options in [
-        ["--client-config", files["admin"]],
-        ["--client-config", files["admin"], "--task-config", str(copied), "--task-principal", "admin"],
-        ["--client-config", files["admin"], "--task-config", files["restore-pro1"]],
-        ["--client-config", files["admin"], *own],
+        ["--command-config", files["admin"]],
+        [
+            "--command-config",
+            files["admin"],
+            *("--task-command-config", str(copied)),
+            *("--task-principal", "admin"),
+        ],
+        ["--command-config", files["admin"], "--task-command-config", files["restore-pro1"]],
+        ["--command-config", files["admin"], *own],
         [],
     ]:
         restore(*options)
@@ -123,8 +132,8 @@ def test_workers_on_this_host_get_no_key_by_network(
     monkeypatch.setattr(
         run, "main", lambda _order, _workers: RestoreOutcome(restore_id="digest-7", plan=wanted)
     )
-    command = ["restore", "--bootstrap-servers", "127.0.0.1:9092", "--store", f"file://{tmp_path}/store"]
-    command += ["--client-config", str(properties), "--report", str(report)]
+    command = ["restore", "--bootstrap-server", "127.0.0.1:9092", "--store", f"file://{tmp_path}/store"]
+    command += ["--command-config", str(properties), "--report", str(report)]
     for master, sent_ids in [
         ([], []),
         (["--master", "local[2]"], []),
@@ -143,7 +152,7 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
             f"sasl.username={name}\nsasl.password=secret-of-{name}\n"
         )
-    restore("--client-config", str(tmp_path / "admin"), "--task-config", str(tmp_path / "tasks"))
+    restore("--command-config", str(tmp_path / "admin"), "--task-command-config", str(tmp_path / "tasks"))
     [order] = sent
     assert (order.end.client_config.login, order.tasks_end.client_config.login) != (None, None)
     assert "tasks" in str(order.tasks_end.client_config.login)
@@ -213,10 +222,10 @@ def test_rights_of_tasks_do_not_come_back_from_a_backup() -> None:
 
 @pytest.mark.parametrize("name", ["", "User:restore-pro1"])
 def test_a_principal_is_written_without_its_type(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    restore("--task-config", "x", f"--task-principal={name}")
+    restore("--task-command-config", "x", f"--task-principal={name}")
     assert printed(capsys.readouterr().err) == ["usage-error"]
 
 
 def test_a_principal_without_a_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     restore("--task-principal", "restore-pro1")
-    assert_printed(capsys.readouterr().err, "option-required", "--task-principal", "--task-config")
+    assert_printed(capsys.readouterr().err, "option-required", "--task-principal", "--task-command-config")

@@ -18,7 +18,7 @@ from aqueduct.snapshots.backup.order import BackupOrder
 from aqueduct.snapshots.backup.run import BackupOutcome
 from aqueduct.work.workers import Workers
 
-SERVICE = ["backup", "--bootstrap-servers", "b:9092", "--store", "file:///s", "--topics-pattern", "a.*"]
+SERVICE = ["backup", "--bootstrap-server", "b:9092", "--store", "file:///s", "--topics-pattern", "a.*"]
 END = End("cluster", "b:9092")
 SHARE = DedupShare(
     end=END,

@@ -1,4 +1,4 @@
-"""A stopped broker's logs that it put aside are logs again, in whichever of its folders they are."""
+"""A stopped broker's logs that it set aside are logs again, in whichever of its folders they are."""
 
 import os
 import re
@@ -7,11 +7,11 @@ from pathlib import Path
 from identifiers import raises
 
 from aqueduct.errors import Refused
-from aqueduct.recovery.broker_ids.stray_logs import take_back
+from aqueduct.recovery.broker_ids.stray_logs import restore_logs
 
 
 def test_logs_are_taken_back_once(tmp_path: Path) -> None:
-    """An empty log gives its place; one with records stays, and what was put aside is named."""
+    """An empty log gives its place; one with records stays, and what was set aside is named."""
     meta = tmp_path / "meta.properties"
     meta.write_text("version=1\ndirectory.id=abc\nnode.id=12\ncluster.id=C\n")
     meta.chmod(0o640)
@@ -22,7 +22,7 @@ def test_logs_are_taken_back_once(tmp_path: Path) -> None:
         (tmp_path / f"b-0.{aside}/{name}").touch()
     (tmp_path / "b-0" / f"{0:020}.log").touch()
     (tmp_path / "c-0" / f"{0:020}.log").write_bytes(b"records")
-    [done] = take_back([tmp_path], 2)
+    [done] = restore_logs([tmp_path], 2)
     assert (done.before, done.now) == (12, 2)
     assert (sorted(done.logs), done.emptied) == (["a-0", "b-0"], ["b-0"])
     mine = f"{tmp_path}/c-0 is there, with 7 bytes, up to offset 0"
@@ -30,7 +30,7 @@ def test_logs_are_taken_back_once(tmp_path: Path) -> None:
     assert sorted(each.name for each in (tmp_path / "b-0").iterdir()) == [f"{0:020}.log", "mine"]
     assert meta.read_text() == "version=1\nnode.id=2\ncluster.id=C\n"
     assert meta.stat().st_mode & 0o777 == 0o640
-    [again] = take_back([tmp_path], 2)
+    [again] = restore_logs([tmp_path], 2)
     assert (again.before, again.logs) == (2, [])
 
 
@@ -53,7 +53,7 @@ def test_a_log_is_taken_back_once_in_all_folders_of_a_broker(tmp_path: Path) -> 
     aside, later = ("0" * 31 + f"{number}-stray" for number in range(2))
     one = data_folder(tmp_path / "one", {f"a-0.{aside}": 40, f"b-0.{aside}": 7, "c-0": 0})
     two = data_folder(tmp_path / "two", {"a-0": 0, f"b-0.{aside}": 9, f"b-0.{later}": 8, f"c-0.{aside}": 5})
-    first, second = take_back([one, two, tmp_path / "two/../one"], None)
+    first, second = restore_logs([one, two, tmp_path / "two/../one"], None)
     assert (first.logs, first.emptied) == (["a-0"], ["c-0"])
     assert (sorted(second.logs), second.emptied) == (["b-0", "c-0"], ["a-0"])
     furthest = f"{two}/b-0.{aside} goes as far"
@@ -66,14 +66,14 @@ def test_a_log_is_taken_back_once_in_all_folders_of_a_broker(tmp_path: Path) -> 
 def test_folders_of_several_brokers_are_not_taken_for_one_s(tmp_path: Path) -> None:
     one, other = data_folder(tmp_path / "one", {"a-0": 0}, 1), data_folder(tmp_path / "other", {}, 2)
     with raises(Refused, "data-folders-mixed") as refused:
-        take_back([one, other], 3)
+        restore_logs([one, other], 3)
     assert "one of broker 1, C" in str(refused.value)
     assert "node.id=1\n" in (one / "meta.properties").read_text()
-    take_back([one, other], 2)  # as a run that was cut short has left them
+    restore_logs([one, other], 2)  # as a run that was cut short has left them
 
 
 def test_root_leaves_no_lock_that_the_broker_can_t_take(tmp_path: Path) -> None:
     folder = data_folder(tmp_path / "data", {"a-0": 0})
     os.chown(folder, 1, 1)
-    take_back([folder], None)
+    restore_logs([folder], None)
     assert (folder / ".lock").stat().st_uid == 1

@@ -11,7 +11,7 @@ from aqueduct.errors import ExitCode
 
 # As if PySpark were not installed, in a process of its own: this one may have imported it.
 HIDDEN = "import sys; sys.modules['pyspark'] = None\n"
-CLUSTER = ("--bootstrap-servers", "127.0.0.1:1")
+CLUSTER = ("--bootstrap-server", "127.0.0.1:1")
 STORE = ("--store", "file://{tmp}/store")
 LAKE = ("--declarations", "{tmp}/tables.yml", "--location", "file://{tmp}/lake")
 VERBS = {
@@ -20,7 +20,11 @@ VERBS = {
     "export": (*STORE, "--to", "file://{tmp}/to", "--format", "avro"),
     "land": (*CLUSTER, *LAKE, "--until-caught-up"),
     "land verify": (*CLUSTER, *LAKE),
-    "reconcile": ("--source", "127.0.0.1:1", "--target", "127.0.0.1:1", "--topics", "t"),
+    "reconcile": (
+        *("--source-bootstrap-server", "127.0.0.1:1"),
+        *("--target-bootstrap-server", "127.0.0.1:1"),
+        *("--topics", "t"),
+    ),
     "restore": (*CLUSTER, *STORE),
     "verify": STORE,
 }

@@ -75,7 +75,7 @@ class Yarn:
 
     def cluster(self) -> tuple[str, ...]:
         """Return a verb's arguments that say where Kafka is, and by which key."""
-        return ("--bootstrap-servers", self.broker.tls, "--client-config", "backup.properties")
+        return ("--bootstrap-server", self.broker.tls, "--command-config", "backup.properties")
 
 
 @pytest.fixture(scope="module")
@@ -120,9 +120,9 @@ def test_a_backup_and_its_restore(running: Yarn, topic: str, tmp_path: Path, mod
         before, after = (clients.records(running.broker, name, partition) for name in (topic, again))
         assert len(before) == RECORDS
         assert before == after
-    ends = ("--source", running.broker.tls, "--target", running.broker.tls)
+    ends = ("--source-bootstrap-server", running.broker.tls, "--target-bootstrap-server", running.broker.tls)
     running.submit(
-        mode, "reconcile", *ends, "--client-config", "backup.properties", "--topics", f"{topic}:{again}"
+        mode, "reconcile", *ends, "--command-config", "backup.properties", "--topics", f"{topic}:{again}"
     )
     # A driver in a container is named by spark-submit, before it is one.
     ours = (

@@ -160,7 +160,7 @@ def judged(asked: Mapping[str, Any]) -> str:
         f"log.dirs={','.join(asked['folders'])}\nlisteners=CLIENT://not-yet:9092\n"
     )
     command = [sys.executable, "-m", "aqueduct.cli", "doctor", "broker", "--running"]
-    command += [f"--properties={properties}", f"--client-config={asked['client_config']}"]
+    command += [f"--properties={properties}", f"--command-config={asked['client_config']}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode in (0, 3), done.stderr
     return done.stdout if done.returncode else ""
@@ -215,7 +215,7 @@ def test_a_unit_asks_the_same_before_it_starts_its_broker(
     properties.write_text(
         f"broker.id=12\nzookeeper.connect={asked['zookeeper']}\nlog.dirs={log}, {log}-new\n"
     )
-    command = ["doctor", "broker", f"--properties={properties}", f"--client-config={asked['client_config']}"]
+    command = ["doctor", "broker", f"--properties={properties}", f"--command-config={asked['client_config']}"]
 
     def said() -> tuple[int, str]:
         code = main(command)

@@ -185,7 +185,7 @@ def test_clients_of_another_protocol_are_named(
 
 
 def doctor(first: OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[str]]:
-    code = main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options])
+    code = main(["doctor", "cluster", "--bootstrap-server", first.plaintext, *options])
     return code, capsys.readouterr().out.splitlines()
 
 

@@ -67,7 +67,12 @@ def topic(oldest: OlderBroker, target: Broker) -> str:
 
 
 def both(oldest: OlderBroker, target: Broker, topic: str) -> bool:
-    ask = ["reconcile", "--source", oldest.plaintext, "--target", target.plaintext, "--topics", topic]
+    ask = [
+        "reconcile",
+        *("--source-bootstrap-server", oldest.plaintext),
+        *("--target-bootstrap-server", target.plaintext),
+        *("--topics", topic),
+    ]
     return main(ask) == 0
 
 
@@ -75,8 +80,8 @@ def test_the_classic_mirror_reads_it_and_its_status_is_told(
     oldest: OlderBroker, target: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = classic.flow("old", topic, source_version=oldest_kafka.VERSION, start="latest")
-    ask = ["mirror", "--source", "old", "--group", flow.group, "--topics-pattern", flow.topics_pattern]
-    ask += ["--source-bootstrap-servers", oldest.plaintext, "--target-bootstrap-servers", target.plaintext]
+    ask = ["mirror", "--flow", "old", "--group", flow.group, "--topics-pattern", flow.topics_pattern]
+    ask += ["--source-bootstrap-server", oldest.plaintext, "--target-bootstrap-server", target.plaintext]
     assert main(ask) == 3
     assert "No process of the mirror from old" in capsys.readouterr().out
     with Mirror(flow, oldest.plaintext, target.plaintext, tmp_path / "m").process().running():

@@ -42,7 +42,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OlderBroker]:
 def run(tmp_path: Path) -> Run:
     def run(verb: str, broker: Broker | OlderBroker, *argv: str, code: int = 0) -> dict[str, Any]:
         report = tmp_path / "report.json"
-        common = ["--bootstrap-servers", broker.plaintext, "--store", f"file://{tmp_path}/store"]
+        common = ["--bootstrap-server", broker.plaintext, "--store", f"file://{tmp_path}/store"]
         assert main([verb, *common, "--report", str(report), *argv]) == code
         return dict(json.loads(report.read_text()))
 

@@ -62,8 +62,8 @@ class Estate:
         options = []
         for node_id in node_ids:
             file = self.directory / f"broker-{node_id}.json"
-            file.write_text(aqueduct("mend", "look", "--data-folder", str(self.folder(node_id)))[1])
-            options += ["--look", str(file)]
+            file.write_text(aqueduct("repair", "inspect", "--data-folder", str(self.folder(node_id)))[1])
+            options += ["--inspection", str(file)]
         return options
 
 

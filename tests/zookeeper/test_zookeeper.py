@@ -700,17 +700,17 @@ def test_with_mutual_tls(
     with zookeeper.running(tmp_path / "server", authority) as server:
         config = str(authority.client_config("backup-x"))
         secure = f"127.0.0.1:{server.secure_port}"
-        assert run("backup", store, secure, "--client-config", config) == 0
+        assert run("backup", store, secure, "--command-config", config) == 0
         monkeypatch.setattr("aqueduct.recovery.zookeeper.client.CONNECT_SECONDS", 3)
         other = Authority(tmp_path / "stranger")
         stranger = str(other.client_config("backup-x", trust=authority))
         trusting = str(authority.client_config("backup-y", trust=other))
         for connect, options, sentence in (
-            (secure, ("--client-config", stranger), "refuses this client for its certificate ("),
-            (secure, ("--client-config", trusting), "shows a certificate that is not trusted here ("),
-            (f"localhost:{server.secure_port}", ("--client-config", config), "Hostname mismatch"),
+            (secure, ("--command-config", stranger), "refuses this client for its certificate ("),
+            (secure, ("--command-config", trusting), "shows a certificate that is not trusted here ("),
+            (f"localhost:{server.secure_port}", ("--command-config", config), "Hostname mismatch"),
             (secure, (), "speaks TLS on that port: name its clientPort, or give"),
-            (server.connect, ("--client-config", config), "speaks no TLS on that port: name its secure"),
+            (server.connect, ("--command-config", config), "speaks no TLS on that port: name its secure"),
         ):
             assert run("backup", store, connect, *options) == 2
             assert f"ZooKeeper at {connect} " in (said := capsys.readouterr().err)

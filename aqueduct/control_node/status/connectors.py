@@ -151,7 +151,7 @@ def _older(
     number_text = "an unknown number of" if unread is None else f"{unread:,}"
     cause = f"{number_text} older offsets of {topic} were not read"
     return [
-        unanswered(declared, host, cause, f"aqueduct dlq list --dlq {topic} --bootstrap-servers HOST:PORT")
+        unanswered(declared, host, cause, f"aqueduct dlq list --dlq {topic} --bootstrap-server HOST:PORT")
     ]
 
 

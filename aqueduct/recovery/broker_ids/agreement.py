@@ -10,7 +10,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
 from aqueduct.errors import Refused
 from aqueduct.recovery.broker_ids.disk_logs import Folder
-from aqueduct.recovery.broker_ids.plan import Mend
+from aqueduct.recovery.broker_ids.plan import RepairPlan
 
 
 class RepairPlanUnreadable(Refused):
@@ -38,20 +38,22 @@ class ReadRepair:
     furthest: Mapping[str, tuple[int, int]]  # by partition: epoch and end of the log that goes furthest
 
 
-def read_repair(cluster_id: str, mend: Mend, hosts: Mapping[str, Sequence[Folder]]) -> ReadRepair:
-    listed = {*mend.move, *mend.lead, *mend.stopped, *mend.unseen, *mend.empty}
-    listed |= {log.partition for _, log in mend.damaged}
+def read_repair(cluster_id: str, repair: RepairPlan, hosts: Mapping[str, Sequence[Folder]]) -> ReadRepair:
+    listed = {*repair.move, *repair.lead, *repair.stopped, *repair.unseen, *repair.empty}
+    listed |= {log.partition for _, log in repair.damaged}
     furthest: dict[TopicPartition, tuple[int, int]] = {}
     for log in (log for folders in hosts.values() for folder in folders for log in folder.logs):
         if log.partition in listed:
             furthest[log.partition] = max(log.far, furthest.get(log.partition, log.far))
     return ReadRepair(
         cluster=cluster_id,
-        changed=tuple(f"{moved.host} was broker {moved.before} and is {moved.now}" for moved in mend.changed),
+        changed=tuple(
+            f"{moved.host} was broker {moved.before} and is {moved.now}" for moved in repair.changed
+        ),
         partitions=_names(listed),
-        empty=_names(mend.empty),
-        damaged=tuple(sorted({f"{log.partition} on broker {node}" for node, log in mend.damaged})),
-        lost_folders=mend.lost_folders,
+        empty=_names(repair.empty),
+        damaged=tuple(sorted({f"{log.partition} on broker {node}" for node, log in repair.damaged})),
+        lost_folders=repair.lost_folders,
         furthest={str(partition): far for partition, far in sorted(furthest.items())},
     )
 

@@ -1,4 +1,4 @@
-"""The logs in a broker's data folder: how far each goes, and those that the broker put aside."""
+"""The logs in a broker's data folder: how far each goes, and those that the broker set aside."""
 
 import fcntl
 import os

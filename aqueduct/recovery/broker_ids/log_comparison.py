@@ -83,7 +83,7 @@ class Fit:
     empty: tuple[TopicPartition, ...]  # known, and no broker has a log of them
     corrected: tuple[Corrected, ...]
     damaged: tuple[tuple[str, DiskLog], ...]
-    aside: int  # logs that brokers had put aside before
+    aside: int  # logs that brokers had set aside before
     lost: tuple[int, ...]  # brokers that have no logs any more
     lost_folders: tuple[str, ...]  # of brokers that have others, with their hosts
     nowhere: str  # which are said to be lost, and have no replica; empty if none
@@ -286,7 +286,7 @@ def sentences(outcome: Fit, fate: str) -> Iterable[str]:
             "others: look there, too. Where a disk is gone for good, say so (--lost)."
         )
     if outcome.aside:
-        yield f"{count(outcome.aside, 'log')} had been put aside before, and stay so."
+        yield f"{count(outcome.aside, 'log')} had been set aside before, and stay so."
 
 
 def _of_unknown(unknown: UnknownLogs, fate: str) -> Iterator[str]:

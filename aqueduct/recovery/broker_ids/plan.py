@@ -19,7 +19,7 @@ from aqueduct.recovery.broker_ids.log_comparison import lost_folders, refuse_los
 
 Replicas = Mapping[TopicPartition, tuple[int, ...]]
 
-LOOK_SECONDS = 3600  # for which a look counts: on a large host it takes a while, and there are many
+INSPECTION_SECONDS = 3600  # on a large host, it takes a while
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +30,7 @@ class Changed:
     now: int
     before: int
     logs: Mapping[TopicPartition, DiskLog]  # of partitions that are assigned to the id before
-    strays: int  # of these that the broker has put aside
+    strays: int  # of these that the broker has set aside
     since: tuple[TopicPartition, ...]  # partitions that the cluster gave to the id it has now
 
 
@@ -67,7 +67,7 @@ NOTHING_REPLACED = ReplacedIds("", {})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mend:
+class RepairPlan:
     """What a cluster lacks whose brokers' ids were changed, and what would bring it back.
 
     `move` are the replicas of each partition with the ids of now in place of those that are gone. Where
@@ -100,15 +100,15 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
             except ValueError:
                 raise Refused(
                     "inspection-outdated",
-                    f"The inspection of {host} has no time, as those of former versions. Run `aqueduct mend "
-                    "look` there again. Nothing was done.",
+                    f"The inspection of {host} has no time, as those of former versions. Run "
+                    "`aqueduct repair inspect` there again. Nothing was done.",
                 ) from None
-            if age > LOOK_SECONDS:
+            if age > INSPECTION_SECONDS:
                 raise Refused(
                     "inspection-outdated",
-                    f"The inspection of {host} is of {folder.time}, and is valid for {LOOK_SECONDS // 60} "
-                    "minutes, because its broker may have written more since. Run `aqueduct mend look` there "
-                    "again, with a correct clock. Nothing was done.",
+                    f"The inspection of {host} is of {folder.time}, and is valid for "
+                    f"{INSPECTION_SECONDS // 60} minutes, because its broker may have written more since. "
+                    "Run `aqueduct repair inspect` there again, with a correct clock. Nothing was done.",
                 )
 
 
@@ -118,7 +118,7 @@ def plan(
     lost: Collection[int] = (),
     moving: Collection[TopicPartition] = (),
     replaced: ReplacedIds = NOTHING_REPLACED,
-) -> Mend:
+) -> RepairPlan:
     """Work out what brings partitions of ids that are gone back; Refused for folders of another cluster.
 
     Brokers that are `lost` have no log any more; what others have that were not looked at isn't known.
@@ -140,7 +140,7 @@ def plan(
     def having(fate: _Fate) -> tuple[TopicPartition, ...]:
         return tuple(remedy.partition for remedy in remedies if remedy.fate is fate)
 
-    return Mend(
+    return RepairPlan(
         changed=tuple(changed),
         move={remedy.partition: remedy.move for remedy in remedies if remedy.move is not None},
         lead=having(_Fate.ELECT),
@@ -281,15 +281,15 @@ def _unseen(
 
 
 def emptied(
-    cluster: Cluster, mend: Mend, named: Collection[TopicPartition]
+    cluster: Cluster, repair: RepairPlan, named: Collection[TopicPartition]
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """Choose running brokers for partitions that are to be made empty; Refused where a log may be."""
-    for partition in sorted(set(named) & mend.unseen.keys()):
+    for partition in sorted(set(named) & repair.unseen.keys()):
         raise Refused(
             "partition-may-have-logs",
-            f"{partition} is not made empty, for {mend.unseen[partition]}. Nothing was assigned.",
+            f"{partition} is not made empty, for {repair.unseen[partition]}. Nothing was assigned.",
         )
-    if wrong := sorted(set(named) - set(mend.empty)):
+    if wrong := sorted(set(named) - set(repair.empty)):
         raise Refused(
             "partition-may-have-logs",
             f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.",
@@ -491,16 +491,16 @@ def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
     return furthest
 
 
-def sentences(cluster: Cluster, mend: Mend) -> list[str]:
+def sentences(cluster: Cluster, repair: RepairPlan) -> list[str]:
     """Say what is found, and the remedies, best first; empty if no id was changed and no log is gone."""
     return [
-        *(sentence for moved in mend.changed for sentence in _of_host(cluster, moved)),
-        *map(_of_leftover, mend.leftovers),
-        *_of_lost_folders(mend),
-        *map(_of_former_id, mend.changed),
-        *_of_new_ids(cluster, mend),
-        *_of_partitions_that_wait(mend),
-        *_of_empty_partitions(mend),
+        *(sentence for moved in repair.changed for sentence in _of_host(cluster, moved)),
+        *map(_of_leftover, repair.leftovers),
+        *_of_lost_folders(repair),
+        *map(_of_former_id, repair.changed),
+        *_of_new_ids(cluster, repair),
+        *_of_partitions_that_wait(repair),
+        *_of_empty_partitions(repair),
     ]
 
 
@@ -526,9 +526,9 @@ def _of_leftover(rest: Leftover) -> str:
     )
 
 
-def _of_lost_folders(mend: Mend) -> Iterator[str]:
-    if mend.lost_folders:
-        yield f"LOST: {some(mend.lost_folders)}. If a disk is only not mounted, mount it before."
+def _of_lost_folders(repair: RepairPlan) -> Iterator[str]:
+    if repair.lost_folders:
+        yield f"LOST: {some(repair.lost_folders)}. If a disk is only not mounted, mount it before."
 
 
 def _of_former_id(moved: Changed) -> str:
@@ -541,34 +541,34 @@ def _of_former_id(moved: Changed) -> str:
     )
 
 
-def _of_new_ids(cluster: Cluster, mend: Mend) -> Iterator[str]:
-    away = [moved for moved in mend.changed if moved.now not in cluster.brokers]
+def _of_new_ids(cluster: Cluster, repair: RepairPlan) -> Iterator[str]:
+    away = [moved for moved in repair.changed if moved.now not in cluster.brokers]
     for moved in away:
         yield (
             f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
             f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
         )
-    if mend.changed and not away:
+    if repair.changed and not away:
         yield (
-            f"Or assign {count(len(mend.move), 'partition')} to the ids that brokers have now, and elect "
-            f"leaders of {count(len(mend.lead), 'partition')} by what is on the disks."
+            f"Or assign {count(len(repair.move), 'partition')} to the ids that brokers have now, and elect "
+            f"leaders of {count(len(repair.lead), 'partition')} by what is on the disks."
         )
-    elif mend.lead and not mend.changed:
+    elif repair.lead and not repair.changed:
         yield (
-            f"{count(len(mend.lead), 'partition')} without a leader, whose logs are on running brokers: "
-            f"{some(mend.lead)}. Take back what a broker has put aside, and elect leaders by what is on the "
+            f"{count(len(repair.lead), 'partition')} without a leader, whose logs are on running brokers: "
+            f"{some(repair.lead)}. Restore what a broker has set aside, and elect leaders by what is on the "
             "disks."
         )
 
 
-def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
-    if mend.stopped:
+def _of_partitions_that_wait(repair: RepairPlan) -> Iterator[str]:
+    if repair.stopped:
         yield (
-            f"Who has most of the log does not run, of {count(len(mend.stopped), 'partition')}: "
-            f"{some(mend.stopped)}. Start their brokers."
+            f"Who has most of the log does not run, of {count(len(repair.stopped), 'partition')}: "
+            f"{some(repair.stopped)}. Start their brokers."
         )
     unseen: dict[str, list[TopicPartition]] = defaultdict(list)
-    for partition, reason in mend.unseen.items():
+    for partition, reason in repair.unseen.items():
         unseen[reason].append(partition)
     for reason, left in unseen.items():
         yield (
@@ -576,7 +576,7 @@ def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
             f"{reason}."
         )
     damaged: dict[str, list[TopicPartition]] = defaultdict(list)
-    for node, log in mend.damaged:
+    for node, log in repair.damaged:
         damaged[_damage(node, log)].append(log.partition)
     for flaw, left in damaged.items():
         yield (
@@ -586,11 +586,11 @@ def _of_partitions_that_wait(mend: Mend) -> Iterator[str]:
         )
 
 
-def _of_empty_partitions(mend: Mend) -> Iterator[str]:
-    if mend.empty:
+def _of_empty_partitions(repair: RepairPlan) -> Iterator[str]:
+    if repair.empty:
         yield (
-            f"No folder that was named has a log of {count(len(mend.empty), 'partition')}: "
-            f"{some(mend.empty)}. Look for other disks, or start their brokers; made empty, all of their "
+            f"No folder that was named has a log of {count(len(repair.empty), 'partition')}: "
+            f"{some(repair.empty)}. Look for other disks, or start their brokers; made empty, all of their "
             "records are lost, and with a partition of __consumer_offsets the positions of its groups."
         )
 

@@ -1,4 +1,4 @@
-"""Give a stopped broker's data folders another id, and take logs back that it has put aside."""
+"""Give a stopped broker's data folders another id, and restore logs that it has set aside."""
 
 import errno
 import fcntl
@@ -24,7 +24,7 @@ DIRECTORY = re.compile(r"^directory\.id\s*=.*\n", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TakenBack:
+class RestoredLogs:
     """What was done to a data folder."""
 
     path: str
@@ -35,7 +35,7 @@ class TakenBack:
     left: list[tuple[str, str]] = field(default_factory=list)  # what stays aside, and why
 
 
-def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
+def restore_logs(paths: Sequence[Path], node_id: int | None) -> list[RestoredLogs]:
     """Do it to all folders of a broker; Refused, with nothing done, while it runs or if one can't be read.
 
     A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
@@ -55,13 +55,13 @@ def take_back(paths: Sequence[Path], node_id: int | None) -> list[TakenBack]:
         for folder in folders:
             locks.enter_context(locked(Path(folder.path)))
         taken = {
-            folder.path: TakenBack(
+            folder.path: RestoredLogs(
                 path=folder.path, before=folder.node_id, now=folder.node_id if node_id is None else node_id
             )
             for folder in folders
         }
         for logs in _by_partition(folders).values():
-            _take_back(logs, taken)
+            _restore_logs(logs, taken)
         for path, of_folder in taken.items():
             if of_folder.now != of_folder.before:
                 _write_id(Path(path, "meta.properties"), of_folder.now)
@@ -80,7 +80,7 @@ def _by_partition(folders: Iterable[Folder]) -> Mapping[TopicPartition, list[Log
     return logs_by_partition
 
 
-def _take_back(logs: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
+def _restore_logs(logs: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]) -> None:
     """Make a log again of the one that goes furthest of those aside, unless there is a better one."""
     present, aside = [], []
     for path, log in logs:
@@ -106,11 +106,13 @@ def _take_back(logs: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None
         _put_back(path, best, present, taken)
 
 
-def _put_back(path: str, stray: DiskLog, empty: Iterable[LogPlace], taken: Mapping[str, TakenBack]) -> None:
+def _put_back(
+    path: str, stray: DiskLog, empty: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]
+) -> None:
     name = str(stray.partition)
     try:
         for folder, log in empty:
-            _put_aside(Path(folder), log)
+            _set_aside(Path(folder), log)
             sync(Path(folder))
             taken[folder].emptied.append(log.folder)
         _remove_indexes(Path(path, stray.folder))
@@ -135,7 +137,7 @@ def _remove_indexes(log: Path) -> None:
             index.unlink()
 
 
-def _put_aside(path: Path, empty: DiskLog) -> None:
+def _set_aside(path: Path, empty: DiskLog) -> None:
     """Mark an empty log as one that a broker deletes when it starts (LogFileUtils.DELETE_DIR_SUFFIX)."""
     (path / empty.folder).rename(path / f"{empty.folder}.{uuid4().hex}-delete")
 

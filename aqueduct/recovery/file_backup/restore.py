@@ -352,11 +352,12 @@ def _write(
                 with suppress(OSError):
                     target.rmdir()
             raise Failed(
-                "file-restore-failed", f"{target} has nothing of {name}: {cause}. Mend that and run it again."
+                "file-restore-failed",
+                f"{target} has nothing of {name}: {cause}. Correct that and run it again.",
             )
         raise Failed(
             "file-restore-failed",
-            f"{target} has some of {name}, and not all: {cause}. Mend that and run it again with "
+            f"{target} has some of {name}, and not all: {cause}. Correct that and run it again with "
             "--overwrite.",
         )
 
@@ -416,7 +417,7 @@ def _write_staged(
         part = f"some of {failed}, and not all" if written else f"nothing of {failed}"
         raise Failed(
             "file-restore-failed",
-            f"{target.path} has {part}: {cause}. Mend that and run it again"
+            f"{target.path} has {part}: {cause}. Correct that and run it again"
             f"{' with --overwrite' if written else ''}. If another user changes folders there, stop the "
             "programs of that user first.",
         ) from None
@@ -441,7 +442,7 @@ def _copy_fresh(
         raise Failed(
             "file-restore-failed",
             f"{target.path} has nothing of backup {order.date} of {order.backups.name}: "
-            f"{reasons.told(copying.returncode, copying.stderr)}. Mend that and run it again.",
+            f"{reasons.told(copying.returncode, copying.stderr)}. Correct that and run it again.",
         )
 
 
@@ -467,7 +468,7 @@ def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path:
         raise Failed(
             "file-restore-failed",
             f"{target.path} has all files of the backup, but {shown(path)} has not its owner and mode: "
-            f"{reasons.told(copying.returncode, copying.stderr)}. Mend that and run it again with "
+            f"{reasons.told(copying.returncode, copying.stderr)}. Correct that and run it again with "
             "--overwrite.",
         )
 

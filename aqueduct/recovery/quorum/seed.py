@@ -145,7 +145,7 @@ def _write(path: Path, content: bytes, folder: Path) -> None:
         os.fsync(file.fileno())
 
 
-def put_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
+def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     """Move a stopped broker's own copy of the old log out of its data folder; None if it has none.
 
     It follows the new quorum from its beginning: of the old one it may have had more than that begins with.

@@ -150,13 +150,13 @@ def _handshake(server: str, error: OSError) -> ServerUnusable:
     if isinstance(error, ssl.SSLCertVerificationError):
         return ServerUnusable(
             f"shows a certificate that is not trusted here ({error.verify_message.rstrip('.')})",
-            "correct the CA of --client-config or the name in --connect, or renew the certificate",
+            "correct the CA of --command-config or the name in --connect, or renew the certificate",
             passing=False,
         )
     if alert := _alert(error):
         return alert
     if _said(server, None):
-        remedy = "name its secureClientPort, or leave TLS out of --client-config"
+        remedy = "name its secureClientPort, or leave TLS out of --command-config"
         return ServerUnusable("speaks no TLS on that port", remedy, passing=False)
     return ServerUnusable(f"ended the TLS handshake ({error.strerror or error})", "see its log")
 
@@ -174,7 +174,7 @@ def _alert(error: Exception) -> ServerUnusable | None:
     reason = error.reason.replace("_", " ").lower()
     return ServerUnusable(
         f"refuses this client for its certificate ({reason})",
-        "give one in --client-config whose CA it trusts",
+        "give one in --command-config whose CA it trusts",
         passing=False,
     )
 
@@ -185,7 +185,7 @@ def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     if NOT_SERVING in reply:
         return ServerUnusable("is in no quorum", NO_QUORUM)
     if not reply and not context and _speaks_tls(server):
-        remedy = "name its clientPort, or give a client's properties as --client-config"
+        remedy = "name its clientPort, or give a client's properties as --command-config"
         return ServerUnusable("speaks TLS on that port", remedy, passing=False)
     certificate = ", and that an authProvider of it takes this client's certificate" if context else ""
     return ServerUnusable("ended the connection", f"see its log{certificate}")

@@ -52,7 +52,7 @@ def fitting(
         raise Refused(
             "snapshot-without-cluster",
             f"Snapshot {snapshot.number} is of no cluster, so no logs fit it: take another one, or "
-            "no --look.",
+            "no --inspection.",
         )
     of_there = {
         path: snapshot.znodes[path]._replace(data=node_data) for path, node_data in (live_data or {}).items()

@@ -65,13 +65,13 @@ def key_sent(order: RestoreOrder) -> Warned | None:
     if not any(credentials):
         return None
     if task_client is None:
-        key = "the key of --client-config, with all rights of its principal"
-        remedy = "Pass another key with --task-config, and its principal with --task-principal"
+        key = "the key of --command-config, with all rights of its principal"
+        remedy = "Pass another key with --task-command-config, and its principal with --task-principal"
     elif credentials == _credentials(order.end.client_config):
-        key = "the key of --task-config, which is that of --client-config"
-        remedy = "Pass a key of another principal with --task-config"
+        key = "the key of --task-command-config, which is that of --command-config"
+        remedy = "Pass a key of another principal with --task-command-config"
     elif task_client.principal is None:
-        key = "the key of --task-config, whose rights do not end with the restore"
+        key = "the key of --task-command-config, whose rights do not end with the restore"
         remedy = "Pass its principal with --task-principal, and revoke its own rights"
     else:
         return None
@@ -151,7 +151,7 @@ def _answers(client: Client, broker: int, names: list[str], late: bool, job: Job
                 "task-principal-mismatch",
                 f"The {client.end} does not let tasks see the restored topics {SETTLE_SECONDS} s after it "
                 f"granted that to {job.order.task_principal}. Pass the principal of the certificate in "
-                "--task-config as --task-principal.",
+                "--task-command-config as --task-principal.",
             ) from None
         return False
     except KafkaError as error:

@@ -57,8 +57,8 @@ def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: 
     assert NOTE.decode() not in poisoned.notes()
 
     text = "org.apache.kafka.connect.storage.StringConverter"
-    mended = poisoned.declared({TO_FILES: {"value.converter": text}}, absent=FROM_FILES)
-    poisoned.play([each for each in mended if each["name"] != TO_DATABASE])
+    repaired = poisoned.declared({TO_FILES: {"value.converter": text}}, absent=FROM_FILES)
+    poisoned.play([each for each in repaired if each["name"] != TO_DATABASE])
     wait_until("one connector less", lambda: poisoned.ask(f"/connectors/{FROM_FILES}")[0] == 404)
     poisoned.wait_until_states(TO_DATABASE, "RUNNING")  # though it is not listed
 

@@ -111,9 +111,9 @@ def test_a_drill_s_rights_are_to_read(kept: Kept, backed_up: int) -> None:
     assert (done.returncode, "AccessDenied" in done.stderr) == (1, True), done.stdout + done.stderr
     assert before <= kept.written("backup/pro1")
     live = (
-        "--bootstrap-servers",
+        "--bootstrap-server",
         f"{SITE}:9092",
-        "--client-config",
+        "--command-config",
         "/etc/aqueduct/drill/tls/client.properties",
     )
     done = kept.lab.run(DRILL, *program, "restore", *store, *live, "--topics", "flights:stolen", check=False)

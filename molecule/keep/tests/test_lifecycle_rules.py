@@ -38,8 +38,8 @@ def test_what_expired_is_told_and_the_rest_restores(
             },
         )
         cluster = (
-            *("--bootstrap-servers", kept.lab.address(SITE)),
-            *("--client-config", str(kept.lab.pki / "clients/admin.properties")),
+            *("--bootstrap-server", kept.lab.address(SITE)),
+            *("--command-config", str(kept.lab.pki / "clients/admin.properties")),
         )
         backup = (
             *("backup", *cluster, "--store", STORE, "--topics", "clicks,orders"),

@@ -58,7 +58,7 @@ class StoredLanding:
         cluster = (
             each
             for each in self.store.landing.options()
-            if each.startswith(("--bootstrap-servers=", "--client-config="))
+            if each.startswith(("--bootstrap-server=", "--command-config="))
         )
         own = (f"--declarations={DECLARED}", f"--location={BUCKET}")
         properties = (*AS_SERVICE, *(f"Environment={each}" for each in variables(self.lab, LANDER)))

@@ -139,9 +139,9 @@ class Site:
     def examined(self) -> str:
         """Return what the doctor says of the cluster, without a play."""
         servers = (
-            "--bootstrap-servers",
+            "--bootstrap-server",
             f"{self.host}:9092",
-            "--client-config",
+            "--command-config",
             f"{KAFKA}/tls/client.properties",
         )
         return self.lab.run(self.host, AQUEDUCT, "doctor", "cluster", *servers, check=False).stdout
@@ -160,7 +160,7 @@ class Site:
                 asked = ("--bootstrap-server", f"{self.host}:9092", "--id", str(node_id))
                 self.lab.run(self.host, *tool, "unregister", *asked, *config)
 
-    def mend(self, node_id: int, folder: Path, *, confirm: bool) -> CompletedProcess[str]:
+    def repair(self, node_id: int, folder: Path, *, confirm: bool) -> CompletedProcess[str]:
         """Run the playbook with this id of the changed broker in the inventory."""
         other = folder / f"{self.changed}-{node_id}.json"
         other.write_text(json.dumps({"all": {"hosts": {self.changed: {"kafka_node_id": node_id}}}}))

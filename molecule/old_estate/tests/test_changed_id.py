@@ -53,7 +53,7 @@ def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Si
             for line in of_the_guide(f"doctor.yml --limit site_{site.name}")
             if gist(line) not in gist(ill.stdout)
         ] == []
-        planned = site.mend(site.node_id, tmp_path, confirm=False)
+        planned = site.repair(site.node_id, tmp_path, confirm=False)
         print(planned.stdout)
         assert planned.returncode != 0
         said = flat(planned.stdout)
@@ -63,9 +63,9 @@ def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Si
             shown = of_the_guide("repair_broker_ids.yml -e site=old")
             assert [line for line in shown if gist(line) not in gist(planned.stdout)] == []
         assert site.node_id + 1 in site.ids(), "a plan does nothing"
-        mended = site.mend(site.node_id, tmp_path, confirm=True)
-        print(mended.stdout)
-        assert mended.returncode == 0
+        repaired = site.repair(site.node_id, tmp_path, confirm=True)
+        print(repaired.stdout)
+        assert repaired.returncode == 0
         wait_until("what clients saw before", lambda: site.seen() == before)
         assert hanging.firsts(PATIENT_SECONDS) == before.positions[waiting[0]], (
             "the consumer that waited goes on by itself"
@@ -85,13 +85,13 @@ def test_an_id_that_stays_gets_the_logs(site: Site, tmp_path: Path) -> None:
         with site.consumer(waiting[0]) as hanging:
             assert hanging.firsts(SILENT_SECONDS) == {}
             assert hanging.errors == []
-            mended = site.mend(node_id, tmp_path, confirm=True)
-            print(mended.stdout)
-            assert mended.returncode == 0
+            repaired = site.repair(node_id, tmp_path, confirm=True)
+            print(repaired.stdout)
+            assert repaired.returncode == 0
             wait_until("what clients saw before", lambda: site.seen() == before)
             assert hanging.firsts(PATIENT_SECONDS) == before.positions[waiting[0]]
         wait_until("nothing on the id that is gone", lambda: site.assigned() == site.ids())
-        again = site.mend(node_id, tmp_path, confirm=True)
+        again = site.repair(node_id, tmp_path, confirm=True)
         assert again.returncode == 0, again.stdout
         assert "No id was changed." in again.stdout
         wait_until("what clients saw before", lambda: site.seen() == before)
@@ -106,7 +106,7 @@ def test_a_site_that_does_not_answer_is_told_whose_logs_its_hosts_have(lab: Lab,
     for host in (site.host, site.changed):
         lab.run(host, "systemctl", "stop", "kafka")
     try:
-        said = site.mend(site.node_id + 1, tmp_path, confirm=False)
+        said = site.repair(site.node_id + 1, tmp_path, confirm=False)
         assert said.returncode != 0
         assert f"{site.host} has the logs of broker 11, as in the inventory: not its id keeps it" in flat(
             said.stdout

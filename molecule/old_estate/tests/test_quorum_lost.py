@@ -109,7 +109,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     assert broken.returncode != 0
     assert f"A broker uses {LOG}; stop it first." in said(broken.stdout), broken.stdout
 
-    # It goes on with what the controller has begun with, and not with a copy that was not put aside.
+    # It goes on with what the controller has begun with, and not with a copy that was not set aside.
     formed = lab.play("restore_quorum", site="lake", confirm="lake")
     assert "with all that was committed" in said(formed.stdout), formed.stdout
     assert "NOT known: later-0" in said(formed.stdout)

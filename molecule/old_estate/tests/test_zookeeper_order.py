@@ -44,7 +44,7 @@ def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: L
     assert site.meta(SECOND)["cluster.id"] == cluster
 
     restore = ("/opt/aqueduct/spark/bin/aqueduct", "zookeeper", "restore", f"--connect={ENSEMBLE}:2182")
-    options = (f"--client-config={TLS}", f"--store={STORE}", "--overwrite=/")
+    options = (f"--command-config={TLS}", f"--store={STORE}", "--overwrite=/")
     restored = lab.run(ENSEMBLE, *restore, *options, check=False)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     root = "1 overwritten, 0|0 overwritten, 1"

@@ -37,8 +37,12 @@ class Ends:
         config = "/etc/aqueduct/reconcile"
         return Command(
             *(self.cluster.lab, MASTER, (*RUN, f"Environment=SPARK_CONF_DIR={config}")),
-            *("reconcile", "--source", f"{SOURCE}:9092", "--target", f"{LAKE}:9092"),
-            *("--client-config", f"{config}/tls/client.properties", "--topics", ",".join(topics)),
+            *(
+                "reconcile",
+                *("--source-bootstrap-server", f"{SOURCE}:9092"),
+                *("--target-bootstrap-server", f"{LAKE}:9092"),
+            ),
+            *("--command-config", f"{config}/tls/client.properties", "--topics", ",".join(topics)),
             *("--report", REPORT, "--master", self.cluster.url, *SOON),
         )
 

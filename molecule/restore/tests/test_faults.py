@@ -159,9 +159,9 @@ def test_a_full_disk_is_a_sentence_and_breaks_nothing(estate: Estate, topic: str
         topic,
     ]
     cluster = [
-        "--bootstrap-servers",
+        "--bootstrap-server",
         f"{SITE}:9092",
-        "--client-config",
+        "--command-config",
         "/etc/aqueduct/kafka/tls/client.properties",
     ]
     done = estate.lab.run(SITE, *command, *cluster, check=False)

@@ -16,8 +16,8 @@ TOPIC, PARTITIONS, RECORDS = "shared-out", 4, 6_000
 
 def command(lab: Lab, *arguments: str) -> Command:
     """Start one of our commands in the site's host, as the site's backups run."""
-    kafka = ("--client-config", "/etc/aqueduct/kafka/tls/client.properties")
-    brokers = ("--bootstrap-servers", f"{SITE}:9092")
+    kafka = ("--command-config", "/etc/aqueduct/kafka/tls/client.properties")
+    brokers = ("--bootstrap-server", f"{SITE}:9092")
     service = ("EnvironmentFile=/etc/aqueduct/backup/environment",)
     return Command(
         lab, SITE, service, *arguments, *kafka, *brokers, "--master", f"spark://{MASTER}:7077", *SOON

@@ -32,7 +32,7 @@ def topic(brokers: list[Broker]) -> str:
 @pytest.fixture
 def backup(brokers: list[Broker], topic: str, tmp_path: Path) -> list[str]:
     """Return a backup's arguments."""
-    reached = ["--bootstrap-servers", brokers[0].plaintext, "--topics", topic]
+    reached = ["--bootstrap-server", brokers[0].plaintext, "--topics", topic]
     return ["backup", *reached, "--store", f"file://{tmp_path}/store", "--report", f"{tmp_path}/report.json"]
 
 

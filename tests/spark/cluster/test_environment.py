@@ -31,7 +31,7 @@ def test_an_archive_is_all_that_workers_lack(
 ) -> None:
     """Back up by spark-submit, restore by the command line."""
     store, report = f"file://{tmp_path}/store", tmp_path / "report.json"
-    reached = ("--bootstrap-servers", brokers[0].plaintext, "--store", store)
+    reached = ("--bootstrap-server", brokers[0].plaintext, "--store", store)
     named = f"{archive}#environment"
     verb = (*reached, "--topics", topic, "--report", str(report))
     options = ("--archives", named, "--name", "mine", "--conf", "spark.executor.memory=700m")

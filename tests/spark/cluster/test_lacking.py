@@ -95,7 +95,7 @@ def ended(
         # Without an archive workers use what stands in PYSPARK_PYTHON: a Python that is there, and bare.
         python = None if made else f"python{sys.version_info.major}.{sys.version_info.minor}"
         store = stores[make.__name__] = folder / "store"
-        reached = ("--bootstrap-servers", brokers[0].plaintext, "--store", f"file://{store}")
+        reached = ("--bootstrap-server", brokers[0].plaintext, "--store", f"file://{store}")
         at = ("--master", cluster.url, "--wait", "180s", *LEAST)
         command = aqueduct("backup", *reached, "--topics", topic, *at, *given)
         commands[make.__name__] = command, {"PYSPARK_PYTHON": python}

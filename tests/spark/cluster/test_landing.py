@@ -68,7 +68,7 @@ def test_tasks_on_a_cluster_make_what_spark_reads(
     sql = {"columns": [half], "where": "k_partition < 2"}
     declarations, report = tmp_path / "tables.yml", tmp_path / "report.json"
     declarations.write_text(yaml.safe_dump([{**DECLARED, "topics": [topic], "sql": sql}]))
-    reached = ("--bootstrap-servers", brokers[0].plaintext, "--declarations", str(declarations))
+    reached = ("--bootstrap-server", brokers[0].plaintext, "--declarations", str(declarations))
     where = ("--location", f"file://{tmp_path}/lake", "--report", str(report))
     command = aqueduct("land", *reached, *where, "--until-caught-up", "--master", cluster.url)
     # In place of pandas, which workers of an estate have not, is what can't be imported.

@@ -31,7 +31,7 @@ def wrong(
     for name in (*changes, *options):
         folder = tmp_path_factory.mktemp("wrong")
         (folder / "spark-defaults.conf").write_text(changes.get(name, defaults))
-        reached = ("--bootstrap-servers", brokers[0].plaintext, "--topics", topic)
+        reached = ("--bootstrap-server", brokers[0].plaintext, "--topics", topic)
         url = ABSENT if name == "master" else cluster.url
         store = ("--store", f"file://{folder}/store", "--master", url)
         command = aqueduct("backup", *reached, *store, *options.get(name, ()))

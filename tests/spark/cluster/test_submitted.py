@@ -31,11 +31,17 @@ def test_every_verb_of_a_store_is_submitted(
 ) -> None:
     """Run them one after another in one driver, the last with keys that no other host has."""
     store, again = ("--store", f"file://{tmp_path}/store"), f"{topic}.again"
-    reached = ("--bootstrap-servers", brokers[0].plaintext)
+    reached = ("--bootstrap-server", brokers[0].plaintext)
     for name in (topic, again):
         clients.allow(brokers[0], "reader", name, AclOperation.READ, AclOperation.DESCRIBE)
     config = str(brokers[0].authority.client_config("reader"))
-    ends = ("--source", brokers[0].tls, "--target", brokers[0].tls, "--client-config", config)
+    ends = (
+        "--source-bootstrap-server",
+        brokers[0].tls,
+        "--target-bootstrap-server",
+        brokers[0].tls,
+        *("--command-config", config),
+    )
     verbs = {
         "backup": backup[1:],
         "verify": store,

@@ -1,4 +1,4 @@
-"""What stands between a client of TCP and its server, and lets some requests wait, and loses some answers."""
+"""A proxy of TCP that lets some requests wait, and loses some answers."""
 
 import socket
 import threading
@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 
 
-class Between:
+class TcpProxy:
     """Passes on what a client on this machine and a server say to each other."""
 
     def __init__(self, target: int) -> None:
@@ -18,7 +18,7 @@ class Between:
         self.lost = 0
         self._released = threading.Event()
 
-    def __enter__(self) -> "Between":
+    def __enter__(self) -> "TcpProxy":
         threading.Thread(target=self._accept, daemon=True).start()
         return self
 

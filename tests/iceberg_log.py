@@ -1,4 +1,4 @@
-"""An Iceberg table of a log that is only thought: its files are named, and nowhere."""
+"""An Iceberg table of a log that is only iceberg_log: its files are named, and nowhere."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -16,8 +16,8 @@ from aqueduct.land.metastore import Metastore
 from servers.hive_metastore import HiveMetastore
 
 
-class Thought:
-    """A table of a log that is only thought."""
+class IcebergLog:
+    """A table of a log that is only iceberg_log."""
 
     def __init__(self, metastore: HiveMetastore, folder: Path, **more: Any) -> None:
         self.name = f"t{os.urandom(4).hex()}"

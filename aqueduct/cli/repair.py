@@ -1,20 +1,20 @@
 """Repair partitions whose brokers returned with other ids. Their logs exist, but no broker serves them.
 
-look lists the logs in the data directories of a broker on this host: the broker id to which they belong,
+inspect lists the logs in the data directories of a broker on this host: the broker id to which they belong,
 and the end of each log. It reads the newest segment of each log that contains a batch, so it does not
 detect damage in older segments.
 
-plan compares the output of look on all hosts with the cluster. It shows which id each host had, and the
+plan compares the output of inspect on all hosts with the cluster. It shows which id each host had, and the
 possible remedies, the best one first. --keep-plan stores the plan; a later --read-plan refuses another one.
 
 assign assigns partitions to the ids that their brokers have now.
 
-take-back, on the host of a stopped broker, restores the logs that the broker has set aside (folders that
+restore-logs, on the host of a stopped broker, restores the logs that the broker has set aside (folders that
 end in -stray). With --node-id, it also gives the broker's data directories another id.
 
 elect elects leaders for partitions without one. The first running replica becomes leader, but only if no
 log of the partition is damaged, no other log is longer (by leader epoch, then offset), and each broker with
-a replica was inspected by look within the last hour and has neither started nor stopped since, or is
+a replica was inspected within the last hour and has neither started nor stopped since, or is
 declared with --lost.
 
 Partitions without any log are created empty only if --empty lists them.
@@ -54,18 +54,18 @@ from aqueduct.recovery.quorum import metadata
 
 NO_LOG = "no folder that was named has a log of it"
 STOPPED = "the broker that has most of its log does not run"
-Looked = TypeVar("Looked", disk_logs.DiskLog, disk_logs.Folder)
+Inspected = TypeVar("Inspected", disk_logs.DiskLog, disk_logs.Folder)
 NODE_ID = selection.whole(0, (1 << 31) - 1)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
 
-    look = commands.add_parser(
-        "look", help="list the logs in the data directories of a broker on this host, as JSON"
+    inspect = commands.add_parser(
+        "inspect", help="list the logs in the data directories of a broker on this host, as JSON"
     )
-    _add_folders(look)
-    look.add_argument(
+    _add_folders(inspect)
+    inspect.add_argument(
         "--lost-folder",
         metavar="FOLDER",
         type=Path,
@@ -73,10 +73,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="empty or missing data directory of the same broker: its disk is lost for good; may be repeated",
     )
-    look.set_defaults(run=_look)
+    inspect.set_defaults(run=_inspect)
 
     planned = commands.add_parser("plan", help="show which broker ids changed, and the remedies")
-    _add_looks(planned)
+    _add_inspections(planned)
     kept = planned.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep-plan", metavar="FILE", type=report_file.file, help="store this plan, for a later --read-plan"
@@ -90,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     planned.set_defaults(run=_plan)
 
     back = commands.add_parser(
-        "take-back", help="restore logs that a stopped broker has set aside, or change its id"
+        "restore-logs", help="restore logs that a stopped broker has set aside, or change its id"
     )
     _add_folders(back)
     back.add_argument(
@@ -99,15 +99,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=NODE_ID,
         help="new broker id of the data directories; default: unchanged",
     )
-    back.set_defaults(run=_take_back)
+    back.set_defaults(run=_restore_logs)
 
     assign = commands.add_parser("assign", help="assign partitions to the ids that their brokers have now")
-    _add_looks(assign)
+    _add_inspections(assign)
     _add_empty(assign)
     assign.set_defaults(run=_assign)
 
     elect = commands.add_parser("elect", help="elect leaders by the logs on the disks")
-    _add_looks(elect)
+    _add_inspections(elect)
     _add_empty(elect)
     elect.set_defaults(run=_elect)
 
@@ -123,9 +123,9 @@ def _add_folders(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_looks(parser: argparse.ArgumentParser) -> None:
+def _add_inspections(parser: argparse.ArgumentParser) -> None:
     common.add_cluster(parser)
-    add_looks(parser)
+    add_inspections(parser)
     add_lost(parser)
     parser.add_argument(
         "--replaced",
@@ -135,15 +135,15 @@ def _add_looks(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_looks(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_inspections(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument(
-        "--look",
+        "--inspection",
         metavar="FILE",
         type=Path,
         action="append",
         required=required,
         default=[],
-        help="output of `aqueduct mend look` on a host, in a file named HOST.json; repeat for each host",
+        help="output of `aqueduct repair inspect` on a host, in a file named HOST.json; repeat for each host",
     )
 
 
@@ -159,13 +159,13 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
 
 
 def all_seen(fit: Fit) -> None:
-    """Refuse metadata that are to fit logs at which nobody looked: one of them may go furthest."""
+    """Refuse metadata that are to fit logs that nobody inspected: one of them may go furthest."""
     if fit.unseen:
         raise Refused(
             "broker-disks-unseen",
             f"The disks of brokers {some(fit.unseen)} were not inspected, and records on them may be "
-            "truncated. Pass their --look, or --lost for those whose disks are lost for good. Nothing was "
-            "done.",
+            "truncated. Pass their --inspection, or --lost for those whose disks are lost for good. Nothing "
+            "was done.",
         )
 
 
@@ -190,7 +190,7 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(partitions)
 
 
-def _look(args: argparse.Namespace) -> int:
+def _inspect(args: argparse.Namespace) -> int:
     folders = [disk_logs.look(path, running=disk_logs.in_use(path)) for path in args.data_folder]
     folders += [disk_logs.without(path, folders) for path in args.lost_folder]
     print(json.dumps([asdict(folder) for folder in folders]))
@@ -198,21 +198,21 @@ def _look(args: argparse.Namespace) -> int:
 
 
 def _plan(args: argparse.Namespace) -> int:
-    seen = _seen(args.look)
-    with connect(_end(args), "aqueduct-mend") as client:
+    seen = _seen(args.inspection)
+    with connect(_end(args), "aqueduct-repair") as client:
         state = describe_by_controller(client)
         moving = under_way(client)
         replaced = _replaced(args.replaced, state)
-    mend = plan.plan(state, seen, args.lost, moving, replaced)
-    sentences = plan.sentences(state, mend)
+    repair = plan.plan(state, seen, args.lost, moving, replaced)
+    sentences = plan.sentences(state, repair)
     _say_nowhere(args, state)
     for sentence in sentences or ["No id was changed."]:
         print(sentence)
-    made = agreement.read_repair(state.cluster_id, mend, seen)
+    made = agreement.read_repair(state.cluster_id, repair, seen)
     if args.read_plan:
         read = read_plan.load(agreement.ReadRepair, args.read_plan, unreadable=agreement.RepairPlanUnreadable)
         if read:
-            read_plan.refuse(agreement.changes(read, made, mend.lead), changed=agreement.RepairPlanChanged)
+            read_plan.refuse(agreement.changes(read, made, repair.lead), changed=agreement.RepairPlanChanged)
     if args.keep_plan:
         try:
             _write_whole(args.keep_plan, strict_json.dumps(made))
@@ -222,10 +222,10 @@ def _plan(args: argparse.Namespace) -> int:
     return ExitCode.INCOMPLETE if sentences else ExitCode.DONE
 
 
-def _take_back(args: argparse.Namespace) -> int:
+def _restore_logs(args: argparse.Namespace) -> int:
     if args.node_id is not None:
         _refuse_voters(args.data_folder, args.node_id)
-    taken = stray_logs.take_back(args.data_folder, args.node_id)
+    taken = stray_logs.restore_logs(args.data_folder, args.node_id)
     for disk in taken:
         print(
             f"{disk.path} belongs to broker {disk.now}"
@@ -246,7 +246,7 @@ def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
             raise Refused(
                 "controller-vote-unknown",
                 f"{folder / metadata.FOLDER} does not tell whether the node is a controller. If it is only a "
-                "broker, run `aqueduct quorum put-aside --broker-only` first. Nothing was done.",
+                "broker, run `aqueduct quorum set-aside --broker-only` first. Nothing was done.",
             )
         now = data_folder.read(folder).node_id
         if now != node_id and (had := voters & {now, node_id}):
@@ -259,41 +259,41 @@ def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
 
 
 def _assign(args: argparse.Namespace) -> int:
-    seen = _seen(args.look)
-    with connect(_end(args), "aqueduct-mend") as client:
+    seen = _seen(args.inspection)
+    with connect(_end(args), "aqueduct-repair") as client:
         state = describe_by_controller(client)
         replaced = _replaced(args.replaced, state)
-        mend = plan.plan(state, seen, args.lost, under_way(client), replaced)
-        if mend.damaged:
-            damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in mend.damaged)
+        repair = plan.plan(state, seen, args.lost, under_way(client), replaced)
+        if repair.damaged:
+            damage = some(f"{log.partition} on broker {node} ({log.damage})" for node, log in repair.damaged)
             raise Refused(
                 "broker-log-damaged",
                 f"{damage}: brokers would truncate these damaged logs. Restore the partitions from a backup, "
                 "or move the logs away. Nothing was assigned.",
             )
-        empty = plan.emptied(state, mend, args.empty)
-        if args.replaced and mend.changed:
-            ids = {**replaced.ids, **{str(change.before): change.now for change in mend.changed}}
+        empty = plan.emptied(state, repair, args.empty)
+        if args.replaced and repair.changed:
+            ids = {**replaced.ids, **{str(change.before): change.now for change in repair.changed}}
             _keep(args.replaced, plan.ReplacedIds(state.cluster_id, ids))
-        run.assign(client, {**mend.move, **empty})
+        run.assign(client, {**repair.move, **empty})
     print(
-        f"{count(len(mend.move), 'partition')} assigned to the ids that brokers have now; "
-        f"{len(mend.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
+        f"{count(len(repair.move), 'partition')} assigned to the ids that brokers have now; "
+        f"{len(repair.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
     )
     _say_nowhere(args, state)
-    for change in mend.changed:
+    for change in repair.changed:
         by = "the same --replaced" if args.replaced else f"--lost {change.before}"
         print(f"Broker {change.before} is {change.now} now: elect with {by}.")
     return _left(
-        [*mend.unseen.items()]
-        + [(partition, NO_LOG) for partition in mend.empty if partition not in empty]
-        + [(partition, STOPPED) for partition in mend.stopped]
+        [*repair.unseen.items()]
+        + [(partition, NO_LOG) for partition in repair.empty if partition not in empty]
+        + [(partition, STOPPED) for partition in repair.stopped]
     )
 
 
 def _elect(args: argparse.Namespace) -> int:
-    seen = _seen(args.look)
-    with connect(_end(args), "aqueduct-mend") as client:
+    seen = _seen(args.inspection)
+    with connect(_end(args), "aqueduct-repair") as client:
         state = describe_by_controller(client)
         replaced = _replaced(args.replaced, state)
         electable, left = plan.electable(state, seen, args.empty, args.lost, replaced)
@@ -321,8 +321,8 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
     except ValueError as error:
         raise Refused(
             "replaced-ids-unreadable",
-            f"{path} is damaged, or is not what `aqueduct mend assign --replaced` writes ({error}). Move it "
-            "away, and pass the ids that were replaced with --lost. Nothing was done.",
+            f"{path} is damaged, or is not what `aqueduct repair assign --replaced` writes ({error}). Move "
+            "it away, and pass the ids that were replaced with --lost. Nothing was done.",
         ) from None
     if replaced.cluster != state.cluster_id:
         raise Refused(
@@ -367,18 +367,18 @@ def _left(left: Sequence[tuple[object, str]]) -> int:
 
 
 def _end(args: argparse.Namespace) -> client_config.End:
-    return client_config.end("cluster", args.bootstrap_servers, args.client_config)
+    return client_config.end("cluster", args.bootstrap_server, args.command_config)
 
 
 def _seen(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
-    """Read what look said on each host; Refused if that is long ago."""
+    """Read what inspect printed on each host; Refused if that is long ago."""
     folders_by_host = hosts(paths)
     plan.refuse_old(folders_by_host, timestamps.now())
     return folders_by_host
 
 
 def hosts(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
-    """Read what look said on each host; Refused if a file is not that, or two are of one host or broker."""
+    """Read what inspect printed on each host; Refused if a file is not that, or two are of one broker."""
     folders_by_host: dict[str, list[disk_logs.Folder]] = {}
     brokers: dict[int, Path] = {}
     for path in paths:
@@ -390,16 +390,18 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
         except OSError as error:
             raise Refused("file-unreadable", f"Cannot read {path}: {error.strerror}.") from None
         except (ValueError, TypeError, KeyError, AttributeError):
-            raise Refused("file-content-invalid", f"{path} is not a file of `aqueduct mend look`.") from None
+            raise Refused(
+                "file-content-invalid", f"{path} is not a file of `aqueduct repair inspect`."
+            ) from None
         if host in folders_by_host:
             raise Refused(
-                "broker-looked-at-twice",
-                f"Two files of --look are called {host}. Name each file after its host.",
+                "broker-inspected-twice",
+                f"Two files of --inspection are called {host}. Name each file after its host.",
             )
         for node in {folder.node_id for folder in folders}:
             if brokers.setdefault(node, path) != path:
                 raise Refused(
-                    "broker-looked-at-twice",
+                    "broker-inspected-twice",
                     f"{brokers[node]} and {path} both have folders of broker {node}. Pass one file for each "
                     "host, and of two hosts with one id the file of the broker.",
                 )
@@ -418,7 +420,7 @@ def _log(document: dict[str, Any]) -> disk_logs.DiskLog:
     return _typed(disk_logs.DiskLog, document, partition=TopicPartition(topic, number))
 
 
-def _typed(kind: type[Looked], document: dict[str, Any], **made: object) -> Looked:
+def _typed(kind: type[Inspected], document: dict[str, Any], **made: object) -> Inspected:
     """Make one of what a file says; TypeError where that is of another type, as a text for a number."""
     for name, annotation in get_type_hints(kind).items():
         if name in document.keys() - made.keys() and type(document[name]) not in (

@@ -23,7 +23,7 @@ PARTITIONS = 2
 ID = UUID(int=1)
 
 
-class Crossed:
+class RawTopic:
     """A raw topic, a ledger, and clean topics in one cluster."""
 
     def __init__(self, broker: Broker) -> None:
@@ -51,7 +51,7 @@ class Crossed:
         clients.produce(self.broker, self.raw, written)
 
     def dedup(self, *options: str, code: int = 0) -> None:
-        argv = ["dedup", "--bootstrap-servers", self.servers]
+        argv = ["dedup", "--bootstrap-server", self.servers]
         argv += ["--raw-topics", self.raw, "--gap-topic", self.gaps]
         topics = ",".join(sorted(self.brought) or self.topics)
         names = [] if "--retire" in options else ["--topics", topics, "--gap-grace", "0s"]

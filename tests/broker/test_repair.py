@@ -132,30 +132,33 @@ def changed(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]
 
 @pytest.fixture
 def aqueduct(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
-    """Return what runs a command of `aqueduct mend`, and takes its output; with `look`, at both brokers."""
+    """Return what runs a command of `aqueduct repair`, and takes its output; with `look`, at both brokers."""
 
     def run(*arguments: str, look: bool = True) -> tuple[int, str]:
         if look:
-            arguments += ("--bootstrap-servers", changed.first.plaintext)
+            arguments += ("--bootstrap-server", changed.first.plaintext)
             for name in ("first", "second"):
                 assert (
-                    cli.main(["mend", "look", "--data-folder", str(changed.directory / name / "data")]) == 0
+                    cli.main(
+                        ["repair", "inspect", *("--data-folder", str(changed.directory / name / "data"))]
+                    )
+                    == 0
                 )
                 seen = changed.directory / f"{name}.json"
                 seen.write_text(capsys.readouterr().out)
-                arguments += ("--look", str(seen))
-        code = cli.main(["mend", *arguments])
+                arguments += ("--inspection", str(seen))
+        code = cli.main(["repair", *arguments])
         said = capsys.readouterr()
         return code, said.out + said.err
 
     return run
 
 
-Mend = Callable[..., tuple[int, str]]
+Repair = Callable[..., tuple[int, str]]
 
 
 def doctor(first: Broker | OlderBroker, capsys: pytest.CaptureFixture[str], *options: str) -> list[str]:
-    assert cli.main(["doctor", "cluster", "--bootstrap-servers", first.plaintext, *options]) == 3
+    assert cli.main(["doctor", "cluster", "--bootstrap-server", first.plaintext, *options]) == 3
     return capsys.readouterr().out.splitlines()
 
 
@@ -167,7 +170,7 @@ def report_of_unread(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> st
     unread = "2 partitions can't be read or written (__consumer_offsets-1, lost-1)"
 
     def report() -> str:
-        cli.main(["doctor", "cluster", "--bootstrap-servers", changed.first.plaintext])
+        cli.main(["doctor", "cluster", "--bootstrap-server", changed.first.plaintext])
         return capsys.readouterr().out
 
     clients.wait_for("a finding, or leaders", lambda: unread in report() or changed.led())
@@ -176,9 +179,9 @@ def report_of_unread(changed: Cluster, capsys: pytest.CaptureFixture[str]) -> st
 
 
 def test_it_gets_its_old_id_back(
-    changed: Cluster, aqueduct: Mend, capsys: pytest.CaptureFixture[str]
+    changed: Cluster, aqueduct: Repair, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    back = ("take-back", "--data-folder", changed.folder, "--node-id", "2")
+    back = ("restore-logs", "--data-folder", changed.folder, "--node-id", "2")
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         assert None in clients.all_coordinated(changed.first, GROUPS, "lost")
@@ -196,7 +199,7 @@ def test_it_gets_its_old_id_back(
         found = "\n".join(doctor(changed.first, capsys, "--data-folder", changed.folder))
         if isinstance(changed.first, Broker):
             assert len(strays) == 4
-            assert f"{changed.folder} has 4 logs that a broker put aside: " in found
+            assert f"{changed.folder} has 4 logs that a broker set aside: " in found
         else:
             assert strays == []
             assert " With ZooKeeper brokers leave them there, and serve nothing of them." in found
@@ -206,27 +209,29 @@ def test_it_gets_its_old_id_back(
         # To a KRaft controller its folder is a new one: it elects nobody when it learns of the logs in it.
         if isinstance(changed.first, Broker) and (report := report_of_unread(changed, capsys)):
             assert "broker 2 runs, for the cluster takes none of their replicas for one in" in report
-            assert "`aqueduct mend look` on each broker's host, and `aqueduct mend elect` with" in report
+            assert (
+                "`aqueduct repair inspect` on each broker's host, and `aqueduct repair elect` with" in report
+            )
         assert aqueduct("elect") == (0, ANY)
         clients.wait_for("leaders", changed.led)
         assert changed.seen() == changed.before
         assert aqueduct("plan") == (0, "No id was changed.\n")
 
 
-def take_back_logs(changed: Cluster, aqueduct: Mend) -> None:
+def restore_logs(changed: Cluster, aqueduct: Repair) -> None:
     """Restore the logs; those of `kept` may have come from its other replica before broker 12 stopped."""
-    code, said = aqueduct("take-back", "--data-folder", changed.folder, look=False)
+    code, said = aqueduct("restore-logs", "--data-folder", changed.folder, look=False)
     aside = [line for line in said.splitlines() if " was not restored: " in line]
     assert code == (3 if aside else 0)
     assert all("/kept-" in line for line in aside)
 
 
-def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -> None:
+def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Repair) -> None:
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         code, said = aqueduct("assign")
         assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with --lost 2."])
-    take_back_logs(changed, aqueduct)
+    restore_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         code, said = aqueduct("elect")
@@ -240,7 +245,7 @@ def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Mend) -
         assert aqueduct("plan") == (0, "No id was changed.\n")
 
 
-def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
+def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Repair, tmp_path: Path) -> None:
     """All of it again, as the playbook does: nobody has to know which id was replaced."""
     replaced = ("--replaced", str(tmp_path / "ids.json"))
     with changed.with_id(12):
@@ -249,7 +254,7 @@ def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Men
         assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with the same --replaced."])
         code, said = aqueduct("plan", *replaced)
         assert (code, "nobody looked" in said) == (3, False)
-    take_back_logs(changed, aqueduct)
+    restore_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         assert aqueduct("assign", *replaced) == (0, ANY)
@@ -263,7 +268,7 @@ def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Men
         assert aqueduct("plan", *replaced) == (0, "No id was changed.\n")
 
 
-def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Mend, tmp_path: Path) -> None:
+def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Repair, tmp_path: Path) -> None:
     """Its groups have no positions; those of a backup are set by another command."""
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
@@ -313,17 +318,17 @@ def test_leftover_logs_make_no_broker_of_another_one(
             ("first", "kept-0, kept-1 has replicas on both, so these are two brokers"),
             ("second", "second has the data folders of broker 2"),
         ):
-            assert cli.main(["mend", "look", "--data-folder", str(tmp_path / name / "data")]) == 0
+            assert cli.main(["repair", "inspect", "--data-folder", str(tmp_path / name / "data")]) == 0
             seen = tmp_path / f"{name}.json"
             seen.write_text(capsys.readouterr().out)
-            looks += ["--look", str(seen)]
-            asked = ("--bootstrap-servers", cluster.first.plaintext, *looks)
-            assert cli.main(["mend", "plan", *asked]) == 3
+            looks += ["--inspection", str(seen)]
+            asked = ("--bootstrap-server", cluster.first.plaintext, *looks)
+            assert cli.main(["repair", "plan", *asked]) == 3
             said = capsys.readouterr().out
             assert "first is broker 1, and has logs of 1 partition of broker 2." in said
             assert f"They are left as they are: {why}" in said
             assert "was broker 2" not in said
-            assert cli.main(["mend", "assign", *asked]) == 3
+            assert cli.main(["repair", "assign", *asked]) == 3
             assert capsys.readouterr().out.startswith("0 partitions assigned")
         shutil.rmtree(tmp_path / "first/data/lost-1")
         with cluster.with_id(2):
@@ -350,14 +355,14 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
     def look(*nodes: quorum.Node) -> list[str]:
         options = []
         for node in nodes:
-            assert cli.main(["mend", "look", "--data-folder", str(node.data)]) == 0
+            assert cli.main(["repair", "inspect", "--data-folder", str(node.data)]) == 0
             seen = tmp_path / f"{node.node_id}.json"
             seen.write_text(capsys.readouterr().out)
-            options += ["--look", str(seen)]
+            options += ["--inspection", str(seen)]
         return options
 
-    def mend(command: str, looks: list[str], code: int = 3) -> str:
-        assert cli.main(["mend", command, "--bootstrap-servers", second.address, *looks]) == code
+    def repair(command: str, looks: list[str], code: int = 3) -> str:
+        assert cli.main(["repair", command, "--bootstrap-server", second.address, *looks]) == code
         return "".join(capsys.readouterr())
 
     def kept() -> PartitionMetadata | None:
@@ -383,36 +388,38 @@ def test_nobody_leads_by_looks_that_lack_what_another_one_has(
             clients.produce(asked, "kept", (f"one-{n}" for n in range(50)), 0)
         second.process.start()
         clients.wait_for("nobody to lead", lambda: (found := kept()) and found.leader == -1)
-        assert "kept-0 has no leader: broker 2 would lead, and another one has more of the log." in mend(
+        assert "kept-0 has no leader: broker 2 would lead, and another one has more of the log." in repair(
             "elect", look(first, second)
         )
 
         nobody = "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good"
-        assert f"Another log may go further of 1 partition without a leader, kept-0: {nobody}" in mend(
+        assert f"Another log may go further of 1 partition without a leader, kept-0: {nobody}" in repair(
             "plan", look(second)
         )
-        assert mend("elect", look(second)).startswith(
+        assert repair("elect", look(second)).startswith(
             f"0 partitions got leaders.\nkept-0 has no leader: {nobody}"
         )
-        assert mend("assign", look(second)).splitlines()[1].startswith(f"kept-0 has no leader: {nobody}")
-        before = ["--look", of_before[0], "--look", of_before[1]]
+        assert repair("assign", look(second)).splitlines()[1].startswith(f"kept-0 has no leader: {nobody}")
+        before = ["--inspection", of_before[0], "--inspection", of_before[1]]
         for command in ("plan", "assign", "elect"):
-            assert "broker 1 ran when it was looked at, and does not serve now;" in mend(command, before)
-            assert "--lost 99: no partition has a replica there." in mend(command, [*before, "--lost", "99"])
+            assert "broker 1 ran when it was looked at, and does not serve now;" in repair(command, before)
+            assert "--lost 99: no partition has a replica there." in repair(
+                command, [*before, *("--lost", "99")]
+            )
         of_a_former_version = [{"path": "/data", "cluster_id": cluster.cluster_id, "node_id": 1, "logs": []}]
         former = tmp_path / "1.json"
         former.write_text(json.dumps(of_a_former_version))
         for command in ("plan", "assign", "elect"):
-            assert "[inspection-outdated] The inspection of 1 has no time" in mend(
-                command, ["--look", str(former), *look(second)], 2
+            assert "[inspection-outdated] The inspection of 1 has no time" in repair(
+                command, ["--inspection", str(former), *look(second)], 2
             )
 
         with changed_byte(max((first.data / "kept-0").glob("*.log"))):
             damaged = "for the log of broker 1 is damaged (00000000000000000000.log: The batch at offset "
             looks = look(first, second)
-            assert f"Nobody is to lead kept-0, {damaged}" in mend("plan", looks)
-            assert f"kept-0 has no leader: {damaged.removeprefix('for ')}" in mend("elect", looks)
-            assert "does not have the CRC that it tells.)" in mend("assign", looks, 2)
+            assert f"Nobody is to lead kept-0, {damaged}" in repair("plan", looks)
+            assert f"kept-0 has no leader: {damaged.removeprefix('for ')}" in repair("elect", looks)
+            assert "does not have the CRC that it tells.)" in repair("assign", looks, 2)
         with first.process.running():
             clients.wait_for("both in sync", lambda: in_sync() == {1, 2})
             assert records() == [f"{who}-{n}".encode() for who in ("both", "one") for n in range(50)]
