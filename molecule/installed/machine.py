@@ -15,9 +15,9 @@ SCENARIO = Path(__file__).resolve().parent
 ROOT = SCENARIO.parents[1]
 sys.path[:0] = [str(SCENARIO / "tests"), str(SCENARIO.parent / "shared"), str(ROOT / "tests")]
 
-import built  # noqa: E402 (of the folder tests/)
 import control_node  # noqa: E402
 import guide  # noqa: E402
+import release_files  # noqa: E402 (of the folder tests/)
 
 # What the guide asks for.
 PACKAGES = "source script/_setup.sh; have_packages maven python3 python3-venv util-linux"
@@ -32,9 +32,9 @@ def build() -> int:
     node.home.mkdir()
     if python := os.environ.get(guide.PYTHON):
         node.put_python(Path(python))
-    tree = built.export(node.folder / "tree")
-    built.wheel(tree, node.files)
-    built.collection(tree, node.files)
+    tree = release_files.export(node.folder / "tree")
+    release_files.wheel(tree, node.files)
+    release_files.collection(tree, node.files)
     lock = (tree / "locks/controller.txt").read_text()
     node.constraints.write_text(guide.pins(lock))
     shutil.rmtree(tree)

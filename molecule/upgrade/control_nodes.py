@@ -11,8 +11,8 @@ SCENARIO = Path(__file__).resolve().parent
 ROOT = SCENARIO.parents[1]
 sys.path[:0] = [str(SCENARIO / "tests"), str(SCENARIO.parent / "shared"), str(ROOT / "tests")]
 
-import built  # noqa: E402 (of the folder tests/)
 import control_node  # noqa: E402
+import release_files  # noqa: E402 (of the folder tests/)
 import releases  # noqa: E402
 
 

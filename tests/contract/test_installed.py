@@ -18,7 +18,7 @@ import release_files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-GUIDE = built.ROOT / "docs/guides/install.md"
+GUIDE = release_files.ROOT / "docs/guides/install.md"
 
 
 def environment(folder: Path) -> Path:

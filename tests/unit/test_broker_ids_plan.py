@@ -76,10 +76,10 @@ def test_the_log_that_goes_furthest_is_to_lead() -> None:
 def test_a_host_that_kept_its_id_is_not_changed() -> None:
     state = cluster(part("a-0", 1, 1, 2), part("b-0", None, 2), brokers={1, 12})
     hosts = {"x": folder(1, log("a-0", 9)), "y": folder(12, log("a-0", 9), log("b-0", 4))}
-    mend = plan(state, hosts)
-    assert [(each.host, each.before) for each in mend.changed] == [("y", 2)]
-    assert mend.move == {TopicPartition("a", 0): (1, 12), TopicPartition("b", 0): (12,)}
-    said = sentences(state, mend)
+    repair = plan(state, hosts)
+    assert [(each.host, each.before) for each in repair.changed] == [("y", 2)]
+    assert repair.move == {TopicPartition("a", 0): (1, 12), TopicPartition("b", 0): (12,)}
+    said = sentences(state, repair)
     assert all(has_fact(said[0], fact) for fact in ("y", "broker 2", 12, "2 partitions"))
     assert has_fact(said[1], "give y the id 2")
 
@@ -96,20 +96,20 @@ def test_what_has_no_log_anywhere_is_named() -> None:
     state = cluster(
         part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={12}, fenced={3}
     )
-    mend = plan(state, {"y": folder(12, log("a-0", 9))}, lost=[3])
-    assert mend.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
-    assert any(has_fact(each, "a-1") and has_fact(each, "groups") for each in sentences(state, mend))
+    repair = plan(state, {"y": folder(12, log("a-0", 9))}, lost=[3])
+    assert repair.empty == (TopicPartition("a", 1), TopicPartition("b", 0))
+    assert any(has_fact(each, "a-1") and has_fact(each, "groups") for each in sentences(state, repair))
 
 
 def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
     """Its partition isn't empty: it waits for a leader, as when KRaft's got its old id back, or a broker."""
     state = cluster(part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={2})
     hosts = {"x": folder(2, log("a-0", 9), log("a-1", 4, stray=True)), "y": folder(3, log("b-0", 5))}
-    mend = plan(state, hosts)
-    assert (mend.changed, mend.move, mend.empty) == ((), {}, ())
-    assert mend.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
-    assert mend.stopped == (TopicPartition("b", 0),)
-    said = sentences(state, mend)
+    repair = plan(state, hosts)
+    assert (repair.changed, repair.move, repair.empty) == ((), {}, ())
+    assert repair.lead == (TopicPartition("a", 0), TopicPartition("a", 1))
+    assert repair.stopped == (TopicPartition("b", 0),)
+    said = sentences(state, repair)
     assert all(has_fact(said[0], fact) for fact in ("2 partitions", "a-0, a-1"))
     [stopped] = said[1:]
     assert all(has_fact(stopped, fact) for fact in ("1 partition", "b-0", "Start"))
@@ -182,13 +182,13 @@ def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
     state = cluster(part("a-0", None, 1, 2), part("b-0", None, 1), part("c-0", None, 2), brokers={2})
     hosts = {"y": folder(2, log("a-0", 9), log("c-0", 9))}
     a, b, c = (TopicPartition(topic, 0) for topic in "abc")
-    mend, (found, left) = plan(state, hosts), electable(state, hosts, [b])
-    assert (mend.lead, mend.empty, [*mend.unseen]) == ((c,), (), [a, b])
-    [why] = {*mend.unseen.values()}
+    repair, (found, left) = plan(state, hosts), electable(state, hosts, [b])
+    assert (repair.lead, repair.empty, [*repair.unseen]) == ((c,), (), [a, b])
+    [why] = {*repair.unseen.values()}
     assert all(has_fact(why, fact) for fact in ("broker 1", "--lost 1"))
     assert any(
         all(has_fact(line, fact) for fact in ("2 partitions", "a-0, b-0", "--lost 1"))
-        for line in sentences(state, mend)
+        for line in sentences(state, repair)
     )
     reasons = dict(left)
     assert (found, [*reasons], reasons["a-0"]) == ([c], ["a-0", "b-0"], why)

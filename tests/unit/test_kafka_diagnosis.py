@@ -82,7 +82,12 @@ def test_where_nobody_in_sync_is_awaited_the_disks_decide(
     behind = Partition(topic="t", number=0, leader=None, replicas=replicas, in_sync=in_sync)
     found = diagnosis.findings(with_partitions(behind, brokers={1, 3}, fenced={2}))
     assert_printed(
-        found[0], "partitions-without-leader", "t-0", running, "aqueduct mend look", "aqueduct mend elect"
+        found[0],
+        "partitions-without-leader",
+        "t-0",
+        running,
+        "aqueduct repair inspect",
+        "aqueduct repair elect",
     )
     assert has_fact(found[0], "broker 2") == (2 in replicas)
 
@@ -227,7 +232,7 @@ def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
     found = diagnosis.findings(SOUND, folders=[folder(3, ("t", 0))])
     assert_printed(found[0], "data-folder-broker-unregistered", "/data", "broker 3")
     [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
-    assert_printed(sentence, "data-folder-broker-unregistered", "aqueduct mend plan")
+    assert_printed(sentence, "data-folder-broker-unregistered", "aqueduct repair plan")
     # A controller is no broker.
     apart = replace(SOUND, quorum=replace(QUORUM, voters={101: 0}))
     assert diagnosis.findings(apart, folders=[folder(101)]) == []

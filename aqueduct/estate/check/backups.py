@@ -40,7 +40,7 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         try:
             re.compile(sound.value(host, variable) or "")
         except re.error as error:
-            sentence = f"{sound.value(host, variable)} does not compile: {error}; mend it."
+            sentence = f"{sound.value(host, variable)} does not compile: {error}; correct it."
             yield inventory.finding(host, variable, Labelled("pattern-invalid", sentence))
     yield from _check_store(inventory, sound, site, host)
 
@@ -70,7 +70,7 @@ def _check_lifecycle(
     try:
         re.compile(pattern)
     except re.error as error:
-        sentence = f"topics_pattern {pattern} does not compile: {error}; mend it."
+        sentence = f"topics_pattern {pattern} does not compile: {error}; correct it."
         yield inventory.finding(host, "backup_lifecycle", Labelled("pattern-invalid", sentence))
     if "days" not in lifecycle:
         fault = Labelled("key-missing", "days are not set; say after how many segments go.")

@@ -85,7 +85,7 @@ def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[st
         try:
             names = language(pattern)
         except PatternError as error:
-            yield (), Labelled("pattern-invalid", f"{pattern} does not compile: {error}; mend it.")
+            yield (), Labelled("pattern-invalid", f"{pattern} does not compile: {error}; correct it.")
             continue
         letters = connector.dead_letters
         if letters and (letters == pattern or (names is not None and letters in names)):

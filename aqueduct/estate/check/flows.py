@@ -122,7 +122,7 @@ def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
         try:
             language(pattern)
         except PatternError as error:
-            sentence = f"{pattern} does not compile: {error}; mend it."
+            sentence = f"{pattern} does not compile: {error}; correct it."
             yield mirror.finding(Labelled("pattern-invalid", sentence), path)
         if "," in pattern:
             sentence = f"MirrorMaker takes {pattern} apart at its comma; write it without one."

@@ -135,7 +135,7 @@ def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
         try:
             re.compile(pattern)
         except re.error as error:
-            sentence = f"{pattern} does not compile: {error}; mend it."
+            sentence = f"{pattern} does not compile: {error}; correct it."
             yield declared.finding(Labelled("pattern-invalid", sentence), ("topics", index))
     if link.mode == RECORD and link.clean_topics:
         sentence = (
@@ -257,7 +257,7 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
             remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or leave {topic} out.")
             sentence = f"site {source} has no topic {topic}; {remedy}"
         else:
-            sentence = f"no topic of site {source} matches {topic} yet; mend it if one was meant."
+            sentence = f"no topic of site {source} matches {topic} yet; correct it if one was meant."
         fault = Labelled("link-topic-unknown", sentence)
         yield declared.finding(fault, ("topics", index), is_warning=not is_name)
 
