@@ -104,7 +104,12 @@ class Module:
 @pytest.mark.parametrize(
     ("states", "journal", "fails", "waiting"),
     [
-        ([shown("active", seconds=-3600), shown("failed")], [], r"^\[unit-not-working\] backup .*exit-code", []),
+        (
+            [shown("active", seconds=-86_400), shown("failed")],
+            [],
+            r"^\[unit-not-working\] backup .*exit-code",
+            [],
+        ),
         ([shown("active", seconds=60)], [], "", []),
         # systemd starts it for ever: a task that is done would say that it runs.
         ([{**shown("activating"), "NRestarts": "3"}], ["aqueduct: no"], "3 times.*journalctl -u backup", []),
