@@ -89,6 +89,8 @@ waiting:
 
 UNITS = Path("/etc/systemd/system")
 JOURNAL_LINES = 10
+# A host's proxy is for other hosts.
+WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 ERROR_LINES = 100  # in which the last error of a service is: systemd and Spark write lines after it
 
 
@@ -302,7 +304,7 @@ def _has_rounds(port: int) -> bool:
 
 def _metrics(port: int) -> "str | None":
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with WITHOUT_PROXY.open(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             return str(answer.read(16 << 20).decode())
     except (urllib.error.URLError, OSError):
         return None
