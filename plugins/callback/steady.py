@@ -6,6 +6,14 @@ While a task waits (`until`), Ansible prints `FAILED - RETRYING` for each attemp
 The attempts are shown with -v. With a tag that no task has, Ansible does nothing and exits with 0.
 """
 
+DOCUMENTATION = """
+name: steady
+type: stdout
+short_description: Ansible's own output without retries
+description: Retries are printed only with C(-v). Unknown C(--tags) are refused.
+extends_documentation_fragment: [default_callback, result_format_callback]
+"""
+
 import re
 from collections.abc import Callable
 from functools import wraps
@@ -21,14 +29,6 @@ try:
     from aqueduct.errors import ExitCode
 except ImportError as error:
     raise PackageMissing(error) from None
-
-DOCUMENTATION = """
-name: steady
-type: stdout
-short_description: Ansible's own output without retries
-description: Retries are printed only with C(-v). Unknown C(--tags) are refused.
-extends_documentation_fragment: [default_callback, result_format_callback]
-"""
 
 # Ansible colours some texts, such as differences, before they come here.
 COLOUR = re.compile("|".join(re.escape(f"\x1b[{code}m") for code in ("0", *constants.COLOR_CODES.values())))

@@ -4,6 +4,12 @@ Ansible says what is wrong with a file of variables, but not which file it is; o
 its plugins complain. Here each broken file gets one sentence, and all of them in one run.
 """
 
+DOCUMENTATION = """
+name: readable
+short_description: Refuses an inventory with a file that can't be read
+description: It is enabled before Ansible's own inventory plugins, and declares no host.
+"""
+
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
@@ -19,12 +25,6 @@ try:
     from aqueduct.common.wording import place
 except ImportError as error:
     raise PackageMissing(error) from None
-
-DOCUMENTATION = """
-name: readable
-short_description: Refuses an inventory with a file that can't be read
-description: It is enabled before Ansible's own inventory plugins, and declares no host.
-"""
 
 
 class InventoryModule(BaseFileInventoryPlugin):

@@ -1,10 +1,6 @@
 #!/usr/bin/python
 """Ansible module: make a Connect cluster have the declared connectors."""
 
-from pathlib import Path
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: connect_connectors
 short_description: Create, change, pause, restart and delete connectors of Kafka Connect
@@ -19,6 +15,7 @@ description:
     once; if it fails again, so does this, with the trace.
   - Secrets belong into a file of a config provider, C(${file:...:...}); a password that stands in a
     configuration is refused, because REST shows it to everyone who may use it.
+author: The Aqueduct project (!UNKNOWN)
 options:
   urls:
     description: "REST of the workers, such as C(https://connect-1.example.com:8083); tried in turn."
@@ -36,7 +33,7 @@ options:
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       name: {description: Name of the connector., type: str, required: true}
       state:
         description: V(absent) deletes it.
@@ -65,6 +62,21 @@ options:
     default: 10
 """
 
+EXAMPLES = r"""
+- name: Keep one connector running
+  aqueduct.estate.connect_connectors:
+    urls: [https://connect-1.example.com:8083]
+    client_config: /etc/aqueduct/connect/tls/client.properties
+    connectors:
+      - name: orders-to-warehouse
+        config:
+          connector.class: org.apache.kafka.connect.file.FileStreamSinkConnector
+          topics: orders
+          file: /var/lib/connect/orders.txt
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/connect/bin/python
+"""
+
 RETURN = r"""
 created: {description: Names of connectors that were made., type: list, returned: success}
 updated: {description: Names of connectors that got other settings., type: list, returned: success}
@@ -72,6 +84,10 @@ moved: {description: "Names of those that were paused, stopped or resumed.", typ
 restarted: {description: Names of those of which something had failed., type: list, returned: success}
 deleted: {description: Names of connectors that were deleted., type: list, returned: success}
 """
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 class Unlogged(AnsibleModule):  # type: ignore[misc]

@@ -1,16 +1,6 @@
 #!/usr/bin/python
 """Ansible module: wait until a host's part of HDFS serves, and have folders there."""
 
-import json
-import ssl
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: hdfs_ready
 short_description: Wait until a host's part of HDFS serves, and have folders there
@@ -19,6 +9,7 @@ description:
   - A NameNode serves when it is out of its safe mode, a DataNode when the NameNode has it as alive.
   - It warns of a DataNode that registered by an address of loopback, to which no other host can write.
   - When the time is up it fails with what is still wrong. No folder is ever deleted.
+author: The Aqueduct project (!UNKNOWN)
 options:
   page: {description: "The address of the NameNode's page, without a path.", type: str, required: true}
   datanode: {description: "The name of the host's DataNode; empty where it has none.", type: str, default: ""}
@@ -29,16 +20,36 @@ options:
     type: list
     elements: dict
     default: []
-    options:
+    suboptions:
       path: {description: The folder., type: str, required: true}
       owner: {description: "Its owner, and the group of that name.", type: str, required: true}
       mode: {description: Its permissions in octal digits., type: str, default: "755"}
   timeout_seconds: {description: How long to wait., type: int, default: 120}
 """
 
+EXAMPLES = r"""
+- name: Wait until the NameNode is ready, and create a folder
+  aqueduct.estate.hdfs_ready:
+    page: https://hdfs-1.example.com:9871
+    certificate: /etc/aqueduct/hdfs/tls/hdfs.pem
+    ca: /etc/aqueduct/hdfs/tls/ca.pem
+    folders:
+      - {path: /backup, owner: backup, mode: "700"}
+"""
+
 RETURN = r"""
 made: {description: Folders that were made or changed., type: list, returned: success}
 """
+
+import json
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 SUPERUSER = "hdfs"  # who runs the NameNode
 

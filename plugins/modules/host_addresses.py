@@ -1,22 +1,24 @@
 #!/usr/bin/python
 """Ansible module: find out under which addresses a host sees other hosts."""
 
-import socket
-from collections.abc import Iterable, Iterator
-from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: host_addresses
 short_description: Find out under which addresses a host sees other hosts
 description:
   - Names are resolved on the host itself, as its services resolve them. Nothing is changed.
   - A host that has no address here is reported, and the others are returned.
+author: The Aqueduct project (!UNKNOWN)
 options:
   hosts: {description: "The names of each host, as lists.", type: list, elements: list, required: true}
   others: {description: "Further names, addresses and networks.", type: list, elements: str, default: []}
+"""
+
+EXAMPLES = r"""
+- name: Look up the addresses of the permitted hosts
+  aqueduct.estate.host_addresses:
+    hosts: [[kafka-1.example.com, kafka-1], [kafka-2.example.com]]
+    others: [192.0.2.0/24]
+  register: addresses
 """
 
 RETURN = r"""
@@ -24,6 +26,13 @@ ipv4: {description: "Addresses and networks, without loopback ones.", type: list
 ipv6: {description: The same of IPv6., type: list, returned: success}
 unknown: {description: Names of hosts without an address., type: list, returned: success}
 """
+
+import socket
+from collections.abc import Iterable, Iterator
+from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_network
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 Network = IPv4Network | IPv6Network
 

@@ -1,26 +1,13 @@
 #!/usr/bin/python
 """Ansible module: gather in one go what a host knows about the state of its services."""
 
-import contextlib
-import http.client
-import os
-import re
-import stat
-import subprocess
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: host_facts
 short_description: Gather what a host knows about the state of its services
 description:
   - Changes nothing. All questions are asked at once, each with a time limit, and one that gets no answer
     does not keep the others from theirs.
+author: The Aqueduct project (!UNKNOWN)
 options:
   units: {description: Names of systemd units., type: list, elements: str, default: []}
   folders: {description: Folders whose file systems are measured., type: list, elements: str, default: []}
@@ -35,9 +22,32 @@ options:
   seconds: {description: Time limit of each question., type: int, default: 20}
 """
 
+EXAMPLES = r"""
+- name: Ask for the state of a broker
+  aqueduct.estate.host_facts:
+    units: [kafka]
+    folders: [/var/lib/kafka]
+    metrics: {kafka: 9405}
+  register: answer
+"""
+
 RETURN = r"""
 facts: {description: The answers., type: dict, returned: success}
 """
+
+import contextlib
+import http.client
+import os
+import re
+import stat
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 MOST = 8 << 20  # bytes of one answer
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\n?")

@@ -1,15 +1,6 @@
 #!/usr/bin/python
 """Ansible module: the host's part of the action host_keys; it makes keys, which never leave the host."""
 
-import os
-import pwd
-import re
-from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
-
 DOCUMENTATION = r"""
 module: host_keys
 short_description: Have a key and a certificate for each of a host's principals
@@ -22,13 +13,14 @@ description:
     C(stores.properties), too. Without it, such files of an earlier run are removed.
   - Files are the user's. The folder is root's, and the user's group may read it, so that no service puts a
     link in the place of a file. One that is there is refused.
+author: The Aqueduct project (!UNKNOWN)
 options:
   keys:
     description: The principals.
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       principal: {description: "The certificate's CN.", type: str, required: true}
       folder: {description: Where its files are., type: path, required: true}
       owner: {description: The user who may read them., type: str, required: true}
@@ -41,6 +33,18 @@ options:
       java_trust: {description: "The file C(trust.p12), in base64.", type: str}
 """
 
+EXAMPLES = r"""
+# The arguments of a task are those of the action of this name.
+- name: Install the key and the certificate of a broker
+  aqueduct.estate.host_keys:
+    keys:
+      - {principal: kafka, folder: /etc/aqueduct/kafka/tls, owner: kafka, names: [kafka-1.example.com]}
+    source: own_ca
+    directory: "{{ inventory_dir }}/pki"
+    validity_days: 90
+    renewal_days: 30
+"""
+
 RETURN = r"""
 keys:
   description: "For each principal C(public_key), C(certificate) (empty where there is none) and C(changed)."
@@ -48,7 +52,18 @@ keys:
   returned: success
 """
 
-REST, TRUST, STORES = "rest.p12", "trust.p12", "stores.properties"  # for Java
+import os
+import pwd
+import re
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
+
+REST = "rest.p12"  # for Java, as the next two
+TRUST = "trust.p12"
+STORES = "stores.properties"
 KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE KEY-----.*?-----END ([A-Z]+ )*PRIVATE KEY-----", re.DOTALL)
 ONE_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
@@ -186,7 +201,8 @@ class Keys:
             self._write(name, content, mode)
 
     def _write(self, name: str, content: bytes, mode: int) -> None:
-        assert self.folder is not None  # noqa: S101
+        if self.folder is None:
+            raise AssertionError(f"{name} is written before its folder is open")
         self.folder.write(name, content, safe_files.Access(self.user, self.group, mode))
 
     def _remove(self, *names: str) -> None:

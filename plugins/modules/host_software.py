@@ -1,31 +1,13 @@
 #!/usr/bin/python
 """Ansible module: the host's part of the action host_software; it says what is lacking, and installs it."""
 
-import grp
-import hashlib
-import os
-import pwd
-import shutil
-import struct
-import subprocess
-import sys
-import tarfile
-import tempfile
-import zipfile
-from collections import Counter
-from functools import partial
-from pathlib import Path
-from typing import IO, Any
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
-
 DOCUMENTATION = r"""
 module: host_software
 short_description: Have users, folders, packages and software of all of a host's services
 description:
   - The action of this name runs on the controller and calls this on the host, which answers what it C(lacks).
     The controller brings that, and calls again.
+author: The Aqueduct project (!UNKNOWN)
 options:
   users:
     description: "The services' users: C(name), C(home), and C(groups) beside the one of their name."
@@ -67,19 +49,61 @@ options:
     default: {}
 """
 
+EXAMPLES = r"""
+# The arguments of a task are those of the action of this name.
+- name: Collect the needs of the host's services
+  aqueduct.estate.host_needs:
+    roles: "{{ role_path | dirname }}"
+  register: host
+
+- name: Install users, folders and software of all services
+  aqueduct.estate.host_software:
+    needs: "{{ host.needs }}"
+    repository: "{{ role_path | dirname | dirname }}"
+    root: /opt/aqueduct
+    cache: ~/.cache/aqueduct
+    kafka_source: maven
+    versitygw_source: go
+"""
+
 RETURN = r"""
 lacks: {description: Names of what is to be brought., type: list, returned: success}
 packages: {description: Packages that are not installed., type: list, returned: success}
 python: {description: "The host's Python, such as 3.11.", type: str, returned: success}
 """
 
+import grp
+import hashlib
+import os
+import pwd
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections import Counter
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
+
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 COMPLETE = "complete"  # an empty file: what was unpacked, was unpacked to its end
 WHEELS = "wheels"  # names the packages that an environment has
 FORMER_NAME = "aqueduct"  # of our own package; both names would stay, with the files of both
 # Access control lists as Linux keeps them (linux/posix_acl_xattr.h).
-ACL_DEFAULT, ACL_VERSION, NOBODY = "system.posix_acl_default", 2, 0xFFFFFFFF
-USER_OBJ, GROUP_OBJ, GROUP, MASK, OTHER = 0x01, 0x04, 0x08, 0x10, 0x20
+ACL_DEFAULT = "system.posix_acl_default"
+ACL_VERSION = 2
+NOBODY = 0xFFFFFFFF
+USER_OBJ = 0x01
+GROUP_OBJ = 0x04
+GROUP = 0x08
+MASK = 0x10
+OTHER = 0x20
 # A service may not write into its environment, and would compile at each start what no compiled file is of.
 # Importing what the program imports compiles that; all that its packages have takes several times as long.
 # What can't be imported is left, most of it because only other environments have its packages.

@@ -1,8 +1,6 @@
 #!/usr/bin/python
 """Ansible module: make a Kafka cluster have the declared ACLs."""
 
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: kafka_acls
 short_description: Grant and revoke ACLs so that managed principals have exactly the declared ones
@@ -10,6 +8,7 @@ description:
   - Runs on a host of the cluster. All ACLs go into one call. Every ACL allows, from any host.
   - Managed are the principals that O(acls) names and those that O(managed_principals) matches. What they
     have and is not declared is revoked; other principals are left alone.
+author: The Aqueduct project (!UNKNOWN)
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties; no TLS without it., type: path}
@@ -22,7 +21,7 @@ options:
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       principal: {description: Name of the principal without C(User:)., type: str, required: true}
       resource:
         description: V(topic), V(group), V(cluster) or V(transactional_id).
@@ -36,10 +35,25 @@ options:
       operations: {description: What is allowed., type: list, elements: str, required: true}
 """
 
+EXAMPLES = r"""
+- name: Permit an application to read a topic in its group
+  aqueduct.estate.kafka_acls:
+    bootstrap_servers: kafka-1.example.com:9092
+    client_config: /etc/aqueduct/kafka/tls/client.properties
+    managed_principals: ^app-
+    acls:
+      - {principal: app-orders, resource: topic, name: orders, operations: [read, describe]}
+      - {principal: app-orders, resource: group, name: orders., pattern: prefixed, operations: [read]}
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 granted: {description: The ACLs that came., type: list, returned: success}
 revoked: {description: The ACLs that went., type: list, returned: success}
 """
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:

@@ -1,16 +1,13 @@
 #!/usr/bin/python
 """Ansible module: raise a cluster's features to what all of its brokers can."""
 
-from pathlib import Path
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: kafka_features
 short_description: Raise a cluster's features, its metadata version among them, to what all of its brokers can
 description:
   - Runs on a host of the cluster. With check mode it tells what it would raise.
   - No level goes down again where that would lose metadata; brokers of an older Kafka then start no more.
+author: The Aqueduct project (!UNKNOWN)
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties., type: path, required: true}
@@ -21,10 +18,24 @@ options:
     type: path
 """
 
+EXAMPLES = r"""
+- name: Show the features that would be raised
+  aqueduct.estate.kafka_features:
+    bootstrap_servers: kafka-1.example.com:9092
+    client_config: /etc/aqueduct/kafka/tls/client.properties
+  check_mode: true
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 levels: {description: The cluster's level of each feature before., type: dict, returned: success}
 raised: {description: The new level of those that are higher now., type: dict, returned: success}
 """
+
+from pathlib import Path
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:

@@ -1,17 +1,13 @@
 #!/usr/bin/python
 """Ansible module: tell how far a cluster is led from ZooKeeper to KRaft, and wait for the next state."""
 
-import time
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: kafka_migration
 short_description: Tell how far a cluster is led from ZooKeeper to KRaft (KIP-866)
 description:
   - Runs on a host of the cluster. Controllers, brokers and the ensemble are asked, each for itself.
   - It changes nothing but with V(forgotten) for O(state).
+author: The Aqueduct project (!UNKNOWN)
 options:
   controllers: {description: "Their addresses, as C(host:port).", type: list, elements: str, required: true}
   brokers: {description: "Theirs, as C(host:port).", type: list, elements: str, required: true}
@@ -32,6 +28,18 @@ options:
   timeout_seconds: {description: How long to wait., type: int, default: 120}
 """
 
+EXAMPLES = r"""
+- name: Wait until the quorum has all metadata of ZooKeeper
+  aqueduct.estate.kafka_migration:
+    controllers: [kafka-1.example.com:9093]
+    brokers: [kafka-1.example.com:9092]
+    zookeeper: zookeeper-1.example.com:2182
+    client_config: /etc/aqueduct/kafka/tls/client.properties
+    state: copied
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 running: {description: Addresses of controllers that answer., type: list, returned: success}
 migrating: {description: Those of them that are set to migrate., type: list, returned: success}
@@ -42,6 +50,11 @@ copied: {description: Whether the quorum writes to ZooKeeper what it has., type:
 of_quorum: {description: Whether the quorum has the brokers' control., type: bool, returned: success}
 znodes: {description: Those that were removed., type: list, returned: success}
 """
+
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 PAUSE_SECONDS = 1.0
 

@@ -1,14 +1,13 @@
 #!/usr/bin/python
 """Ansible module: wait until a Kafka node serves, or until it may be stopped."""
 
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: kafka_ready
 short_description: Wait until a node of a Kafka cluster serves, or until it may be stopped
 description:
   - Runs on a host of the cluster and changes nothing. When the time is up it fails with what is still wrong.
   - Without O(node_id), O(no_under_replicated) and O(stopping) it only tells the cluster's state.
+author: The Aqueduct project (!UNKNOWN)
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties; no TLS without it., type: path}
@@ -45,6 +44,17 @@ options:
     elements: int
 """
 
+EXAMPLES = r"""
+- name: Wait until broker 1 can be stopped safely
+  aqueduct.estate.kafka_ready:
+    bootstrap_servers: kafka-1.example.com:9092,kafka-2.example.com:9092
+    client_config: /etc/aqueduct/kafka/tls/client.properties
+    stopping: 1
+    no_under_replicated: true
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 cluster_id: {description: Id of the cluster., type: str, returned: success}
 brokers: {description: Node ids of the brokers that serve., type: list, returned: success}
@@ -53,6 +63,8 @@ restart_order: {description: All node ids; the active controller is the last., t
 under_replicated: {description: Number of under-replicated partitions., type: int, returned: success}
 unexpected: {description: Findings about brokers that are not expected., type: list, returned: success}
 """
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:

@@ -1,8 +1,6 @@
 #!/usr/bin/python
 """Ansible module: make a Kafka cluster have the declared topics."""
 
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: kafka_topics
 short_description: Create topics, add partitions to them and change their settings
@@ -13,6 +11,7 @@ description:
   - A setting that is not declared stays as it is; one that is declared with the value null is set back to the
     broker's default.
   - Another replication factor than the declared one stays, and is returned as RV(unmet).
+author: The Aqueduct project (!UNKNOWN)
 options:
   bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties; no TLS without it., type: path}
@@ -21,11 +20,22 @@ options:
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       name: {description: Name of the topic., type: str, required: true}
       partitions: {description: Number of partitions., type: int, required: true}
       replication_factor: {description: By default the broker's., type: int}
       config: {description: Settings of the topic., type: dict, default: {}}
+"""
+
+EXAMPLES = r"""
+- name: Create a topic, or add partitions to it
+  aqueduct.estate.kafka_topics:
+    bootstrap_servers: kafka-1.example.com:9092
+    client_config: /etc/aqueduct/kafka/tls/client.properties
+    topics:
+      - {name: orders, partitions: 12, replication_factor: 3, config: {retention.ms: 604800000}}
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""
@@ -34,6 +44,8 @@ grown: {description: Names of the topics that got partitions., type: list, retur
 altered: {description: Names of the topics that got other settings., type: list, returned: success}
 unmet: {description: Findings about what is declared and was not applied., type: list, returned: success}
 """
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:

@@ -1,14 +1,13 @@
 #!/usr/bin/python
 """Ansible module: make an object store have the declared buckets, with the declared rights."""
 
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: object_store_buckets
 short_description: Wait until an S3 server answers, create buckets and set who may use them
 description:
   - Runs on a host of the object store. No bucket is ever deleted.
   - A bucket's policy is made to be exactly what is declared, and removed where nobody is.
+author: The Aqueduct project (!UNKNOWN)
 options:
   endpoint: {description: "The server, as C(host:port). It is spoken to with TLS.", type: str, required: true}
   region: {description: The server's region., type: str, required: true}
@@ -20,16 +19,21 @@ options:
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       name: {description: Name of the bucket., type: str, required: true}
       read: {description: Users who may list it and read., type: list, elements: str, default: []}
       write: {description: Users who may also create objects., type: list, elements: str, default: []}
       delete: {description: "Users who may list it, read and delete.", type: list, elements: str, default: []}
       prefixes:
-        description: "Users with these rights below a prefix alone: C(name), C(read), C(write), C(delete)."
+        description: Users who have these rights below a prefix alone.
         type: list
         elements: dict
         default: []
+        suboptions:
+          name: {description: The prefix., type: str, required: true}
+          read: {description: Users who may list it and read., type: list, elements: str, default: []}
+          write: {description: Users who may also create objects., type: list, elements: str, default: []}
+          delete: {description: "Users who may read and delete.", type: list, elements: str, default: []}
       locked_days:
         description: Days in which no user may remove or replace what was written; 0 for none.
         type: int
@@ -37,9 +41,25 @@ options:
   timeout_seconds: {description: How long to wait for the server., type: int, default: 60}
 """
 
+EXAMPLES = r"""
+- name: Create a bucket that one user writes and another one reads
+  aqueduct.estate.object_store_buckets:
+    endpoint: store-1.example.com:7070
+    region: us-east-1
+    ca: /etc/aqueduct/object_store/tls/ca.pem
+    access_key: admin
+    secret_key: "{{ secret_key }}"
+    buckets:
+      - {name: backups, write: [backup], read: [restore], locked_days: 30}
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 altered: {description: Names of buckets that were made or got other rights., type: list, returned: success}
 """
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 def main() -> None:
@@ -50,7 +70,7 @@ def main() -> None:
             "endpoint": {"type": "str", "required": True},
             "region": {"type": "str", "required": True},
             "ca": {"type": "path", "required": True},
-            "access_key": {"type": "str", "required": True},
+            "access_key": {"type": "str", "required": True, "no_log": False},  # a name
             "secret_key": {"type": "str", "required": True, "no_log": True},
             "buckets": {
                 "type": "list",

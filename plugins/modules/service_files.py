@@ -1,31 +1,24 @@
 #!/usr/bin/python
 """Ansible module: have all files that a service reads, in one step a host."""
 
-import grp
-import pwd
-from contextlib import ExitStack, suppress
-from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
-
 DOCUMENTATION = r"""
 module: service_files
 short_description: Write the files of a service
 description:
-  - A file that is as declared is left alone, and its time, by which M(service_units) restarts.
+  - A file that is as declared is left alone, and its time, by which M(aqueduct.estate.service_units)
+    restarts.
   - Others are replaced whole.
   - Nothing is written where an owner or a folder is missing.
   - A link is not followed, in the place of a file or of a folder, unless only root can have made it. It is
     refused; V(absent) removes the link.
+author: The Aqueduct project (!UNKNOWN)
 options:
   files:
     description: The files.
     type: list
     elements: dict
     required: true
-    options:
+    suboptions:
       dest: {description: Its path., type: path, required: true}
       content: {description: Its text., type: str, default: ""}
       state:
@@ -45,9 +38,28 @@ options:
     default: []
 """
 
+EXAMPLES = r"""
+- name: Write a unit, and remove an older one
+  aqueduct.estate.service_files:
+    files:
+      - dest: /etc/systemd/system/prune.timer
+        content: "{{ lookup('ansible.builtin.template', 'prune.timer.j2') }}"
+      - dest: /etc/systemd/system/prune-old.timer
+        state: absent
+"""
+
 RETURN = r"""
 written: {description: Paths that were written or removed., type: list, returned: success}
 """
+
+import grp
+import pwd
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 NOT_SHOWN = "(not shown)\n"
 FILE = {

@@ -1,19 +1,6 @@
 #!/usr/bin/python
 """Ansible module: have units of systemd running, with their files as they are now."""
 
-import os
-import re
-import subprocess
-import time
-import urllib.error
-import urllib.request
-from contextlib import suppress
-from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
-
 DOCUMENTATION = r"""
 module: service_units
 short_description: Start, restart and retire units of systemd
@@ -22,13 +9,14 @@ description:
     (C(RuntimeDirectory=)) at every start, so that folder is as old as the process, however that began.
   - A timer has no process, and systemd knows since when it runs. What it starts has its files at every start.
   - Files C(client.properties) are for people and other programs; they restart nothing.
+author: The Aqueduct project (!UNKNOWN)
 options:
   units:
     description: The units.
     type: list
     elements: dict
     default: []
-    options:
+    suboptions:
       name:
         description: Its name; of a service without C(.service), of a timer with C(.timer).
         type: str
@@ -69,11 +57,18 @@ options:
   retire:
     description: Units of a template that are not declared any more are stopped, disabled and removed.
     type: dict
-    options:
+    suboptions:
       template: {description: "Such as C(mirror_maker@).", type: str, required: true}
       folder: {description: Has a folder for each instance., type: path}
       keep: {description: Folders there that are no instance., type: list, elements: str, default: []}
       declared: {description: The instances that there are to be., type: list, elements: str, required: true}
+"""
+
+EXAMPLES = r"""
+- name: Start a broker, and restart it after a change of its configuration
+  aqueduct.estate.service_units:
+    units:
+      - {name: kafka, runtime: kafka, files: [/etc/aqueduct/kafka, /etc/systemd/system/kafka.service]}
 """
 
 RETURN = r"""
@@ -87,8 +82,23 @@ waiting:
   returned: success
 """
 
+import os
+import re
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
+
 UNITS = Path("/etc/systemd/system")
 JOURNAL_LINES = 10
+# A host's proxy is for other hosts.
+WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 ERROR_LINES = 100  # in which the last error of a service is: systemd and Spark write lines after it
 
 
@@ -303,7 +313,7 @@ def _has_rounds(port: int) -> bool:
 
 def _metrics(port: int) -> "str | None":
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        with WITHOUT_PROXY.open(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
             return str(answer.read(16 << 20).decode())
     except (urllib.error.URLError, OSError):
         return None

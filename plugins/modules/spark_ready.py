@@ -1,17 +1,6 @@
 #!/usr/bin/python
 """Ansible module: wait until a process of a Spark cluster serves."""
 
-import ipaddress
-import json
-import socket
-import ssl
-import time
-import urllib.request
-from collections.abc import Sequence
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: spark_ready
 short_description: Wait until a process of a Spark cluster serves
@@ -19,6 +8,7 @@ description:
   - Runs on the process's host and changes nothing. When the time is up it fails with what is still wrong.
   - A master serves when it leads, or is a standby of the leading one; a worker when the leading master has
     it as alive; a history server when it answers.
+author: The Aqueduct project (!UNKNOWN)
 options:
   service:
     description: What is asked.
@@ -36,7 +26,29 @@ options:
   timeout_seconds: {description: How long to wait., type: int, default: 120}
 """
 
+EXAMPLES = r"""
+- name: Wait until the worker is registered
+  aqueduct.estate.spark_ready:
+    service: spark_worker
+    host: spark-1.example.com
+    page: https://spark-1.example.com:8481
+    masters: [https://spark-1.example.com:8480]
+    certificate: /etc/aqueduct/spark_worker/tls/spark.pem
+    ca: /etc/aqueduct/spark_worker/tls/ca.pem
+"""
+
 RETURN = ""
+
+import ipaddress
+import json
+import socket
+import ssl
+import time
+import urllib.request
+from collections.abc import Sequence
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 
 class Pages:

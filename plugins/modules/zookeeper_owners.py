@@ -1,14 +1,13 @@
 #!/usr/bin/python
 """Ansible module: have the top of a ZooKeeper's tree to its owners alone."""
 
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: zookeeper_owners
 short_description: Have the top of a ZooKeeper's tree to its owners alone
 description:
   - A new ensemble lets everybody make znodes at its top, and below C(/zookeeper).
   - What owners made there has ACLs of its own, which this leaves as they are. Others may read.
+author: The Aqueduct project (!UNKNOWN)
 options:
   connect: {description: "A server, as C(host:port).", type: str, required: true}
   client_config:
@@ -22,9 +21,21 @@ options:
     required: true
 """
 
+EXAMPLES = r"""
+- name: Restrict the top-level znodes to the brokers
+  aqueduct.estate.zookeeper_owners:
+    connect: zookeeper-1.example.com:2182
+    client_config: /etc/aqueduct/zookeeper/tls/client.properties
+    owners: [CN=kafka]
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 znodes: {description: Those that got another ACL., type: list, returned: success}
 """
+
+from ansible.module_utils.basic import AnsibleModule
 
 # The ensemble's configuration, /zookeeper/config, nobody but a super user may change.
 TOP = ("/", "/zookeeper", "/zookeeper/quota")

@@ -1,24 +1,13 @@
 #!/usr/bin/python
 """Ansible module: have a server's key for its ensemble's quorum, and the certificates that it trusts."""
 
-import grp
-import pwd
-import socket
-import ssl
-import time
-from contextlib import suppress
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: zookeeper_quorum_keys
 short_description: Have a server's key for its ensemble's quorum, and the certificates that it trusts there
 description:
   - A server signs a certificate for the key of its service, and shows it to the others of its ensemble.
   - Without O(key), O(trusted) and O(take) it only reads. Keys never leave the host.
+author: The Aqueduct project (!UNKNOWN)
 options:
   folder: {description: "The folder of the files, which is root's.", type: path, required: true}
   owner: {description: The user who may read them., type: str, required: true}
@@ -37,6 +26,16 @@ options:
   timeout_seconds: {description: How long to wait until they trust it., type: int, default: 30}
 """
 
+EXAMPLES = r"""
+- name: Read the certificates of the server
+  aqueduct.estate.zookeeper_quorum_keys:
+    folder: /etc/aqueduct/zookeeper_quorum
+    owner: zookeeper
+    settings: /etc/aqueduct/zookeeper/zoo.cfg
+  vars:
+    ansible_python_interpreter: /opt/aqueduct/base/bin/python
+"""
+
 RETURN = r"""
 used: {description: "The certificate that the server shows, or nothing.", type: str, returned: success}
 offered: {description: The one that it shows next., type: str, returned: success}
@@ -47,6 +46,18 @@ former:
   type: bool
   returned: success
 """
+
+import grp
+import pwd
+import socket
+import ssl
+import time
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 ANSWER_SECONDS = 5
 

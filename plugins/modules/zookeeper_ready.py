@@ -1,19 +1,13 @@
 #!/usr/bin/python
 """Ansible module: wait until a server of ZooKeeper serves, and its ensemble has one leader."""
 
-import socket
-import ssl
-import time
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
 DOCUMENTATION = r"""
 module: zookeeper_ready
 short_description: Wait until a server of ZooKeeper serves, and its ensemble has one leader
 description:
   - Asks servers what they are by the four-letter word C(srvr), over TLS and with a certificate.
   - When the time is up it fails with what is still wrong. Nothing is changed.
+author: The Aqueduct project (!UNKNOWN)
 options:
   own: {description: "The server that is to serve, as C(host:port).", type: str, required: true}
   servers: {description: "All of the ensemble.", type: list, elements: str, required: true}
@@ -23,11 +17,27 @@ options:
   timeout_seconds: {description: How long to wait., type: int, default: 120}
 """
 
+EXAMPLES = r"""
+- name: Wait until the ensemble has a leader
+  aqueduct.estate.zookeeper_ready:
+    own: zookeeper-1.example.com:2182
+    servers: [zookeeper-1.example.com:2182, zookeeper-2.example.com:2182, zookeeper-3.example.com:2182]
+    certificate: /etc/aqueduct/zookeeper/tls/zookeeper.pem
+    ca: /etc/aqueduct/zookeeper/tls/ca.pem
+"""
+
 RETURN = r"""
 mode: {description: "V(standalone), V(leader) or V(follower).", type: str, returned: success}
 leads: {description: Whether the ensemble has no leader without it., type: bool, returned: success}
 silent: {description: "Servers that don't serve.", type: list, returned: success}
 """
+
+import socket
+import ssl
+import time
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
 
 LEADING = ("leader", "standalone")
 ANSWER_SECONDS = 5

@@ -114,16 +114,19 @@ def test_a_quiet_run_shows_no_progress(capsys: pytest.CaptureFixture[str]) -> No
 RUNS = """
 import sys
 from aqueduct import cli
-store = sys.argv[1]
-for arguments in ([verb, "--help"] for verb in cli.VERBS):
+from aqueduct.work.progress import TASKS, Progress
+store, *commands = sys.argv[1:]
+for command in commands:
     try:
-        cli.main(arguments)
+        cli.main([*command.split(), "--help"])
     except SystemExit:
         pass
 for arguments in (["snapshots"], ["verify"], ["verify", "--quiet"]):
     cli.main([*arguments, "--store", store])
     cli.main([*arguments, "--store", store + "/none"])
+Progress([1, 2], TASKS).tell(1, 1)
 """
+COLOURED = "import sys; print('\\x1b[31mred', sys.stdout.isatty())"
 
 
 def on_a_terminal(*command: str, **environment: str) -> str:
@@ -147,10 +150,35 @@ def on_a_terminal(*command: str, **environment: str) -> str:
 @pytest.mark.parametrize("environment", [{}, {"NO_COLOR": "1"}, {"FORCE_COLOR": "1", "NO_COLOR": "1"}])
 def test_nothing_is_coloured_on_a_terminal(environment: dict[str, str]) -> None:
     """Escape sequences that set colours end with m; a progress bar clears its line with another one."""
-    probe = on_a_terminal(sys.executable, "-c", "import sys; print('\\x1b[31mred', sys.stdout.isatty())")
+    probe = on_a_terminal(sys.executable, "-c", COLOURED)
     assert re.findall(r"\x1b\[[\d;]*m", probe) == ["\x1b[31m"]
     assert "True" in probe
-    written = on_a_terminal(sys.executable, "-c", RUNS, STORE.as_uri(), TERM="xterm-256color", **environment)
-    assert "usage: aqueduct verify" in written
+    runs = (sys.executable, "-c", RUNS, STORE.as_uri(), *PARSERS)
+    written = on_a_terminal(*runs, TERM="xterm-256color", **environment)
+    assert written.count("usage: aqueduct ") >= len(PARSERS)
+    assert "\x1b[K[######" in written  # the progress bar
     assert "[backup-missing]" in written
     assert re.findall(r"\x1b\[[\d;]*m", written) == []
+
+
+def into_a_pipe(*command: str, **environment: str) -> str:
+    """Run a command whose standard output and error are one pipe; return what it wrote there."""
+    return subprocess.run(
+        command,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=True,
+    ).stdout.decode()
+
+
+@pytest.mark.parametrize("environment", [{}, {"FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}])
+def test_nothing_in_a_pipe_is_an_escape_sequence(environment: dict[str, str]) -> None:
+    assert "\x1b[31m" in into_a_pipe(sys.executable, "-c", COLOURED)
+    runs = (sys.executable, "-c", RUNS, STORE.as_uri(), *PARSERS)
+    written = into_a_pipe(*runs, TERM="xterm-256color", **environment)
+    assert written.count("usage: aqueduct ") >= len(PARSERS)
+    assert "[backup-missing]" in written
+    assert "1 of 2 tasks done" in written
+    assert re.findall(r"[\x1b\x9b\r\x08]", written) == []

@@ -1,7 +1,10 @@
 """Restarts by the module service_units: of units with a file younger than their process."""
 
+import http.server
 import os
+import threading
 import time
+import urllib.request
 from pathlib import Path
 from types import ModuleType
 
@@ -152,3 +155,25 @@ def test_one_that_does_not_stay_is_noticed(
     assert systemd.waiting == waiting
     assert len(module.warnings) == len(waiting)
     systemd.await_steady([unit], 0, [])  # not asked
+
+
+class Metrics(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"aqueduct_land_rounds_total 3\n")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_the_metrics_of_a_host_with_a_proxy_are_read_without_it(
+    plugin: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setattr(urllib.request, "_opener", None)  # that an earlier test may have made
+    with http.server.HTTPServer(("127.0.0.1", 0), Metrics) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        assert plugin._answers(server.server_port)
+        assert plugin._has_rounds(server.server_port)
+        server.shutdown()
