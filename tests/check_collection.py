@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import built
+import release_files
 
 # What others check better, over all files: ruff (pep8, pylint), mypy (pylint), script/lint (shellcheck).
 # CHANGELOG.md is not made of fragments (changelog), and there is no PowerShell (pslint).
@@ -77,11 +77,11 @@ def failure(program: str, answer: CompletedProcess[str]) -> list[str]:
 
 def tarball(folder: Path) -> Path:
     """Build the collection. Galaxy requires an address of its repository, which has none before a release."""
-    tree = built.export(folder / "tree")
+    tree = release_files.export(folder / "tree")
     settings = tree / "galaxy.yml"
     if not re.search(r"^repository:", settings.read_text(), re.MULTILINE):
         settings.write_text(f"{settings.read_text()}repository: https://not-published.invalid\n")
-    return built.collection(tree, folder)
+    return release_files.collection(tree, folder)
 
 
 def imported(collection: Path) -> list[str]:

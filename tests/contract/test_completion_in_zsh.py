@@ -79,7 +79,7 @@ def zsh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
         ("diode ups\t", "diode upstream"),
         ("restore --sto\t", "restore --store"),
         ("completion z\t", "completion zsh"),
-        ("backup --client-config cli\t", "backup --client-config client.properties"),
+        ("backup --command-config cli\t", "backup --command-config client.properties"),
         ("no-such-verb\t", "no-such-verb"),
     ],
 )
