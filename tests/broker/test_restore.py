@@ -1007,7 +1007,7 @@ def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
     backup(name)
     command = "--topics", name, "--mirror", f"{name}={target.plaintext}"
     report = restore(*command, code=ExitCode.INCOMPLETE)
-    why = f"{name}-1: it has read up to 9, and the snapshot ends at 3"
+    why = f"at {target.plaintext}: {name}-1: it has read up to 9, and the snapshot ends at 3"
     assert report["left_out"] == [{"id": "mirror-ahead", "what": f"mirror {name}", "why": why}]
     following = [record for offset, record in numbered(source, name) if offset > 4]
     offsets = {

@@ -237,10 +237,13 @@ def move(
             # Of those that were moved now, readers may see the former ones for a moment (KIP-98).
             ranges += ranges_of(mirror.name, job.id, {**opened.positions.bindings, **bindings})
             notes = MirrorNotes.parse(saved_notes)
+            target = f"at {mirror.end.bootstrap_servers}: "  # several lakes have a flow of this name
             if notes.ahead:
-                left_out.append(Skipped(f"mirror {mirror.name}", notes.ahead, "mirror-ahead"))
+                left_out.append(Skipped(f"mirror {mirror.name}", target + notes.ahead, "mirror-ahead"))
             if notes.unbound:
-                left_out.append(Skipped(f"mirror {mirror.name}", notes.unbound, "mirror-position-unbound"))
+                left_out.append(
+                    Skipped(f"mirror {mirror.name}", target + notes.unbound, "mirror-position-unbound")
+                )
     return tuple(left_out), tuple(ranges)
 
 
