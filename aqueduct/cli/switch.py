@@ -26,7 +26,7 @@ from typing import Any
 
 from aqueduct.cli import report_file, selection
 from aqueduct.common.wording import count
-from aqueduct.errors import ExitCode, left_out_entries
+from aqueduct.errors import ExitCode, labelled, left_out_entries
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.mirror import reading
@@ -98,18 +98,22 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def _lines(plan: SwitchPlan, *, is_dry: bool) -> list[str]:
     if plan.is_made:
-        return [f"The engine {plan.to} has the flow {plan.flow} already. Nothing is to be moved."]
+        sentence = f"The engine {plan.to} has the flow {plan.flow} already. Nothing is to be moved."
+        return [labelled("mirror-switch-unneeded", sentence)]
     number = count(len(plan.moved), "position")
     verb = "would be moved" if is_dry else "moved"
     lines = [f"Flow {plan.flow}: {number} {verb} from {plan.holder} to {plan.to}."]
     lines += [f"{partition}: continues at {of.next}." for partition, of in sorted(plan.moved.items())]
     lines += [f"Not moved: {left}." for left in plan.left]
-    lines += [
-        f"[synchronised-groups-unchecked] {partition}: MirrorMaker 2 may translate offsets of groups by "
-        "those of an earlier topic or log. Compare them at both ends, and run aqueduct mirror with "
-        "--accept-ranges."
-        for partition in plan.groups_unchecked
-    ]
+    for partition in plan.groups_unchecked:
+        sentence = (
+            f"{partition}: MirrorMaker 2 may translate offsets of groups by those of an earlier topic or "
+            "log. Compare them at both ends, and run aqueduct mirror with --accept-ranges."
+        )
+        lines.append(labelled("synchronised-groups-unchecked", sentence))
+    if plan.refused:
+        sentence = f"{count(len(plan.refused), 'position')} cannot be moved, so none is."
+        lines.append(labelled("mirror-switch-refused", sentence))
     return lines + [f"Cannot be moved: {refused}." for refused in plan.refused]
 
 

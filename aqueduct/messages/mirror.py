@@ -131,6 +131,27 @@ MIRROR = (
         ),
     ),
     DeclaredMessage(
+        id="mirror-flow-unknown",
+        area=Area.MIRROR,
+        meaning=(
+            "`playbooks/switch_mirror.yml` was run for a flow that the site does not have, or that has the "
+            "engine `classic`."
+        ),
+        fix="Pass `-e site` with the site where the flow arrives, and `-e flow` with the name of the flow.",
+    ),
+    DeclaredMessage(
+        id="mirror-host-uninspected",
+        area=Area.MIRROR,
+        meaning=(
+            "`playbooks/switch_mirror.yml` does not reach all hosts of a flow. A worker that it does not "
+            "stop would mirror the same records as the other engine."
+        ),
+        fix=(
+            "Omit `--limit` and make the host reachable. If it is gone for good, remove it from the group "
+            "`mirror_maker`."
+        ),
+    ),
+    DeclaredMessage(
         id="mirror-switch-unneeded",
         area=Area.MIRROR,
         meaning=(
