@@ -338,7 +338,13 @@ def renewed(
         return unknown.followed_by(new, verdict.next) if verdict.fit is PositionFit.UNBOUND else new
     if bound.topic_id != log.topic_id:
         return bound.followed_by(new, verdict.reached)
-    return replace(new, earlier=bound.earlier, copy=bound.copy, restored=bound.restored)
+    return replace(
+        new,
+        earlier=bound.earlier,
+        copy=bound.copy,
+        restored=bound.restored,
+        generation=bound.generation,
+    )
 
 
 def _span(start: int, stop: int) -> OffsetSpan | None:
