@@ -394,7 +394,8 @@ MIRROR = (
         area=Area.MIRROR,
         meaning=(
             "Records between two checkpoints of a mirror were compacted, or its source lost the end of its "
-            "log. The group's offset at the target is before its next record: it reads some records again."
+            "log, or the group is behind the offset at which `batches` continued after MirrorMaker 2. The "
+            "group's offset at the target is before its next record: it reads some records again."
         ),
         fix="None is needed if the group's application tolerates records that it has processed.",
     ),

@@ -1,4 +1,4 @@
-"""A flow goes from MirrorMaker 2 to the engine `batches` and back under data. librdkafka compares the ends."""
+"""A flow goes from MirrorMaker 2 to `batches` and back under data. librdkafka compares both ends."""
 
 import json
 import re
