@@ -286,6 +286,13 @@ def test_flow_is_switched_once() -> None:
     assert not made.moved
 
 
+def test_nothing_is_moved_of_a_flow_that_no_engine_has_mirrored() -> None:
+    empty = {PARTITION: replace(ENDS, target=None)}
+    made = plan("pro1", MM2, None, {PARTITION: StoredState()}, empty, mirrored=frozenset({"orders"}), syncs=0)
+    assert made.is_made
+    assert not (made.moved or made.refused or made.left)
+
+
 def test_engine_that_has_the_flow() -> None:
     holder = Holder(engine=MM2, time=1)
     assert holder_of(None, (), ()) is None

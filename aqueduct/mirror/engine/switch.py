@@ -190,15 +190,12 @@ class EngineSwitch:
         self._batches = BatchesReader(order.flow, order.topics.pattern, source, target)
 
     def plan(self) -> SwitchPlan:
-        """Plan the change by what is stored now. Refused if neither engine has run the flow."""
+        """Plan the change by what is stored now.
+
+        Refused if no engine has positions of the flow, and the target has records.
+        """
         self._state.refresh()
         holder = self._state.engine
-        if holder is None:
-            raise Refused(
-                "mirror-state-missing",
-                f"The target has no position of the flow {self._order.flow}, so there is nothing to move. "
-                "Deploy the flow with playbooks/site.yml.",
-            )
         if holder == self._order.to:
             return SwitchPlan(flow=self._order.flow, to=self._order.to, holder=holder)
         with answering(self._source.end.bootstrap_servers):
@@ -206,9 +203,21 @@ class EngineSwitch:
         mirrored = frozenset(self._order.topics.targets(topics))
         stored = self._state.stored(p for name in mirrored for p in topics[name].topic_partitions)
         ends = self._ends(stored, topics)
+        if holder is None:
+            self._check_new(ends)
         with answering(self._target.end.bootstrap_servers):
             syncs = self._state.mirror_maker.sync_end()
         return plan(self._order.flow, self._order.to, holder, stored, ends, mirrored=mirrored, syncs=syncs)
+
+    def _check_new(self, ends: Mapping[TopicPartition, Ends]) -> None:
+        """Check that a flow that no engine has positions of has mirrored nothing; else Refused."""
+        if written := sorted(p for p, of in ends.items() if of.target and of.target.end):
+            raise Refused(
+                "mirror-state-missing",
+                f"The target has no position of the flow {self._order.flow}, and records of {some(written)}. "
+                "Nothing was moved. If the flow has mirrored them, restore its topic of positions. Otherwise, "
+                "set its engine back, and declare a flow with another name and naming: prefix.",
+            )
 
     def run(self) -> SwitchPlan:
         """Move the positions, all or none; return what was moved. Refused, with nothing moved, or Failed."""

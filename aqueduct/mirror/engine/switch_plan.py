@@ -93,8 +93,8 @@ class SwitchPlan:
 
     @property
     def is_made(self) -> bool:
-        """Return whether the flow belongs to the engine already."""
-        return self.holder == self.to
+        """Return whether nothing is to be moved: the engine has the flow already, or none has mirrored."""
+        return self.holder in (None, self.to)
 
     @property
     def groups_unchecked(self) -> list[TopicPartition]:
