@@ -215,8 +215,8 @@ class EngineSwitch:
             raise Refused(
                 "mirror-state-missing",
                 f"The target has no position of the flow {self._order.flow}, and records of {some(written)}. "
-                "Nothing was moved. If the flow has mirrored them, restore its topic of positions. Otherwise, "
-                "set its engine back, and declare a flow with another name and naming: prefix.",
+                "Nothing was moved. If the flow has mirrored them, restore its topic of positions. "
+                "Otherwise, set its engine back, and declare a flow with another name and naming: prefix.",
             )
 
     def run(self) -> SwitchPlan:
