@@ -233,7 +233,7 @@ class EngineSwitch:
             raise Failed(
                 "mirror-waits-for-transaction",
                 f"Transactions are open in {some(sorted(open_))}, so it is unknown which positions count. "
-                "Nothing was moved. Run aqueduct transactions find, and run the command again.",
+                "Nothing was moved. Run aqueduct transactions find-hanging, and run the command again.",
             )
         last = self.plan()
         if last.is_made:
