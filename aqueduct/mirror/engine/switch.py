@@ -71,6 +71,7 @@ SEND_SECONDS = 30
 LEAVING_SECONDS = 30  # for a worker that was killed, until its session ends
 TOPICS_SECONDS = 60  # until a topic that was created has leaders
 POLL_SECONDS = 1
+VISIBLE_SECONDS, VISIBLE_POLL_SECONDS = 3, 0.05  # for the markers of a transaction
 # Positions are read again at each start: small segments are compacted soon.
 STATE_CONFIG = {
     "cleanup.policy": "compact",
@@ -120,16 +121,31 @@ class EngineState:
         return [p for topic in self._target.topics(names).values() for p in topic.topic_partitions]
 
     def refresh(self) -> None:
-        """Read what was committed since the last time. Failed if a position cannot be read."""
+        """Read what was committed since the last time. Failed if a position cannot be read.
+
+        A running flow commits a position and its checkpoint in one transaction, whose markers come one after
+        the other: positions are read again for a moment while a checkpoint is newer.
+        """
+        deadline = time.monotonic() + VISIBLE_SECONDS
         with answering(self._target.end.bootstrap_servers):
             self.mirror_maker.refresh()
-            names = positions_topic(self.flow), checkpoints_topic(self.flow)
-            topics = self._target.topics(names)
-            for name, table in zip(names, (self._positions_table, self._checkpoints_table), strict=True):
-                if name in topics:
-                    table.refresh(topics[name].topic_partitions)
             self._read_attributes()
-        self._parse()
+            self._refresh(checkpoints_topic(self.flow), self._checkpoints_table)
+            while True:
+                self._refresh(positions_topic(self.flow), self._positions_table)
+                self._parse()
+                is_behind = any(
+                    checkpoint[:2] > self.positions[partition].checkpoint[:2]
+                    for partition, checkpoint in self.checkpoints.items()
+                    if partition in self.positions
+                )
+                if not is_behind or time.monotonic() > deadline:
+                    return
+                self._target.sleep(VISIBLE_POLL_SECONDS)
+
+    def _refresh(self, name: str, table: Table) -> None:
+        if topic := self._target.topics([name]).get(name):
+            table.refresh(topic.topic_partitions)
 
     def _parse(self) -> None:
         for key, row in self._positions_table.rows.items():
