@@ -232,7 +232,7 @@ class FlowPositions:
         if key in self._table.rows:
             return self._table.rows[key].partition.partition
         count = len(self._target.topics([self.topic])[self.topic].partitions)
-        return (murmur2(self._position_key(partition)) & 0x7FFFFFFF) % count
+        return int(murmur2(self._position_key(partition)) & 0x7FFFFFFF) % count
 
     def _position_key(self, partition: TopicPartition) -> bytes:
         """Return the record key of a position that the mirror does not have, for example after a tombstone.
