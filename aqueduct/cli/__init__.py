@@ -48,6 +48,7 @@ VERBS = {
     "rewrap": "change who can decrypt an encrypted backup, without writing the data again",
     "snapshots": "list the snapshots in a store",
     "status": "show the state of the whole estate, worst first",
+    "switch": "move the positions of a flow to its other mirror engine",
     "transactions": "find hanging transactions, and end them",
     "verify": "check a snapshot for damage",
     "zookeeper": "back up, compare and restore the data of a ZooKeeper ensemble",

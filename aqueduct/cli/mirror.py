@@ -36,6 +36,7 @@ from aqueduct.kafka.client import connect
 from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.engine.reading import BatchesReader, FlowWorker
+from aqueduct.mirror.engine.switch import check_mirror_maker
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import AffectedRange, FlowTask, MirrorProgress
 
@@ -137,6 +138,7 @@ def run(args: argparse.Namespace) -> int:
                 else:
                     mirror = reading.MirrorReader(args.flow, source, target)
                 if isinstance(mirror, MirrorReader) and args.before_start:
+                    check_mirror_maker(args.flow, target)
                     return _prepare(mirror, args, started)
                 state = _mirror_state(mirror, args)
     return _report(state, args, started)

@@ -248,25 +248,23 @@ def target_acls(flow: Flow) -> list[DeclaredAcl]:
         *_allow(mirror, "topic", topics if flow.groups else [], "read"),
         *_allow(principal("reconcile", flow.target), "topic", topics, "describe read"),
     ]
-    if flow.engine == "batches":
-        own = [Resource(name, "literal") for name in state_topics(flow.name)]
-        tasks = Resource(f"{CLIENT}-{flow.name}-", "prefixed")
-        return [
-            *shared,
-            *_allow(mirror, "topic", own, "create describe describe_configs read write"),
-            # Hosts share the flow as members of this group.
-            *_allow(mirror, "group", [Resource(group_of(flow.name), "literal")], "describe read"),
-            *_allow(mirror, "transactional_id", [tasks], "describe write"),
-        ]
+    # The state of both engines: playbooks/switch_mirror.yml moves positions from one to the other, and each
+    # finds out at its start whether the other one has the flow.
+    own = [Resource(name, "literal") for name in state_topics(flow.name)]
+    tasks = Resource(f"{CLIENT}-{flow.name}-", "prefixed")
     connect = f"{flow.name}-mm2"  # the Connect group of this flow's MirrorMaker
     leader = Resource(f"connect-cluster-{connect}", "literal")
-    tasks = Resource(f"{connect}-", "prefixed")
+    connect_tasks = Resource(f"{connect}-", "prefixed")
     return [
         *shared,
+        *_allow(mirror, "topic", own, "create describe describe_configs read write"),
+        # Hosts share the flow as members of this group.
+        *_allow(mirror, "group", [Resource(group_of(flow.name), "literal")], "describe read"),
+        *_allow(mirror, "transactional_id", [tasks], "describe write"),
         *_allow(mirror, "topic", mirror_topics(flow), "create describe describe_configs read write"),
         *_allow(mirror, "group", [Resource(connect, "literal")], "describe read"),
         # KIP-618: one producer for the configuration, and one for each task of each connector.
-        *_allow(mirror, "transactional_id", [leader, tasks], "describe write"),
+        *_allow(mirror, "transactional_id", [leader, connect_tasks], "describe write"),
     ]
 
 

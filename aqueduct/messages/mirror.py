@@ -82,6 +82,85 @@ MIRROR = (
         ),
     ),
     DeclaredMessage(
+        id="mirror-engine-differs",
+        area=Area.MIRROR,
+        meaning=(
+            "The engine of the flow was changed in the inventory, and another engine has mirrored the flow. "
+            "The new engine has no positions of it, or outdated ones, and would mirror its records again."
+        ),
+        fix=(
+            "Run `playbooks/switch_mirror.yml`, which moves the positions, or set `engine` back. For the "
+            "engine `classic`, declare a second flow with another `name` and `naming: prefix`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-position-unproven",
+        area=Area.MIRROR,
+        meaning=(
+            "The position of a partition cannot be moved to another engine. It is not bound to a topic ID, "
+            "was not written in a transaction, or does not fit the present topic, so records could be lost "
+            "or arrive twice."
+        ),
+        fix=(
+            "Let the flow run with its former engine until `aqueduct mirror` reports nothing of the "
+            "partition, and run `playbooks/switch_mirror.yml` again."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-position-left",
+        area=Area.MIRROR,
+        meaning=(
+            "The position of MirrorMaker 2 in a topic that the source does not have, or that the flow does "
+            "not mirror any more, was not moved to the engine `batches`."
+        ),
+        fix=(
+            "Nothing needs to be done. If the flow mirrors the topic later, `batches` refuses its "
+            "partitions that have records."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-switch-refused",
+        area=Area.MIRROR,
+        meaning=(
+            "Positions of a flow cannot be moved to its other engine, so none was moved. The message lists "
+            "them with their identifiers."
+        ),
+        fix=(
+            "Set `engine` back and run `playbooks/site.yml`, which starts the flow with its former engine. "
+            "Follow the remedy of each listed partition, and run `playbooks/switch_mirror.yml` again."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-flow-unknown",
+        area=Area.MIRROR,
+        meaning=(
+            "`playbooks/switch_mirror.yml` was run for a flow that the site does not have, or that has the "
+            "engine `classic`."
+        ),
+        fix="Pass `-e site` with the site where the flow arrives, and `-e flow` with the name of the flow.",
+    ),
+    DeclaredMessage(
+        id="mirror-host-uninspected",
+        area=Area.MIRROR,
+        meaning=(
+            "`playbooks/switch_mirror.yml` does not reach all hosts of a flow. A worker that it does not "
+            "stop would mirror the same records as the other engine."
+        ),
+        fix=(
+            "Omit `--limit` and make the host reachable. If it is gone for good, remove it from the group "
+            "`mirror_maker`."
+        ),
+    ),
+    DeclaredMessage(
+        id="mirror-switch-unneeded",
+        area=Area.MIRROR,
+        meaning=(
+            "`playbooks/switch_mirror.yml` was run for a flow whose engine in the inventory is the one that "
+            "is deployed and has the positions."
+        ),
+        fix="Change `engine` of the flow in the inventory, and run the playbook again.",
+    ),
+    DeclaredMessage(
         id="mirror-position-outdated",
         area=Area.MIRROR,
         meaning=(
@@ -315,7 +394,8 @@ MIRROR = (
         area=Area.MIRROR,
         meaning=(
             "Records between two checkpoints of a mirror were compacted, or its source lost the end of its "
-            "log. The group's offset at the target is before its next record: it reads some records again."
+            "log, or the group is behind the offset at which `batches` continued after MirrorMaker 2. The "
+            "group's offset at the target is before its next record: it reads some records again."
         ),
         fix="None is needed if the group's application tolerates records that it has processed.",
     ),

@@ -82,6 +82,8 @@ class Binding:
     # The topic was re-created, truncated or restored, and nobody has accepted the offsets since that the
     # mirror commits for consumer groups: it translates them by syncs of a topic name.
     groups_unchecked: bool = False
+    # Of the position with which the engine `batches` continued here, if it has had the flow since.
+    generation: int | None = None
 
     def position_in(self, topic_id: str) -> int | None:
         """Return the position in a topic that had the name before; None: the mirror never read it."""
@@ -133,6 +135,8 @@ def dumps(binding: Binding) -> bytes:
         content["restored"] = asdict(binding.restored)
     if binding.groups_unchecked:
         content["groups_unchecked"] = True
+    if binding.generation is not None:
+        content["generation"] = binding.generation
     return json.dumps(content).encode()
 
 
@@ -163,6 +167,7 @@ def _loads(content: Mapping[str, Any]) -> Binding:
         copy=RestoredCopy(*content["copy"]) if content["copy"] else None,
         restored=_restored(content.get("restored")),
         groups_unchecked=bool(content.get("groups_unchecked")),
+        generation=None if content.get("generation") is None else int(content["generation"]),
     )
 
 
@@ -333,7 +338,13 @@ def renewed(
         return unknown.followed_by(new, verdict.next) if verdict.fit is PositionFit.UNBOUND else new
     if bound.topic_id != log.topic_id:
         return bound.followed_by(new, verdict.reached)
-    return replace(new, earlier=bound.earlier, copy=bound.copy, restored=bound.restored)
+    return replace(
+        new,
+        earlier=bound.earlier,
+        copy=bound.copy,
+        restored=bound.restored,
+        generation=bound.generation,
+    )
 
 
 def _span(start: int, stop: int) -> OffsetSpan | None:

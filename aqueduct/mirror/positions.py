@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any, NamedTuple
 
 from kafka import KafkaProducer
+from kafka.partitioner.default import murmur2
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
@@ -167,9 +168,7 @@ class FlowPositions:
         by_partition: dict[int, list[PositionRecord]] = {}
         for partition in sorted(moves.keys() | bindings.keys()):
             key, position = binding.key(partition), stored.get(partition)
-            mine = by_partition.setdefault(
-                position.partition if position else self._table.rows[key].partition.partition, []
-            )
+            mine = by_partition.setdefault(self._partition(partition, position, key), [])
             if partition in moves and (position or moves[partition]):
                 value = {"offset": moves[partition] - 1}
                 position_key = position.key if position else self._position_key(partition)
@@ -222,6 +221,18 @@ class FlowPositions:
             if moves:
                 producer.commit_transaction()
         return True
+
+    def _partition(self, partition: TopicPartition, position: StoredPosition | None, key: bytes) -> int:
+        """Return the partition of the offsets topic for a position and its binding.
+
+        A new position gets the one that Connect's producer chooses, so that no key is in two partitions.
+        """
+        if position:
+            return position.partition
+        if key in self._table.rows:
+            return self._table.rows[key].partition.partition
+        count = len(self._target.topics([self.topic])[self.topic].partitions)
+        return int(murmur2(self._position_key(partition)) & 0x7FFFFFFF) % count
 
     def _position_key(self, partition: TopicPartition) -> bytes:
         """Return the record key of a position that the mirror does not have, for example after a tombstone.

@@ -18,6 +18,7 @@ from aqueduct.estate import (
     hadoop,
     kafka_tools,
     links,
+    mirror_engines,
     model,
     schema_registry,
     spark,
@@ -110,6 +111,13 @@ def mirror_look(
         ),
         *(("--started", f"--wait={running_seconds}s") if running_seconds else ()),
     ]
+
+
+def engine_changes(flows: list[Json], paths: list[str]) -> list[Json]:
+    """`flows | engine_changes(paths)`: the flows whose engine is another one than that of the deployed files,
+    as `aqueduct.estate.mirror_engines.EngineChange`."""
+    declared = {flow["name"]: flow["engine"] for flow in flows}
+    return [asdict(change) for change in mirror_engines.engine_changes(paths, declared)]
 
 
 def classic_consumer(
@@ -565,6 +573,7 @@ class FilterModule:
             kafka_tool_files,
             flows,
             mirror_look,
+            engine_changes,
             site_acls,
             readers,
         )

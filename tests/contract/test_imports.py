@@ -59,7 +59,7 @@ RUNNING = {
     "link.ledger.gap_topic",
     *(f"mirror.{name}" for name in ("classic_reading", "positions", "reading")),
     *(f"mirror.engine.{name}" for name in ("figures", "flow", "groups", "membership", "metrics", "reader")),
-    *(f"mirror.engine.{name}" for name in ("reading", "run", "state", "task", "upkeep")),
+    *(f"mirror.engine.{name}" for name in ("reading", "run", "state", "switch", "task", "upkeep")),
     *(f"mirror.reconcile.{name}" for name in ("reader", "run", "store_reader")),
     "recovery.broker_ids.run",
     *(f"recovery.file_backup.{name}" for name in ("backup", "restore", "rsync")),

@@ -163,6 +163,7 @@ PRINTED_LINES = {
     "playbooks/restore_zookeeper.yml": 1,
     "roles/kafka/tasks/main.yml": 1,
     "roles/mirror_maker/tasks/ready.yml": 1,
+    "roles/mirror_maker/tasks/switch_check.yml": 1,
 }
 BRACKETED = re.compile(r"\[([a-z0-9]+(?:-[a-z0-9]+)+)\] ")
 

@@ -44,6 +44,10 @@ COMMANDS = {
         *("--source-command-config", "{tmp}/gone", "--target-bootstrap-server", "127.0.0.1:1"),
     ),
     "restore": (*CLUSTER, *STORE),
+    "switch": (
+        *("--flow", "a", "--to", "mm2", "--topics-pattern", "a", "--source-bootstrap-server", "127.0.0.1:1"),
+        *("--source-command-config", "{tmp}/gone", "--target-bootstrap-server", "127.0.0.1:1"),
+    ),
     "transactions find-hanging": CLUSTER,
     "verify": STORE,
     "zookeeper backup": (*STORE, "--connect", "127.0.0.1:1", "--command-config", "{tmp}/gone"),
@@ -56,6 +60,7 @@ NO_STORE = {
     "doctor connect",
     "mirror",
     "replicate",
+    "switch",
     "transactions find-hanging",
 }
 

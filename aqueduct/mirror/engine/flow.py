@@ -18,8 +18,15 @@ from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
 from aqueduct.mirror.engine.names import state_topics
-from aqueduct.mirror.engine.position import UnreadablePosition, missing_position, task_of
+from aqueduct.mirror.engine.position import (
+    BATCHES,
+    UnreadablePosition,
+    check_holder,
+    missing_position,
+    task_of,
+)
 from aqueduct.mirror.engine.state import FlowState
+from aqueduct.mirror.engine.switch_plan import holder_of
 from aqueduct.mirror.engine.task import Assignment
 from aqueduct.mirror.engine.topics import (
     MirroredTopics,
@@ -30,6 +37,7 @@ from aqueduct.mirror.engine.topics import (
     unmatched,
     unsuitable,
 )
+from aqueduct.mirror.positions import FlowPositions
 from aqueduct.mirror.status import Log, MirrorProgress
 
 STATE_SECONDS = 60  # until the flow's own topics exist
@@ -276,6 +284,11 @@ def check_positions(order: MirrorOrder, target: Client, assignments: Sequence[As
             f"partitions, and had another number when positions of {some(moved)} were stored. Other "
             "tasks would mirror these from their beginning again. Restore both topics.",
         )
+    if not unreadable:
+        mirror_maker = FlowPositions(order.flow, target)
+        if not state.positions:
+            mirror_maker.refresh()
+        check_holder(order.flow, holder_of(state.holder, state.positions, mirror_maker.stored), BATCHES)
     if state.positions or unreadable or order.first_start:
         return
     partitions = [partition for assignment in assignments for partition in assignment.targets.values()]

@@ -146,7 +146,10 @@ class GroupSynchroniser:
             if translated is None:
                 continue
             if not translated.exact:
-                reason = f"records were compacted since, so it reads again from offset {translated.offset}"
+                reason = (
+                    "records were compacted since, or another engine has mirrored them, so it reads again "
+                    f"from offset {translated.offset}, or from a later one that it has at the target"
+                )
                 inexact.append(Skipped(f"group {name}, {partition}", reason, "group-offset-inexact"))
             translations[targets[partition]] = translated.offset, metadata
         moves = advances(translations, there)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from aqueduct.common import strict_json
 from aqueduct.common.strict_json import ADDED
 from aqueduct.common.topic_names import TopicPartition
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
 from aqueduct.mirror.binding import NO_EPOCH, SourceLog
 from aqueduct.mirror.status import LOST, LOST_EARLIER, TARGET_ONLY
 
@@ -22,6 +22,8 @@ EARLIER = 10  # topics of the same name, likewise
 REFUSED = 100  # partitions that the status of a task lists
 NOT_CUT = -1
 SILENT_SECONDS = 60  # after which a task counts as dead: it reports six times as often
+BATCHES, MM2 = "batches", "mm2"  # engines between which a flow can be switched
+HOLDER_KEY = b'{"holder":"engine"}'  # of the record that says which engine has the flow
 
 
 def task_of(partition: TopicPartition, tasks: int) -> int:
@@ -106,6 +108,17 @@ class TaskStatus:
         return self.alone and not self.is_silent(now)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Holder:
+    """The engine that has the flow since its engine was changed. Positions of another engine are outdated.
+
+    Each partition of the topic of positions has this record: a task reads its own partition only.
+    """
+
+    engine: str
+    time: int  # of the change; milliseconds since 1970
+
+
 class Checkpoint(NamedTuple):
     """A pair of offsets: the flow's records before one are before the other, in the source and the target."""
 
@@ -151,6 +164,38 @@ def parse_status(key: bytes, value: bytes) -> tuple[int, TaskStatus] | None:
         return int(strict_json.parse(key)["task"]), strict_json.loads(TaskStatus, value)
     except (ValueError, TypeError, KeyError) as error:
         raise _unreadable("position", key, error) from None
+
+
+def holder_record(holder: Holder) -> tuple[bytes, bytes]:
+    """Return key and value of the record of the engine that has the flow, in the topic of positions."""
+    return HOLDER_KEY, strict_json.dumps(holder)
+
+
+def parse_holder(key: bytes, value: bytes) -> Holder | None:
+    """Parse a record of the topic of positions; None if it does not say which engine has the flow."""
+    if key != HOLDER_KEY:
+        return None
+    try:
+        return strict_json.loads(Holder, value)
+    except ValueError as error:
+        raise _unreadable("position", key, error) from None
+
+
+class EngineDiffers(Refused):
+    """The error of an engine whose positions of the flow are outdated: another engine has the flow."""
+
+    id = "mirror-engine-differs"
+
+
+def check_holder(flow: str, holder: str | None, engine: str) -> None:
+    """Check that an engine may run a flow; else EngineDiffers. `holder`: the engine that has it, if any."""
+    if holder not in (None, engine):
+        raise EngineDiffers(
+            f"The engine {holder} has mirrored the flow {flow}, so the engine {engine} has no positions of "
+            "it, or outdated ones. Records would arrive twice. Nothing was written. Run "
+            "playbooks/switch_mirror.yml, which moves the positions, or set the engine of the flow back to "
+            f"{holder}."
+        )
 
 
 def checkpoint_key(partition: TopicPartition, checkpoint: Checkpoint) -> bytes:

@@ -26,6 +26,7 @@ from aqueduct.mirror.engine.position import (
     Position,
     TaskStatus,
     UnreadablePosition,
+    parse_holder,
     parse_position,
     parse_status,
 )
@@ -163,6 +164,8 @@ class BatchesReader:
         unreadable: list[str] = []
         for key, row in self._table.rows.items():
             try:
+                if parse_holder(key, row.value):
+                    continue
                 if parsed := parse_status(key, row.value):
                     statuses[parsed[0]] = parsed[1]
                 else:

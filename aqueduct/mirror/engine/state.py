@@ -17,11 +17,13 @@ from aqueduct.kafka.requests import in_lists
 from aqueduct.mirror.engine.names import positions_topic, state_topics
 from aqueduct.mirror.engine.position import (
     Checkpoint,
+    Holder,
     Position,
     TaskStatus,
     UnreadablePosition,
     parse_checkpoint,
     parse_checkpoint_key,
+    parse_holder,
     parse_position,
     parse_status,
 )
@@ -47,6 +49,7 @@ class FlowState:
         self.checkpoints: dict[TopicPartition, deque[Checkpoint]] = {}
         self.tasks: dict[TopicPartition, int] = {}  # in whose partition a position is
         self.statuses: dict[int, TaskStatus] = {}  # the last of each task
+        self.holder: Holder | None = None  # None: the flow's engine was never changed
         self._unreadable = unreadable
         self._client = client
         self._positions_topic = positions_topic(flow)
@@ -62,6 +65,7 @@ class FlowState:
         """Forget what was read: a partition lost its end. `refresh` then reads all of it again."""
         for read in (self.positions, self.checkpoints, self.tasks, self.statuses, self._next):
             read.clear()
+        self.holder = None
 
     def settle(self) -> None:
         """Wait until no transaction is open. Call it when no other process can begin one."""
@@ -97,6 +101,9 @@ class FlowState:
 
     def _position(self, task: int, key: bytes, value: bytes | None) -> None:
         if value is None:
+            return
+        if holder := parse_holder(key, value):
+            self.holder = holder
             return
         if parsed := parse_status(key, value):
             self.statuses[parsed[0]] = parsed[1]

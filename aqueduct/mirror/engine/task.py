@@ -29,6 +29,7 @@ from aqueduct.mirror.binding import NO_EPOCH, Binding
 from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
 from aqueduct.mirror.engine.outgoing_batches import outgoing
 from aqueduct.mirror.engine.position import (
+    BATCHES,
     REFUSED,
     SILENT_SECONDS,
     PartitionRefused,
@@ -43,6 +44,7 @@ from aqueduct.mirror.engine.position import (
     TaskStatus,
     advanced,
     after_cut,
+    check_holder,
     check_written,
     checkpoint_key,
     checkpoint_record,
@@ -270,6 +272,7 @@ class MirrorTask(Thread):
             producer.begin()  # what a predecessor left open is aborted, and it is fenced
         state.settle()
         state.refresh()
+        check_holder(self._share.flow, state.holder.engine if state.holder else None, BATCHES)
         current = newest(state.positions, self.figures.committed)
         lost = {partition: of for partition, of in current.items() if of != state.positions.get(partition)}
         positions, cut = self._resumed(client, state, current, assignment)

@@ -43,7 +43,13 @@ from aqueduct.mirror.binding import (
     judge,
 )
 from aqueduct.mirror.engine.names import positions_topic
-from aqueduct.mirror.engine.position import parse_position, parse_status
+from aqueduct.mirror.engine.position import (
+    BATCHES,
+    HOLDER_KEY,
+    parse_holder,
+    parse_position,
+    parse_status,
+)
 from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
 from aqueduct.snapshots.restore import topics
 from aqueduct.snapshots.restore.job import CLIENT, Job, connected
@@ -271,6 +277,10 @@ def _mirrored_by_batches(opened: MirrorPositions) -> set[str]:
         return set()
     table = Table(opened.client)
     table.refresh(topic.topic_partitions)
+    if (row := table.rows.get(HOLDER_KEY)) and (holder := parse_holder(HOLDER_KEY, row.value)):
+        if holder.engine != BATCHES:  # the positions are outdated, and those of MirrorMaker 2 count
+            return set()
+        del table.rows[HOLDER_KEY]
     stored = [(key, row.value) for key, row in table.rows.items() if parse_status(key, row.value) is None]
     return {parse_position(key, value)[0].topic for key, value in stored}
 

@@ -1,14 +1,31 @@
 """Promise `replicate`: nothing lost, nothing doubled, order kept, whatever is killed."""
 
 import json
+import random
 import re
 import subprocess
 import time
 from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from lab import Lab, Record, wait_until
-from outage import FLOWS, GROUP, MIRRORS, Outcome, commit, committed, count, ends
+from outage import (
+    BATCHES_FLOW,
+    FLOWS,
+    GROUP,
+    MIRRORS,
+    Outcome,
+    arrived,
+    bookings,
+    commit,
+    committed,
+    count,
+    ends,
+)
+from writer import Writer
 
 from demo.spark import tasks_by_host
 
@@ -238,3 +255,41 @@ def test_positions_are_bound_while_a_flow_runs(lab: Lab, flow: str) -> None:
         assert lab.run(host, "systemctl", "is-active", f"{unit}.timer", check=False).stdout == "inactive\n"
     finally:
         lab.run(host, "systemctl", "start", f"mirror_maker@{flow}")
+
+
+def flows_with(engine: str) -> list[dict[str, Any]]:
+    """Return the flows of the inventory, with another engine of one of them."""
+    site = Path(__file__).parents[1] / "inventory/group_vars/site_lake.yml"
+    declared = yaml.safe_load(site.read_text())["mirror_maker_flows"]
+    return [{**flow, "engine": engine} if flow.get("name") == BATCHES_FLOW else flow for flow in declared]
+
+
+@pytest.mark.usefixtures("outcome")
+@pytest.mark.long
+def test_a_flow_is_switched_to_mirrormaker_and_back_under_data(lab: Lab) -> None:
+    switch = {"site": "lake", "flow": BATCHES_FLOW}
+    refused = lab.play("mirror", mirror_maker_flows=flows_with("mm2"))
+    assert "[mirror-engine-differs]" in refused.stdout, refused.stdout
+    refused = lab.play("switch_mirror", **switch, mirror_maker_flows=flows_with("mm2"))
+    assert "[mirror-host-uninspected]" in refused.stdout, refused.stdout  # one host was lost
+    lab.restart(MIRRORS[1])
+    running = ("systemctl", "is-active", f"mirror_maker@{BATCHES_FLOW}")
+    wait_until("the flow on both hosts", lambda: lab.run(MIRRORS[1], *running, check=False).returncode == 0)
+    chance = random.Random(1)  # noqa: S311 (a seed that can be repeated)
+    writer = Writer(lab, "pro1-kafka-1", "crews", "bookings", bookings(), chance)
+    writer.start()
+    try:
+        for engine in ("mm2", "batches"):
+            variables = {**switch, "mirror_maker_flows": flows_with(engine)}
+            planned = lab.play("switch_mirror", **variables)
+            assert "[plan-not-confirmed]" in planned.stdout, planned.stdout
+            confirmed = lab.play("switch_mirror", **variables, confirm=BATCHES_FLOW)
+            assert confirmed.returncode == 0, confirmed.stdout
+        again = lab.play("switch_mirror", **variables)
+        assert "[mirror-switch-unneeded]" in again.stdout, again.stdout
+    finally:
+        writer.finish()
+        lab.lose(MIRRORS[1])  # as other tests expect
+    sent = lab.read("pro1-kafka-1", "crews")
+    wait_until("all records of crews in the lake", lambda: arrived(lab, "crews") >= count(sent))
+    assert differences(sent, lab.read("lake-kafka-1", "crews")) == []
