@@ -164,6 +164,11 @@ STATUS = (
         "Pass the file that `playbooks/status.yml` wrote.",
     ),
     _message(
+        "estate-file-invalid",
+        "The file of `--estate` cannot be read, or is not a list of what an inventory declares.",
+        "Pass `estate.json`, which `playbooks/monitoring.yml` writes. If it is damaged, run the playbook.",
+    ),
+    _message(
         "estate-not-asked",
         "No host answered, so nothing is known about the estate.",
         "Check that the control node reaches the hosts.",

@@ -43,6 +43,7 @@ RUNNING = {
     "control_node.artifacts",
     "control_node.release",
     "control_node.starter.repository",
+    "control_node.status.scraping",
     *(f"kafka.{name}" for name in ("addresses", "client", "client_errors", "compacted_topics")),
     *(f"kafka.{name}" for name in ("fan_out", "fetch", "follow", "group_reading", "groups")),
     *(f"kafka.{name}" for name in ("lag_seconds", "offsets", "produce", "share_groups")),

@@ -131,6 +131,9 @@ def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         return ObjectStatus(declared=declared, findings=tuple(findings))
     page = host_facts.metrics.get(DRILL)
     logs = journal(DRILL, "drill_broker")
+    if page is None and host_facts.unasked:
+        cause = "its metrics are not in the folder of the node exporter"
+        return ObjectStatus(declared=declared, findings=(unanswered(declared, host, cause, logs),))
     if page is None:
         missing = StatusFinding(
             id="drill-missing", sentence=f"{declared}: no drill has ended there.", fix=DRILL_NOW

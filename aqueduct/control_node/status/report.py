@@ -159,9 +159,19 @@ def facts_document(
     first_sights: FirstSights | None = None,
 ) -> dict[str, Any]:
     return {
-        "version": VERSION,
+        **estate_document(declared, limits, unreachable),
         "now": now,
         "first_seen": first_sight.entries(first_sights or {}),
+        "hosts": dict(hosts),
+    }
+
+
+def estate_document(
+    declared: Iterable[DeclaredObject], limits: Mapping[str, int], unreachable: Iterable[str]
+) -> dict[str, Any]:
+    """Return the part of a file of facts that the inventory gives."""
+    return {
+        "version": VERSION,
         "limits": dict(limits),
         "unreachable": list(unreachable),
         "declared": [
@@ -173,7 +183,6 @@ def facts_document(
             }
             for declared_object in declared
         ],
-        "hosts": dict(hosts),
     }
 
 
