@@ -20,7 +20,7 @@ UNASKED = "its exporters do not show it, only playbooks/status.yml asks it"
 HIDDEN = ("/dev", "/home", "/proc", "/root", "/run", "/sys", "/var/lib/containers/storage", "/var/lib/docker")
 SUFFIXES = (".service", ".socket", ".timer")
 
-Samples = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
+NodeSamples = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +149,11 @@ def _node_facts(host: ScrapedHost, scrape: HostScrape, page: str) -> dict[str, A
     return facts
 
 
-def _value(by_name: Samples, name: str, **labels: str) -> float | None:
+def _value(by_name: NodeSamples, name: str, **labels: str) -> float | None:
     return next((value for has, value in by_name.get(name, ()) if labels.items() <= has.items()), None)
 
 
-def _units(host: ScrapedHost, by_name: Samples) -> dict[str, Any]:
+def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
     """Return the states of units. The collector lists each unit that is loaded, and so each active one."""
     states = {
         labels.get("name", ""): labels.get("state", "")
@@ -188,7 +188,7 @@ def _full(unit: str) -> str:
     return unit if unit.endswith(SUFFIXES) else f"{unit}.service"
 
 
-def _disks(by_name: Samples, folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
+def _disks(by_name: NodeSamples, folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
     """Return the file system of each folder once, and the folders of which there are no figures."""
     sizes, free, available = (
         {
