@@ -1,6 +1,9 @@
 """Show the state of the whole estate, the worst first, with a remedy for each finding.
 
-With --facts, the command evaluates the file that `playbooks/status.yml` wrote, and contacts no host.
+With --inventory, the command runs the playbook `aqueduct.estate.status`, which asks all hosts of an inventory
+in parallel, and writes its reports.
+
+With --facts, it evaluates the file of facts that the playbook wrote, and contacts no host.
 
 With --estate, it asks without Ansible, from any host: the exporters of all hosts of the group `monitoring`,
 and the brokers, all at once and within --patience. It shows what the metrics and the ACL Describe of the
@@ -19,7 +22,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aqueduct.cli import report_file, selection
+from aqueduct.cli import report_file, selection, status_playbook
 from aqueduct.cli.optional_packages import connect_packages
 from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode, Failed, Refused
@@ -39,6 +42,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         type=Path,
         help="file that playbooks/monitoring.yml wrote (estate.json): ask the exporters and clusters in it",
+    )
+    source.add_argument(
+        "--inventory",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        help="inventory whose hosts are asked with Ansible; may be repeated",
+    )
+    add(
+        "--reports",
+        metavar="FOLDER",
+        type=Path,
+        help="with --inventory: folder of the playbook's reports; default: reports, beside the inventory",
     )
     add(
         "--command-config",
@@ -76,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.control_node.status.evaluation import evaluate
         from aqueduct.control_node.status.page import page
 
-    source = _asked(args) if args.estate else _json(args.facts, "facts-file-invalid")
+    source = _source(args)
     declared, facts, unreachable = report.read_facts(source)
     sites = sorted({declared_object.site for declared_object in declared if declared_object.site})
     if args.site and args.site not in sites:
@@ -95,6 +111,15 @@ def run(args: argparse.Namespace) -> int:
     if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
     return estate.exit_code
+
+
+def _source(args: argparse.Namespace) -> Any:
+    """Return a file of facts, which is read or made now."""
+    if args.facts:
+        return _json(args.facts, "facts-file-invalid")
+    if args.inventory:
+        return status_playbook.ask(args.inventory, args.site, args.reports)
+    return _asked(args)
 
 
 def _asked(args: argparse.Namespace) -> Any:
