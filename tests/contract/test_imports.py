@@ -68,6 +68,7 @@ RUNNING = {
     *(f"recovery.zookeeper.{name}" for name in ("backup", "brokers", "client", "connection")),
     *(f"recovery.zookeeper.{name}" for name in ("migration", "reading", "restore")),
     *(f"snapshots.backup.{name}" for name in ("commit", "metrics", "reading", "run", "survey", "verify")),
+    "snapshots.backup.verify_metrics",
     *(f"snapshots.drill.{name}" for name in ("consume", "live", "metrics", "run", "scratch")),
     "snapshots.export.run",
     "snapshots.export.task",

@@ -13,7 +13,8 @@ from aqueduct.control_node.status.facts import samples
 from aqueduct.errors import Refused
 
 NODE = "node"  # the name of the node exporter
-DRILL, DRILL_METRICS = "drill", "aqueduct_drill_"  # in the folder of the node exporter
+# Metrics in the folder of the node exporter, by the name that the status has for them.
+TEXT_FILES = {"drill": "aqueduct_drill_", "backup_verify": "aqueduct_backup_verify_"}
 NOT_MONITORED = "it is not in the group monitoring"
 UNASKED = "its exporters do not show it, only playbooks/status.yml asks it"
 # Folders whose file systems the node exporter does not report, or does not see because of its sandbox.
@@ -141,12 +142,13 @@ def _node_facts(host: ScrapedHost, scrape: HostScrape, page: str) -> dict[str, A
         facts |= _units(host, by_name)
     measured, unmeasured = _disks(by_name, ["/", *host.folders])
     facts |= {"disks": measured, "unmeasured": unmeasured}
-    if any(name.startswith(DRILL_METRICS) for name in by_name):
-        facts["metrics"] = {
-            DRILL: page,
-            **{exporter: text for exporter, text in scrape.pages.items() if exporter != NODE},
-        }
-    return facts
+    texts = {
+        name: page
+        for name, prefix in TEXT_FILES.items()
+        if any(metric_name.startswith(prefix) for metric_name in by_name)
+    }
+    own = {exporter: text for exporter, text in scrape.pages.items() if exporter != NODE}
+    return facts | {"metrics": texts | own}
 
 
 def _value(by_name: NodeSamples, name: str, **labels: str) -> float | None:
