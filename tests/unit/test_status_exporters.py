@@ -133,6 +133,8 @@ def test_without_the_collector_of_systemd_units_are_unknown() -> None:
         ("/home/backups", ""),
         ("/root", ""),
         ("/srv/backups", 'node_filesystem_device_error{mountpoint="/srv/backups"} 1'),
+        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} NaN'),
+        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} 1e9'),
     ],
 )
 def test_a_file_system_that_is_not_reported_is_not_that_of_its_parent(folder: str, extra: str) -> None:
@@ -144,6 +146,15 @@ def test_metrics_of_a_drill_are_in_the_folder_of_the_node_exporter() -> None:
     drill = metrics(drill_exit_code=0)
     assert parsed(node_page(extra=drill)).metrics.keys() == {"drill", "land"}
     assert parsed(node_page()).metrics.keys() == {"land"}
+
+
+@pytest.mark.parametrize("name", ["node_time_seconds", "node_boot_time_seconds"])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_a_captured_exporter_makes_no_host_well(name: str, value: str) -> None:
+    own = node_page(triggers={"file_backup@etc.timer": BOOTED + 60})
+    lines = [line for line in own.splitlines() if not line.startswith(f"{name} ")]
+    facts = parsed("\n".join([*lines, f"{name} {value}", ""]))
+    assert not facts.has_answered or "file_backup@etc" not in facts.units
 
 
 def test_a_host_without_an_answer_has_the_reason() -> None:
@@ -318,6 +329,14 @@ def test_an_exporter_that_freezes_ends_with_the_patience(ask: Ask, authority: Au
     }
     assert "monitoring" in reasons(document, "host", "lake-kafka-1")
     assert states(document, "link") == {"pro to lake": "unknown"}
+
+
+def test_a_single_run_does_not_claim_since_when(ask: Ask, authority: Authority) -> None:
+    config = str(authority.client_config("monitoring-lake"))
+    _, document = ask({"lake-land-1": host_pages("lake-land-1")}, "--command-config", config)
+    findings = [finding for status in document["objects"] for finding in status["findings"]]
+    assert findings
+    assert {finding["since"] for finding in findings} == {None}
 
 
 def test_who_may_not_read_metrics_knows_nothing(ask: Ask, authority: Authority) -> None:

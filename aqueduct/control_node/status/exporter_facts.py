@@ -4,6 +4,7 @@ The control node writes a file that lists all declared objects, and the exporter
 only the commands of `playbooks/status.yml` answer stay unknown.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import PurePosixPath
@@ -167,6 +168,7 @@ def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
         for labels, value in by_name.get("node_systemd_timer_last_trigger_seconds", ())
     }
     booted = _value(by_name, "node_boot_time_seconds")
+    booted = booted if booted is not None and math.isfinite(booted) else None
     units = {unit: _unit(states.get(_full(unit), "not loaded")) for unit in host.units}
     for run in host.runs:
         state = states.get(_full(run))
@@ -211,7 +213,8 @@ def _disks(by_name: NodeSamples, folders: Iterable[str]) -> tuple[list[dict[str,
         mounts = [mount for mount in sizes.keys() | failed if mount and path.is_relative_to(mount)]
         mount = max(mounts, key=len, default="")
         is_hidden = any(path.is_relative_to(hidden) for hidden in HIDDEN)
-        if is_hidden or mount in failed or not {mount} <= sizes.keys() & free.keys() & available.keys():
+        figures = [of_mounts.get(mount, math.nan) for of_mounts in (sizes, free, available)]
+        if is_hidden or mount in failed or not all(map(math.isfinite, figures)):
             unmeasured.append(folder)
             continue
         # As df: what is kept for root is no part of the size.

@@ -202,7 +202,9 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
             hosts={str(host): HostFacts.parse(str(host), raw) for host, raw in source["hosts"].items()},
             now=int(source["now"]),
             limits=StatusLimits(**{name: int(value) for name, value in source["limits"].items()}),
-            first_sights=first_sight.parse(source.get("first_seen")),
+            first_sights=None
+            if source.get("first_seen", ()) is None
+            else first_sight.parse(source.get("first_seen")),
         )
         unreachable = [str(site) for site in source["unreachable"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -84,7 +84,7 @@ def gather(
         answer = answers.get(("", cluster.site)) or {"code": None, "output": "", "error": silence}
         for name in cluster.hosts:
             facts[name] = {**facts.get(name, {"error": NOT_MONITORED}), "answers": {ANSWER: answer}}
-    return {**estate.document, "now": timestamps.now(), "first_seen": [], "hosts": facts}
+    return {**estate.document, "now": timestamps.now(), "first_seen": None, "hosts": facts}
 
 
 def _scrape(answers: Mapping[str, ExporterAnswer | None], silence: str) -> HostScrape:

@@ -19,7 +19,7 @@ class EstateFacts:
     hosts: Mapping[str, HostFacts]
     now: int
     limits: StatusLimits = field(default_factory=StatusLimits)
-    first_sights: FirstSights = field(default_factory=dict)
+    first_sights: FirstSights | None = field(default_factory=dict)  # None: no run keeps them
 
     def of(self, host: str) -> HostFacts:
         return self.hosts.get(host, SILENT)
