@@ -175,13 +175,16 @@ def status() -> None:
     No drill has run yet, so the estate is not all well: only a state that nobody could report ends the demo.
     """
     STATUS.unlink(missing_ok=True)
+    started = time.monotonic()
     done = subprocess.run(["ansible-playbook", "playbooks/status.yml"], capture_output=True, text=True)
+    seconds = time.monotonic() - started
     try:
         told = json.loads(STATUS.read_text())
     except (OSError, ValueError):
         sys.exit(f"demo: the estate tells no state: {done.stdout[-2000:]}{done.stderr[-2000:]}")
     counts = ", ".join(f"{number} {state}" for state, number in told["summary"].items() if number)
     print(f"    {count(sum(told['summary'].values()), 'object')}: {counts}")
+    print(f"    {count(told['hosts']['answered'], 'host')} answered within {seconds:.1f} s")
     found = [(each, finding) for each in told["objects"] for finding in each["findings"]]
     for each, finding in found[:SHOWN]:
         print(f"    {each['kind']} {each['name']}: [{finding['id']}] {finding['sentence']}")

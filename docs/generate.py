@@ -300,6 +300,7 @@ def rights() -> Iterator[tuple[str, str, str, str]]:
             *acls.backup_acls("pro1"),
             *acls.drill_acls(["dwpro1"]),
             *acls.link_acls("pro1", (), [link]),
+            *acls.monitoring_acls(["pro1"]),
         ],
         "dwpro1": [
             *acls.flow_acls("dwpro1", [flow]),

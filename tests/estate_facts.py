@@ -146,6 +146,12 @@ def sound() -> dict[str, dict[str, Any]]:
     )
     land = metrics(land_round_time=SECONDS - 5) + 'aqueduct_land_failures_total{table="a.flights"} 0\n'
     dedup = metrics(dedup_lag=0, dedup_missing=0, dedup_lost=0, dedup_round_time=SECONDS - 5)
+    verify = metrics(
+        backup_verify_exit_code=0,
+        backup_verify_time=SECONDS - 3600,
+        backup_verify_succeeded_time=SECONDS - 3600,
+        backup_verify_snapshot=1,
+    )
     beat = 'aqueduct_diode_downstream_beat_age{sender="ab",kind="live"} 1.5\n'
     partitions = [{"topic": "flights", "partition": 0, "behind": 3, "seconds": 1.25}]
     running = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "RUNNING", "reason": ""}]}
@@ -162,8 +168,11 @@ def sound() -> dict[str, dict[str, Any]]:
     return {
         "pro-kafka-1": _host(
             ["kafka-pro", "diode-upstream-pro", "backup-pro"],
-            units={"kafka": unit(), "diode_upstream@lake-pro": unit(), "backup": unit()},
-            metrics={"diode_upstream@lake-pro": metrics(diode_upstream_lag=0)},
+            units={
+                **{name: unit() for name in ("kafka", "diode_upstream@lake-pro", "backup")},
+                "backup_verify": unit("inactive", ended=SECONDS - 3600),
+            },
+            metrics={"diode_upstream@lake-pro": metrics(diode_upstream_lag=0), "backup_verify": verify},
             answers={
                 "cluster": answer(cluster(1)),
                 "snapshots": answer([SNAPSHOT]),

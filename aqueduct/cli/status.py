@@ -1,9 +1,17 @@
 """Show the state of the whole estate, the worst first, with a remedy for each finding.
 
-`playbooks/status.yml` collects facts from all hosts, and shows the state. It also writes the facts to a file,
-which is the input of this command. The command contacts no host and changes nothing.
+With --inventory, the command runs the playbook `aqueduct.estate.status`, which asks all hosts of an inventory
+in parallel, and writes its reports.
 
-If no host was asked about an object, or the asked host did not answer, its state is unknown.
+With --facts, it evaluates the file of facts that the playbook wrote, and contacts no host.
+
+With --estate, it asks without Ansible, from any host: the exporters of all hosts of the group `monitoring`,
+and the brokers, all at once and within --patience. It shows what the metrics and the ACL Describe of the
+principal `monitoring-<site>` show. All other objects are unknown. Hosts of the group have both files:
+`sudo -u monitoring aqueduct status --config /etc/aqueduct/status/status.yml`.
+
+The command changes nothing. If no host was asked about an object, or the asked host did not answer, its state
+is unknown.
 
 Exit code: 0 all is well; 3 an object is in the state "needs action" or "unknown"; 1 no host answered; 2
 refused, because of an invalid option or an unreadable file.
@@ -12,21 +20,54 @@ refused, because of an invalid option or an unreadable file.
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
-from aqueduct.cli import report_file
+from aqueduct.cli import report_file, selection, status_playbook
 from aqueduct.cli.optional_packages import connect_packages
 from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.kafka import client_config
+
+PATIENCE_SECONDS = 8
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(
-        "--facts",
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--facts", metavar="FILE", type=Path, help="file of facts that playbooks/status.yml wrote"
+    )
+    source.add_argument(
+        "--estate",
         metavar="FILE",
         type=Path,
-        required=True,
-        help="file of facts that playbooks/status.yml wrote",
+        help="file that playbooks/monitoring.yml wrote (estate.json): ask the exporters and clusters in it",
+    )
+    source.add_argument(
+        "--inventory",
+        metavar="PATH",
+        type=Path,
+        action="append",
+        help="inventory whose hosts are asked with Ansible; may be repeated",
+    )
+    add(
+        "--reports",
+        metavar="FOLDER",
+        type=Path,
+        help="with --inventory: folder of the playbook's reports; default: reports, beside the inventory",
+    )
+    add(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        help="with --estate: Kafka client properties with the certificate of monitoring-<site>",
+    )
+    add(
+        "--patience",
+        metavar="SECONDS",
+        type=selection.positive,
+        default=PATIENCE_SECONDS,
+        help=f"with --estate: time limit of all questions together; default {PATIENCE_SECONDS}",
     )
     add("--site", metavar="SITE", default="", help="show only the objects of this site")
     add("--verbose", action="store_true", help="also show a table of all objects for each section")
@@ -51,18 +92,15 @@ def run(args: argparse.Namespace) -> int:
         from aqueduct.control_node.status.evaluation import evaluate
         from aqueduct.control_node.status.page import page
 
-    try:
-        source = json.loads(args.facts.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not JSON"
-        raise Refused("facts-file-invalid", f"Cannot read {args.facts}: {reason}.") from None
+    source = _source(args)
     declared, facts, unreachable = report.read_facts(source)
     sites = sorted({declared_object.site for declared_object in declared if declared_object.site})
     if args.site and args.site not in sites:
         raise Refused(
             "facts-file-invalid", f"The estate has no site {args.site}. Its sites: {', '.join(sites)}."
         )
-    estate = evaluate(declared, facts, unreachable=unreachable, site=args.site)
+    with connect_packages():
+        estate = evaluate(declared, facts, unreachable=unreachable, site=args.site)
     for file, content in ((args.html, page), (args.metrics, metrics.text)):
         if file:
             _write(file, content(estate))
@@ -73,6 +111,36 @@ def run(args: argparse.Namespace) -> int:
     if estate.exit_code == ExitCode.FAILED and not args.json:
         raise Failed("estate-not-asked", "No host answered, so nothing is known about the estate.")
     return estate.exit_code
+
+
+def _source(args: argparse.Namespace) -> Any:
+    """Return a file of facts, which is read or made now."""
+    if args.facts:
+        return _json(args.facts, "facts-file-invalid")
+    if args.inventory:
+        return status_playbook.ask(args.inventory, args.site, args.reports)
+    return _asked(args)
+
+
+def _asked(args: argparse.Namespace) -> Any:
+    """Ask what the file of --estate lists; return a file of facts."""
+    from aqueduct.control_node.status.exporter_facts import read_estate
+    from aqueduct.control_node.status.scraping import gather
+
+    if args.command_config is None:
+        raise Refused("usage-error", "--estate needs a certificate. Add --command-config.")
+    estate = read_estate(_json(args.estate, "estate-file-invalid"))
+    client = client_config.load(args.command_config)
+    sites = [args.site] if args.site else []
+    return gather(estate, client, args.command_config, args.patience, sites)
+
+
+def _json(file: Path, id_: str) -> Any:
+    try:
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "it is not JSON"
+        raise Refused(id_, f"Cannot read {file}: {reason}.") from None
 
 
 def _write(file: Path, content: str) -> None:

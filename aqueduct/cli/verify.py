@@ -11,11 +11,18 @@ Records that Kafka deleted before they were backed up are reported. They are not
 """
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from aqueduct.cli import common, report_file
 from aqueduct.cli.optional_packages import spark_packages
-from aqueduct.errors import ExitCode, Skipped, left_out_entries
+from aqueduct.errors import AqueductError, ExitCode, Skipped, left_out_entries
+
+if TYPE_CHECKING:
+    from aqueduct.snapshots.backup.verify_metrics import VerifiedSnapshot
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,15 +37,45 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="if no private key decrypts the records, check only digests, and do not exit with 3",
     )
     common.add_rate_limit(parser)
+    parser.add_argument(
+        "--metrics-file",
+        metavar="FILE",
+        type=report_file.file,
+        help="write metrics for the textfile collector of node exporter",
+    )
     common.add_run(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    report_file.outside(args.report, args.store)
+    for path in (args.report, args.metrics_file):
+        report_file.outside(path, args.store)
+    with _measured(args.metrics_file):
+        return _verify(args)
+
+
+@contextmanager
+def _measured(metrics_file: Path | None) -> Iterator[None]:
+    """Have the metrics of a verify that ends here: an earlier good one would look as if it was this one."""
+    try:
+        yield
+    except AqueductError as error:
+        _measure(metrics_file, error.exit_code, None)
+        raise
+
+
+def _measure(metrics_file: Path | None, code: int, snapshot: "VerifiedSnapshot | None") -> None:
+    if metrics_file:
+        from aqueduct.snapshots.backup import verify_metrics
+
+        verify_metrics.write(metrics_file, code, snapshot)
+
+
+def _verify(args: argparse.Namespace) -> int:
     started = datetime.now(UTC)
     with spark_packages():
         from aqueduct.snapshots.backup import faults
         from aqueduct.snapshots.backup.verify import verify
+        from aqueduct.snapshots.backup.verify_metrics import VerifiedSnapshot
         from aqueduct.work.workers import Workers
 
     trust, keys = common.trust(args), common.private_keys(args)
@@ -66,4 +103,8 @@ def run(args: argparse.Namespace) -> int:
         content = faults.report(outcome.snapshot, outcome.faults) | {"left_out": left_out_entries(unknown)}
         content = workers.reported(content)
         report_file.deliver(args, "verify", code, started, content)
+    snapshot = VerifiedSnapshot(
+        number=outcome.snapshot.manifest.number, damaged=len(outcome.faults), seconds=outcome.seconds
+    )
+    _measure(args.metrics_file, code, snapshot)
     return code

@@ -1,5 +1,6 @@
 """Figures for Prometheus, on localhost or in a file."""
 
+import contextlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from http.server import HTTPServer
@@ -8,6 +9,7 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from aqueduct.errors import Failed
@@ -29,6 +31,16 @@ def serve(port: int, metrics: Callable[[], Iterable[Metric]]) -> HTTPServer:
             "metrics.",
         ) from None
     return server
+
+
+def kept(path: Path, name: str) -> float | None:
+    """Return a value that a file of metrics has; None: there is none, or the file cannot be read."""
+    with contextlib.suppress(OSError, ValueError):
+        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
+            for sample in family.samples:
+                if sample.name == name:
+                    return float(sample.value)
+    return None
 
 
 def write(path: Path, metrics: Iterable[Metric]) -> None:

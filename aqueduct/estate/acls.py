@@ -1,6 +1,6 @@
-"""The rights of flows, links, backups, landings, registries and connectors, as entries of `kafka_acls`.
+"""The rights of flows, links, backups, landings, registries, connectors and monitoring.
 
-All else is denied.
+They are entries of `kafka_acls`. All else is denied.
 
 Derived from Kafka 4.3.1: names from connect-mirror and connect-runtime, transactions from KIP-618,
 synchronised groups from KIP-545, and what brokers ask for each request: CreateTopics create, CreatePartitions
@@ -58,6 +58,7 @@ SERVICES = (
     "dedup",
     "land",
     "schema_registry",
+    "monitoring",
 )
 # Whose rights nothing in the inventory needs: a restore grants them to its tasks, and revokes them.
 FOR_A_RUN = ("restore",)
@@ -171,6 +172,19 @@ def schema_registry_acls(site: str) -> tuple[DeclaredAcl, ...]:
     return (
         *_allow(registry, "group", own, "describe read"),
         *_allow(registry, "topic", own, "describe describe_configs read write"),
+    )
+
+
+def monitoring_acls(sites: Iterable[str]) -> tuple[DeclaredAcl, ...]:
+    """Return the ACLs, at each site, of those who may read all metrics: to describe cluster and topics."""
+    return tuple(
+        acl
+        for site in sorted(set(sites))
+        for monitoring in [principal("monitoring", site)]
+        for acl in (
+            *_allow(monitoring, "cluster", [Resource("kafka-cluster", "literal")], "describe"),
+            *_allow(monitoring, "topic", [EVERY], "describe"),
+        )
     )
 
 

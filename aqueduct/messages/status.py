@@ -147,6 +147,21 @@ STATUS = (
         "Snapshots of the store cannot be used.",
         "Restore lost or damaged objects from a copy of the store.",
     ),
+    _message(
+        "backup-not-verified",
+        "A backup was never verified, so it is unknown whether its objects are intact.",
+        "Run the command in the message, and read the journal of the unit `backup_verify`.",
+    ),
+    _message(
+        "backup-verify-failed",
+        "The last verify of a backup found damage, or failed.",
+        "Read the journal of the unit `backup_verify`. Copy damaged objects from a copy of the store.",
+    ),
+    _message(
+        "backup-verify-old",
+        "The last verify of a backup that found no damage is older than the limit.",
+        "Run the command in the message, and read the journal of the unit `backup_verify`.",
+    ),
     _message("drill-missing", "No drill has run, or none was successful.", "Run `playbooks/drill.yml`."),
     _message(
         "drill-failed",
@@ -162,6 +177,11 @@ STATUS = (
         "facts-file-invalid",
         "The file of `--facts` cannot be read, or is not a file of facts.",
         "Pass the file that `playbooks/status.yml` wrote.",
+    ),
+    _message(
+        "estate-file-invalid",
+        "The file of `--estate` cannot be read, or is not a list of what an inventory declares.",
+        "Pass `estate.json`, which `playbooks/monitoring.yml` writes. If it is damaged, run the playbook.",
     ),
     _message(
         "estate-not-asked",

@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
             raise AnsibleActionFail(error.labelled) from error
         self._display.display(report.text(status, verbose=given["verbose"]))
         folder.mkdir(parents=True, exist_ok=True)
-        seen = first_sight.remembered(status, objects, facts.first_sights)
+        seen = first_sight.remembered(status, objects, facts.first_sights or {})
         _write(folder / FIRST_SEEN, json.dumps(first_sight.entries(seen), indent=2))
         _write(folder / "status-facts.json", json.dumps(source))
         _write(folder / "status.json", json.dumps(report.document(status), indent=2, ensure_ascii=False))

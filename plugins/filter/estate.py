@@ -176,6 +176,7 @@ def site_acls(groups: model.Groups, hostvars: model.HostVars, site: str) -> list
         *drill_acls(groups, hostvars, site),
         *land_acls(groups, hostvars, site),
         *schema_registry_acls(groups, site),
+        *monitoring_acls(groups),
     ]
     return [entry for entry in entries if entry["principal"] not in revoked]
 
@@ -214,6 +215,12 @@ def schema_registry_acls(groups: model.Groups, site: str) -> list[Json]:
     """`groups | schema_registry_acls(site)`: the same for the schema registry of a site, if it has one."""
     has_one = model.members(groups, site, "schema_registry")
     return [_acl(acl) for acl in acls.schema_registry_acls(site)] if has_one else []
+
+
+def monitoring_acls(groups: model.Groups) -> list[Json]:
+    """`groups | monitoring_acls`: the same for `aqueduct status --estate` on monitored hosts of any site."""
+    sites = [site for site in model.site_names(groups) if model.members(groups, site, "monitoring")]
+    return [_acl(acl) for acl in acls.monitoring_acls(sites)]
 
 
 def schema_registry_topics(groups: model.Groups, site: str) -> list[Json]:

@@ -26,6 +26,7 @@ options:
   clock_seconds: {description: Limit of the difference of two clocks., type: int, required: true}
   backup_hours: {description: Limit of the age of a backup., type: int, required: true}
   drill_days: {description: Limit of the age of a drill., type: int, required: true}
+  verify_days: {description: Limit of the age of a verify of a backup., type: int, required: true}
   dead_letters: {description: Limit of the number of dead-letter records., type: int, required: true}
   round_minutes: {description: Limit of the time since a round of a landing., type: int, required: true}
   lag_records: {description: Limit of the lag of a flow in records., type: int, required: true}

@@ -4,7 +4,9 @@
 DOCUMENTATION = r"""
 module: exporter_targets
 short_description: Write the files that Prometheus and Grafana need, and list the exporters of each host
-description: Runs on the control node. No host is contacted, so C(--limit) leaves no target out.
+description:
+  - Runs on the control node. No host is contacted, so C(--limit) leaves no target out.
+  - Also writes C(estate.json), from which C(aqueduct status --estate) asks the estate without Ansible.
 author: The Aqueduct project (!UNKNOWN)
 options:
   roles: {description: The folder of the roles., type: path, required: true}
@@ -26,6 +28,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+estate:
+  description: "The content of C(estate.json): declared objects, and whom C(aqueduct status --estate) asks."
+  type: str
+  returned: success
 exporters: {description: "C(name) and C(port) of exporters, by host.", type: dict, returned: success}
 files: {description: Files that were written., type: list, returned: success}
 """

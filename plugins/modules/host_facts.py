@@ -19,7 +19,7 @@ options:
   metrics: {description: "Ports of localhost that give metrics, by name.", type: dict, default: {}}
   files: {description: "Files of metrics, by name.", type: dict, default: {}}
   commands: {description: "Commands that print JSON, by name.", type: dict, default: {}}
-  seconds: {description: Time limit of each question., type: int, default: 20}
+  seconds: {description: Time limit of each question., type: int, default: 6}
 """
 
 EXAMPLES = r"""
@@ -50,6 +50,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 MOST = 8 << 20  # bytes of one answer
+MOST_AT_ONCE = 32  # questions, so that silent services do not wait for each other
+LATE_SECONDS = 1  # for systemd to end a question whose time is over
 CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----\n?")
 VERSION = re.compile(rb"/opt/aqueduct/[a-z_-]+-([0-9][0-9A-Za-z.]*)/")  # of what runs, in its command line
 PROPERTIES = (
@@ -68,7 +70,7 @@ def main() -> None:
             "metrics": {"type": "dict", "default": {}},
             "files": {"type": "dict", "default": {}},
             "commands": {"type": "dict", "default": {}},
-            "seconds": {"type": "int", "default": 20},
+            "seconds": {"type": "int", "default": 6},
         },
         supports_check_mode=True,
     )
@@ -78,7 +80,8 @@ def main() -> None:
 def gather(given: Mapping[str, Any]) -> dict[str, Any]:
     """Ask all questions at once."""
     seconds = given["seconds"]
-    with ThreadPoolExecutor(max_workers=8) as asking:
+    questions = len(given["commands"]) + len(given["metrics"]) + 2
+    with ThreadPoolExecutor(max_workers=min(MOST_AT_ONCE, questions)) as asking:
         answers = {name: asking.submit(answer, argv, seconds) for name, argv in given["commands"].items()}
         pages = {name: asking.submit(page, int(port), seconds) for name, port in given["metrics"].items()}
         units = asking.submit(quietly, lambda: unit_states(given["units"], seconds), {})
@@ -114,7 +117,7 @@ def answer(argv: Sequence[str], seconds: int) -> dict[str, Any]:
     """Run a command; the last line of its errors is kept."""
     try:
         process = subprocess.run(  # noqa: S603 (commands of our roles)
-            argv, capture_output=True, check=False, timeout=seconds + 5
+            argv, capture_output=True, check=False, timeout=seconds + LATE_SECONDS
         )
     except subprocess.TimeoutExpired:
         return {"code": None, "output": "", "error": f"no answer within {seconds} s"}

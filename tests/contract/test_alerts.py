@@ -38,6 +38,7 @@ from aqueduct.link.wire.key_frame import Kind
 from aqueduct.mirror.engine import metrics as mirror_metrics
 from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.task import TaskFigures
+from aqueduct.snapshots.backup import verify_metrics
 from aqueduct.snapshots.backup.metrics import BackupFigures
 from aqueduct.snapshots.backup.run import BackupOutcome
 from aqueduct.snapshots.drill import metrics as drill_metrics
@@ -232,6 +233,14 @@ CASES = {
         # 48 hours, at 60 minutes past 0
         [{"backup:snapshot_time": always(-170_000)}],
         [{"backup:snapshot_time": always(-169_100)}],
+    ),
+    "BackupVerifyFailed": Case(
+        [{"backup:verify_exit_code": always(1)}, {"backup:verify_exit_code": always(2)}],
+        [{"backup:verify_exit_code": always(0)}, {"backup:verify_exit_code": always(3)}],
+    ),
+    "BackupNotVerified": Case(
+        [{"backup:verify_succeeded_time": always(-8 * 86_400)}],
+        [{"backup:verify_succeeded_time": always(3_600 - 8 * 86_400)}],
     ),
     "BackupWithoutSnapshot": Case(
         [{"backup:rounds_total": always(0)}],
@@ -521,6 +530,8 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     land.add([LandedTable(table="lake.orders")], {"lake.orders": 0}, 1.0)
     folder = tmp_path_factory.mktemp("drill")
     drill_metrics.write(folder / "drill.prom", 0, {"start": 1.0}, DRILLED)
+    verified = verify_metrics.VerifiedSnapshot(number=1, damaged=0, seconds=1.0)
+    verify_metrics.write(folder / "verify.prom", 0, verified)
     backup = BackupFigures()
     backup.add(BackupOutcome(manifest=MANIFEST, stored_bytes=1, left_out=(), seconds=1.0))
     mirror = MirrorFigures(tasks=(TaskFigures(committed_time=1.0),))
@@ -537,6 +548,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
             line for each in collectors for line in generate_latest(each).decode().splitlines()
         ]  # fmt: skip
     lines += (folder / "drill.prom").read_text().splitlines()
+    lines += (folder / "verify.prom").read_text().splitlines()
     lines += status_metrics.text(evaluate(DECLARED, estate_facts.facts({}))).splitlines()
     found = {name: {"", *(f"{label}=" for label in labels)} for name, labels in exporter_names.EVERY.items()}
     for line in lines:

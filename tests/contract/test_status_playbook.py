@@ -160,3 +160,32 @@ def test_one_site_is_asked_alone(folder: Path) -> None:
     assert {finding["since"] for each in again["objects"] for finding in each["findings"]} >= times
     assert json.loads((folder / "reports/status-first-seen.json").read_text()) == first_seen
     assert states(document, "flow") == {"pro1 to dwdev1": "well", "pro2 to dwdev1": "well"}
+
+
+def test_one_command_asks_and_has_exit_codes(folder: Path) -> None:
+    """Its exit code is that of the state; Ansible's own is 2 for every failure."""
+    slow = folder / "slow.yml"
+    hosts = InventoryManager(DataLoader(), [str(LAB)]).get_groups_dict()["all"]
+    patient = {str(host): {"status_seconds": 120} for host in hosts}
+    slow.write_text(json.dumps({"all": {"hosts": patient}}))
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "aqueduct.cli", "status", "--site", "dwdev1", "--json"),
+            *("--inventory", LAB, "--inventory", folder / "here.yml", "--inventory", slow),
+            *("--reports", folder / "reports"),
+        ],
+        env={
+            **os.environ,
+            "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+        },
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3, done.stderr
+    document = json.loads(done.stdout)
+    assert document["hosts"] == {"asked": 1, "answered": 1}
+    assert (folder / "reports/status.html").exists()

@@ -74,6 +74,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
         "backup_lifecycle": {"days": 30, "topics_pattern": "old.*"},
         "backup_prune_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
         "drill_metrics_directory": str(folder),
+        "backup_metrics_directory": str(folder),
         "rendered": str(found),
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -200,6 +201,8 @@ MAPPINGS = {
     "_backup_store_options": "backup",
     "_backup_options": "backup",
     "_backup_prune_options": "prune",
+    "_backup_verify_options": "verify",
+    "_monitoring_estate_options": "status",
     "_backup_restore_own_options": "restore",
     "_mirror_maker_options": "replicate",
 }

@@ -16,6 +16,7 @@ from aqueduct.estate.acls import (
     land_acls,
     link_acls,
     managed_principals,
+    monitoring_acls,
     resource,
     schema_registry_acls,
 )
@@ -209,6 +210,15 @@ def test_every_topic_makes_narrower_entries_superfluous() -> None:
     assert {acl.name for acl in flow_acls("pro1", [flow])} == {"*"}
 
 
+def test_monitoring_only_describes() -> None:
+    acls = monitoring_acls(["lake", "pro1", "lake"])
+    assert {acl.principal for acl in acls} == {"monitoring-lake", "monitoring-pro1"}
+    assert rights(acls, "monitoring-lake") == {
+        ("cluster", "kafka-cluster", "literal", "describe"),
+        ("topic", "*", "literal", "describe"),
+    }
+
+
 def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None:
     """Check every function that derives rights.
 
@@ -226,6 +236,7 @@ def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None
         *connect_acls("lake", [DeclaredConnector(name="files", config={"topics": "flights"})]),
         *land_acls("lake", ["flights"]),
         *schema_registry_acls("lake"),
+        *monitoring_acls(["lake"]),
     ]
     principals = {acl.principal for acl in derived}
     assert len(principals) == len(SERVICES)

@@ -53,7 +53,7 @@ def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
                 "absent": ["/nowhere/program"],
                 "slow": sleeper,
             },
-            "seconds": 1,
+            "seconds": 5,
         },
     )["facts"]
     assert facts["metrics"] == {"service": "a_metric 1\n", "drill": "b_metric 2\n"}
@@ -68,6 +68,20 @@ def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
     used_percent = 100 * (1 - disk["free"] / disk["size"])
     assert abs(used_percent - int(shown.split()[-1].rstrip("%"))) <= 2
     assert began <= facts["time"] <= time.time()
+
+
+def test_silent_services_do_not_wait_for_each_other(tmp_path: Path) -> None:
+    """Each of these commands ends only when all of them have begun."""
+    number = 12
+    wait = (
+        "import pathlib, sys, time\n"
+        "folder = pathlib.Path(sys.argv[1])\n"
+        "(folder / sys.argv[2]).touch()\n"
+        f"while len(list(folder.iterdir())) < {number}: time.sleep(0.05)\n"
+    )
+    commands = {str(each): [sys.executable, "-c", wait, str(tmp_path), str(each)] for each in range(number)}
+    facts = run("host_facts", {"commands": commands, "seconds": 60})["facts"]
+    assert {answer["code"] for answer in facts["answers"].values()} == {0}
 
 
 def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:

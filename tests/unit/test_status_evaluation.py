@@ -73,6 +73,25 @@ def test_figures_are_those_of_the_hosts() -> None:
     assert of(status, ObjectKind.BROKER).figures["version"] == "4.3.1"
 
 
+def verify_metrics(**changed: float) -> str:
+    values = {"exit_code": 0, "time": SECONDS - 60, "succeeded_time": SECONDS - 60} | changed
+    return metrics(**{f"backup_verify_{name}": value for name, value in values.items()})
+
+
+def test_a_verify_that_found_expired_segments_alone_found_no_damage() -> None:
+    raw = sound()
+    put(PRO, "metrics", "backup_verify", verify_metrics(exit_code=3))(raw)
+    backup = of(judged(raw), ObjectKind.BACKUP, "topics")
+    assert (backup.state, backup.figures["verified_age"]) == (ObjectState.WELL, 60)
+
+
+def test_a_backup_without_the_timer_is_not_judged_by_its_verify() -> None:
+    raw = sound()
+    del raw[PRO]["units"]["backup_verify"], raw[PRO]["metrics"]["backup_verify"]
+    backup = of(judged(raw), ObjectKind.BACKUP, "topics")
+    assert (backup.state, "verified_age" in backup.figures) == (ObjectState.WELL, False)
+
+
 def test_dead_letters_up_to_the_limit_are_no_finding() -> None:
     raw = sound()
     answered(LAKE, "letters", causes=[LETTERS | {"sent_back": 3}])(raw)
@@ -399,6 +418,41 @@ WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
             UNKNOWN,
         ),
         (ObjectKind.BACKUP, "files", named(LAND, "units", {"land": unit()}), "object-not-answered", UNKNOWN),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "metrics", "backup_verify", ""),
+            "backup-not-verified",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "metrics", "backup_verify", verify_metrics(exit_code=1)),
+            "backup-verify-failed",
+            WANTS,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "metrics", "backup_verify", verify_metrics(succeeded_time=SECONDS - 9 * 86400)),
+            "backup-verify-old",
+            WANTS,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "metrics", "backup_verify", verify_metrics(succeeded_time=SECONDS + 900)),
+            "time-in-future",
+            UNKNOWN,
+        ),
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            put(PRO, "units", "backup_verify", unit("failed", "oom-kill")),
+            "unit-run-failed",
+            WANTS,
+        ),
         (ObjectKind.DRILL, "", named(LAND, "metrics", {}), "drill-missing", WANTS),
         (
             ObjectKind.DRILL,

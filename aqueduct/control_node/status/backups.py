@@ -20,6 +20,7 @@ from aqueduct.control_node.status.shared_checks import (
 )
 
 SNAPSHOTS, CODES, UNIT = "snapshots", (0, 1), "backup"
+VERIFY, UNDAMAGED = "backup_verify", (0, 3)  # the unit, its metrics, and exit codes of `aqueduct verify`
 BACK_UP = "ansible-playbook playbooks/backup.yml"
 DRILL, DRILL_NOW = "drill", "ansible-playbook playbooks/drill.yml"
 
@@ -44,7 +45,46 @@ def _by_snapshots(declared: DeclaredObject, host: str, facts: EstateFacts) -> Ob
         findings.append(
             StatusFinding(id="no-snapshot-yet", sentence=f"{declared} has no snapshot.", fix=BACK_UP)
         )
+    findings += _verified(declared, host, facts, figures)
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+
+
+def _verified(
+    declared: DeclaredObject, host: str, facts: EstateFacts, figures: dict[str, Figure]
+) -> list[StatusFinding]:
+    """Judge the last verify of a store; without the timer, there is none to judge."""
+    state = facts.of(host).units.get(VERIFY)
+    if state is None:
+        return []
+    page, fix = facts.of(host).metrics.get(VERIFY), f"on {host}: systemctl start {VERIFY}"
+    if page is None and facts.of(host).unasked:
+        cause = "the metrics of its verify are not in the folder of the node exporter"
+        return [unanswered(declared, host, cause, journal(VERIFY))]
+    code, ended, succeeded = (
+        metric(page or "", f"aqueduct_backup_verify_{name}")
+        for name in ("exit_code", "time", "succeeded_time")
+    )
+    figures["verified_age"] = None if succeeded is None else round(facts.seconds - succeeded)
+    if code is None:
+        sentence = f"{declared} was never verified."
+        return [StatusFinding(id="backup-not-verified", sentence=sentence, fix=fix, is_unknown=True)]
+    if code not in UNDAMAGED:
+        sentence = f"The last verify of {declared} ended with exit code {code:.0f}."
+        since = moment(ended or 0)
+        logs = f"on {host}: {journal(VERIFY)}"
+        return [StatusFinding(id="backup-verify-failed", sentence=sentence, fix=logs, since=since)]
+    if killed := failed_run(host, VERIFY, state):  # before it could write its metrics
+        return killed
+    if succeeded is None:
+        return [unanswered(declared, host, "its verify has no time", journal(VERIFY))]
+    if early := in_future(declared, facts, host, "last verify", succeeded):
+        figures["verified_age"] = None
+        return early
+    age = facts.seconds - succeeded
+    if age <= facts.limits.verify_days * 86400:
+        return []
+    sentence = f"The last verify of {declared} that found no damage ended {age_text(age)} ago."
+    return [StatusFinding(id="backup-verify-old", sentence=sentence, fix=fix, since=moment(succeeded))]
 
 
 def _by_last_run(declared: DeclaredObject, host: str, unit: str, facts: EstateFacts) -> ObjectStatus:
@@ -131,6 +171,9 @@ def judge_drill(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
         return ObjectStatus(declared=declared, findings=tuple(findings))
     page = host_facts.metrics.get(DRILL)
     logs = journal(DRILL, "drill_broker")
+    if page is None and host_facts.unasked:
+        cause = "its metrics are not in the folder of the node exporter"
+        return ObjectStatus(declared=declared, findings=(unanswered(declared, host, cause, logs),))
     if page is None:
         missing = StatusFinding(
             id="drill-missing", sentence=f"{declared}: no drill has ended there.", fix=DRILL_NOW

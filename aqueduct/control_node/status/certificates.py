@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-
-from cryptography import x509
+from typing import TYPE_CHECKING
 
 from aqueduct.control_node.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
 from aqueduct.control_node.status.objects import AUTHORITY
 from aqueduct.control_node.status.shared_checks import EstateFacts, moment, silences, unanswered
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 AUTHORITY_FILE = "ca.pem"
 FOLDER = "/etc/aqueduct"
@@ -30,9 +32,8 @@ def judge_certificate(declared: DeclaredObject, facts: EstateFacts) -> ObjectSta
             )
             continue
         if not host_ends:
-            findings.append(
-                unanswered(declared, host, f"{file} was not found", f"ls -l {FOLDER}/*/tls/{file}")
-            )
+            cause = facts.of(host).unasked or f"{file} was not found"
+            findings.append(unanswered(declared, host, cause, f"ls -l {FOLDER}/*/tls/{file}"))
         ends += host_ends
     figures: dict[str, Figure] = {}
     if ends:
@@ -45,15 +46,19 @@ def judge_certificate(declared: DeclaredObject, facts: EstateFacts) -> ObjectSta
 
 def _ends(facts: EstateFacts, host: str, file: str) -> Iterator[float]:
     """Yield when the certificate of each file of this name ends. In a chain, the own one is the first."""
+    if file in facts.of(host).certificate_ends:
+        yield facts.of(host).certificate_ends[file]
     for path, pem in facts.of(host).certificates.items():
         if PurePosixPath(path).name == file:
+            from cryptography import x509  # which hosts that only read metrics lack
+
             certificates = x509.load_pem_x509_certificates(pem.encode())
             # While an authority is replaced, its file has the old and the new one: the newest one counts.
             own = certificates if file == AUTHORITY_FILE else certificates[:1]
             yield max(_end(own))
 
 
-def _end(certificates: Iterable[x509.Certificate]) -> Iterator[float]:
+def _end(certificates: "Iterable[x509.Certificate]") -> Iterator[float]:
     for certificate in certificates:
         yield (certificate.not_valid_after_utc - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()
 

@@ -80,7 +80,9 @@ def evaluate(
             objects.append(judge_link(declared_object, facts, beyond))
         else:
             objects.append(JUDGES[declared_object.kind](near, facts))
-        objects[-1] = first_sight.dated(_without_gaps(objects[-1]), facts.first_sights, facts.now)
+        objects[-1] = _without_gaps(objects[-1])
+        if facts.first_sights is not None:
+            objects[-1] = first_sight.dated(objects[-1], facts.first_sights, facts.now)
     answered = sum(facts.of(host).has_answered for host in asked)
     return EstateStatus(objects=tuple(objects), asked=facts.now, answered=answered, hosts=len(asked))
 

@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aqueduct.common.wording import printable
@@ -62,6 +62,8 @@ class HostFacts:
     certificates: Mapping[str, str] = field(default_factory=dict)  # PEM, by path
     metrics: Mapping[str, str] = field(default_factory=dict)  # text, by name
     answers: Mapping[str, CommandAnswer] = field(default_factory=dict)
+    certificate_ends: Mapping[str, float] = field(default_factory=dict)  # of served ones, by file name
+    unasked: str = ""  # why the host was asked for metrics alone
 
     @property
     def has_answered(self) -> bool:
@@ -76,9 +78,9 @@ class HostFacts:
         """Parse what a host answered; an answer of another form is none."""
         if not isinstance(raw, Mapping):
             return cls.silent(host, "it was not asked")
-        if error := raw.get("error"):
-            return cls.silent(host, str(error))
         try:
+            if error := raw.get("error"):  # others may have answered in its place: brokers of its cluster
+                return replace(cls.silent(host, str(error)), answers=_answers(raw))
             disks, unmeasured = _disks(raw)
             return cls(
                 host=host,
@@ -90,9 +92,11 @@ class HostFacts:
                 unmeasured=unmeasured,
                 certificates=_texts(_mapping(raw, "certificates")),
                 metrics=_texts(_mapping(raw, "metrics")),
-                answers={
-                    str(name): _answer(raw_answer) for name, raw_answer in _mapping(raw, "answers").items()
+                answers=_answers(raw),
+                certificate_ends={
+                    str(name): _finite(end) for name, end in _mapping(raw, "certificate_ends").items()
                 },
+                unasked=told(raw.get("unasked", "")),
             )
         except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
             return cls.silent(host, f"its answer has another form than expected ({type(error).__name__})")
@@ -192,6 +196,10 @@ def _disks(raw: Mapping[str, Any]) -> tuple[tuple[DiskFacts, ...], tuple[str, ..
     unmeasured = [told(folder) for folder in raw.get("unmeasured", ())]
     unmeasured += [disk.path for disk in disks if disk.size <= 0]
     return tuple(disk for disk in disks if disk.size > 0), tuple(unmeasured)
+
+
+def _answers(raw: Mapping[str, Any]) -> dict[str, CommandAnswer]:
+    return {str(name): _answer(raw_answer) for name, raw_answer in _mapping(raw, "answers").items()}
 
 
 def _answer(raw: Mapping[str, Any]) -> CommandAnswer:

@@ -145,6 +145,7 @@ class StatusLimits:
     clock_seconds: int = 5
     backup_hours: int = 48
     drill_days: int = 8
+    verify_days: int = 8
     dead_letters: int = 0
     round_minutes: int = 30
     lag_records: int = 1_000_000

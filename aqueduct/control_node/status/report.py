@@ -159,9 +159,19 @@ def facts_document(
     first_sights: FirstSights | None = None,
 ) -> dict[str, Any]:
     return {
-        "version": VERSION,
+        **estate_document(declared, limits, unreachable),
         "now": now,
         "first_seen": first_sight.entries(first_sights or {}),
+        "hosts": dict(hosts),
+    }
+
+
+def estate_document(
+    declared: Iterable[DeclaredObject], limits: Mapping[str, int], unreachable: Iterable[str]
+) -> dict[str, Any]:
+    """Return the part of a file of facts that the inventory gives."""
+    return {
+        "version": VERSION,
         "limits": dict(limits),
         "unreachable": list(unreachable),
         "declared": [
@@ -173,7 +183,6 @@ def facts_document(
             }
             for declared_object in declared
         ],
-        "hosts": dict(hosts),
     }
 
 
@@ -193,7 +202,9 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
             hosts={str(host): HostFacts.parse(str(host), raw) for host, raw in source["hosts"].items()},
             now=int(source["now"]),
             limits=StatusLimits(**{name: int(value) for name, value in source["limits"].items()}),
-            first_sights=first_sight.parse(source.get("first_seen")),
+            first_sights=None
+            if source.get("first_seen", ()) is None
+            else first_sight.parse(source.get("first_seen")),
         )
         unreachable = [str(site) for site in source["unreachable"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -19,7 +19,7 @@ class EstateFacts:
     hosts: Mapping[str, HostFacts]
     now: int
     limits: StatusLimits = field(default_factory=StatusLimits)
-    first_sights: FirstSights = field(default_factory=dict)
+    first_sights: FirstSights | None = field(default_factory=dict)  # None: no run keeps them
 
     def of(self, host: str) -> HostFacts:
         return self.hosts.get(host, SILENT)
@@ -69,7 +69,7 @@ def reason(facts: EstateFacts, hosts: Iterable[str], name: str) -> tuple[str, st
         if (host_facts := facts.of(host)).has_answered:
             answer = host_facts.answers.get(name)
             if answer is None:
-                return host, "the question was not asked"
+                return host, host_facts.unasked or "the question was not asked"
             document = answer.document
             error = document.get("error") if isinstance(document, Mapping) else None
             return host, told(error["message"]) if isinstance(error, Mapping) and "message" in error else (

@@ -1,12 +1,10 @@
 """The last drill as figures, in a file that Prometheus's node exporter collects (its textfile collector)."""
 
-import contextlib
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from prometheus_client.core import Metric
-from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.common import prometheus
 from aqueduct.errors import ExitCode
@@ -23,12 +21,7 @@ def write(path: Path, code: int, seconds: Mapping[str, float], outcome: DrillOut
 
 def succeeded(path: Path) -> float | None:
     """Return when a drill was good last, Unix time, as the file tells; None: never, or it can't be read."""
-    with contextlib.suppress(OSError, ValueError):
-        for family in text_string_to_metric_families(path.read_text(encoding="utf-8")):
-            for sample in family.samples:
-                if sample.name == SUCCEEDED:
-                    return float(sample.value)
-    return None
+    return prometheus.kept(path, SUCCEEDED)
 
 
 def _all(

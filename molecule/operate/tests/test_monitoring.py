@@ -144,6 +144,41 @@ def test_exporters_listen_on_localhost_alone(lab: Lab, port: str) -> None:
     assert addresses
 
 
+def asked_from(lab: Lab, host: str) -> tuple[int, dict[str, Any]]:
+    """Ask for the state of the estate without Ansible, from one of its hosts."""
+    command = "/opt/aqueduct/base/bin/aqueduct status --config /etc/aqueduct/status/status.yml --json"
+    done = lab.run(host, "runuser", "-u", "monitoring", "--", *command.split(), "--patience=60", check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def states(document: dict[str, Any], kind: str) -> dict[str, str]:
+    return {status["name"]: status["state"] for status in document["objects"] if status["kind"] == kind}
+
+
+def test_each_host_shows_the_state_of_the_estate(lab: Lab) -> None:
+    """Without Ansible. Site west has another authority, so its hosts are unknown in the east, not well."""
+    code, document = asked_from(lab, "east-kafka-1")
+    assert code == 3
+    assert states(document, "cluster")["east"] == "well"
+    brokers = states(document, "broker")
+    assert {brokers[f"east-kafka-{number}"] for number in (1, 2, 3)} == {"well"}
+    hosts = states(document, "host")
+    assert {hosts["west-broker-1"], hosts["west-controller-1"]} == {"unknown"}
+    assert states(document, "cluster")["west"] == "unknown"
+    assert document["hosts"] == {"asked": 5, "answered": 3}
+    certificates = states(document, "certificate")
+    assert certificates["monitoring-east at east-kafka-2"] == "well"
+    assert certificates["kafka-east at east-kafka-2"] == "unknown", "no exporter shows it"
+    lab.run("east-kafka-3", "systemctl", "stop", "kafka")
+    try:
+        _, document = asked_from(lab, "east-kafka-1")
+        assert states(document, "broker")["east-kafka-3"] == "needs action"
+        assert states(document, "host")["east-kafka-3"] == "needs action"
+    finally:
+        lab.run("east-kafka-3", "systemctl", "start", "kafka")
+    wait_until("the broker", lambda: states(asked_from(lab, "east-kafka-1")[1], "cluster")["east"] == "well")
+
+
 def test_a_dead_exporter_is_started_again(lab: Lab) -> None:
     host = "east-kafka-1"
     lab.run(host, "systemctl", "kill", "--signal=KILL", "node_exporter")

@@ -1,5 +1,6 @@
 """Promise `restore`: from the store alone to a cluster where every consumer goes on."""
 
+import json
 import re
 
 import pytest
@@ -136,6 +137,20 @@ def test_a_timer_removes_what_no_snapshot_names_and_nothing_else(estate: Estate,
     file = "/etc/aqueduct/backup/prune.environment"
     assert run(SITE, "test", "-f", file).returncode == 0
     assert run(SITE, "runuser", "-u", "aqueduct-backup", "--", "cat", file, check=False).returncode != 0
+
+
+def test_a_timer_verifies_the_newest_snapshot(estate: Estate, outcome: Outcome) -> None:
+    assert outcome.backup_said
+    run = estate.lab.run
+    assert run(SITE, "systemctl", "is-active", "backup_verify.timer").stdout.strip() == "active"
+    done = run(SITE, "systemctl", "start", "--wait", "backup_verify.service", check=False)
+    assert done.returncode == 0, estate.lab.journal(SITE, "--unit=backup_verify")
+    report = json.loads(run(SITE, "cat", "/var/lib/aqueduct-backup/backup_verify.json").stdout)
+    assert (report["verb"], report["damaged"]) == ("verify", [])
+    assert report["exit_code"] in (0, 3)
+    page = run(SITE, "cat", "/var/lib/aqueduct-backup-metrics/aqueduct_backup_verify.prom").stdout
+    assert f"aqueduct_backup_verify_snapshot {float(report['snapshot'])}" in page
+    assert "aqueduct_backup_verify_succeeded_time " in page
 
 
 @pytest.mark.parametrize("host", [SITE, LAKE])

@@ -1,0 +1,401 @@
+"""The state of an estate without Ansible: what its exporters show, by mutual TLS, within a deadline."""
+
+import http.server
+import json
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import pytest
+from estate_facts import DEFAULTS, GROUPS, HOSTVARS, metrics
+
+from aqueduct.cli import main
+from aqueduct.control_node.status import report
+from aqueduct.control_node.status.evaluation import evaluate
+from aqueduct.control_node.status.exporter_facts import (
+    EstateFile,
+    HostScrape,
+    ScrapedCluster,
+    ScrapedHost,
+    host_facts,
+    read_estate,
+)
+from aqueduct.control_node.status.facts import HostFacts
+from aqueduct.control_node.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus
+from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.errors import ExitCode, Refused
+from servers.pki import Authority
+
+MONITORED = {**GROUPS, "monitoring": ["pro-kafka-1", "lake-kafka-1", "lake-land-1"]}
+DECLARED = declared_objects(MONITORED, HOSTVARS, DEFAULTS)
+BOOTED = 1_780_000_000.0
+HOST = ScrapedHost(
+    name="lake-land-1",
+    site="lake",
+    address="lake-land-1:9464",
+    exporters=("node", "land"),
+    units=("land", "monitoring"),
+    runs=("file_backup@etc",),
+    folders=("/srv/backups",),
+)
+STATES = {"land.service": "active", "monitoring.service": "active", "file_backup@etc.service": "inactive"}
+MOUNTS = {"/": (100, 70, 60), "/srv": (200, 100, 100)}
+
+
+def node_page(
+    states: Mapping[str, str] = STATES,
+    triggers: Mapping[str, float] | None = None,
+    mounts: Mapping[str, tuple[int, int, int]] = MOUNTS,
+    *,
+    clock: float = BOOTED + 7200,
+    extra: str = "",
+) -> str:
+    """Return a page as Prometheus's node exporter writes it."""
+    lines = [
+        "# HELP node_time_seconds System time in seconds since epoch (1970).",
+        f"node_time_seconds {clock:.9e}",
+        f"node_boot_time_seconds {BOOTED:.9e}",
+        'node_scrape_collector_success{collector="systemd"} 1',
+    ]
+    for name, actual in states.items():
+        for state in ("activating", "active", "deactivating", "failed", "inactive"):
+            labels = f'name="{name}",state="{state}",type="simple"'
+            lines.append(f"node_systemd_unit_state{{{labels}}} {int(state == actual)}")
+    for name, seconds in (triggers or {}).items():
+        lines.append(f'node_systemd_timer_last_trigger_seconds{{name="{name}"}} {seconds:.9e}')
+    for mount, sizes in mounts.items():
+        labels = f'device="/dev/sda1",device_error="",fstype="ext4",mountpoint="{mount}"'
+        lines.append(f'node_filesystem_device_error{{device="/dev/sda1",mountpoint="{mount}"}} 0')
+        for name, size in zip(("size", "free", "avail"), sizes, strict=True):
+            lines.append(f"node_filesystem_{name}_bytes{{{labels}}} {size}")
+    return "\n".join([*lines, extra, ""])
+
+
+def parsed(page: str, host: ScrapedHost = HOST) -> HostFacts:
+    scrape = HostScrape(
+        pages={"node": page, "land": metrics(land_round_time=1)},
+        errors={},
+        asked=BOOTED + 7199,
+        answered=BOOTED + 7201,
+    )
+    return HostFacts.parse(host.name, host_facts(host, scrape))
+
+
+def test_a_page_of_the_node_exporter_has_units_disks_and_clock() -> None:
+    facts = parsed(node_page(triggers={"file_backup@etc.timer": BOOTED + 3600}))
+    assert {name: unit.state for name, unit in facts.units.items()} == {
+        "land": "active",
+        "monitoring": "active",
+        "file_backup@etc": "inactive",
+    }
+    assert facts.units["file_backup@etc"].ended == BOOTED + 3600
+    assert (facts.failed_units, facts.clock_skew, facts.unmeasured) == ((), 0, ())
+    assert [(disk.path, disk.size, disk.free) for disk in facts.disks] == [
+        ("/", 90, 60),
+        ("/srv/backups", 200, 100),
+    ]
+
+
+def test_a_unit_that_systemd_has_not_loaded_is_not_active() -> None:
+    facts = parsed(node_page({"land.service": "failed"}))
+    assert facts.units["monitoring"].state == "not loaded"
+    assert (facts.units["land"].result, facts.failed_units) == ("failed", ("land.service",))
+
+
+def test_a_run_before_the_host_started_says_nothing() -> None:
+    """It may have failed: systemd keeps the time of a timer, and not the result."""
+    facts = parsed(node_page(triggers={"file_backup@etc.timer": BOOTED - 60}))
+    assert facts.units["file_backup@etc"].ended == 0
+
+
+@pytest.mark.parametrize("state", ["activating", "active"])
+def test_a_run_that_lasts_conceals_the_one_before(state: str) -> None:
+    states = {**STATES, "file_backup@etc.service": state}
+    facts = parsed(node_page(states, triggers={"file_backup@etc.timer": BOOTED + 60}))
+    assert "file_backup@etc" not in facts.units
+
+
+def test_without_the_collector_of_systemd_units_are_unknown() -> None:
+    page = node_page().replace('success{collector="systemd"} 1', 'success{collector="systemd"} 0')
+    facts = parsed(page)
+    assert (dict(facts.units), facts.failed_units) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("folder", "extra"),
+    [
+        ("/home/backups", ""),
+        ("/root", ""),
+        ("/srv/backups", 'node_filesystem_device_error{mountpoint="/srv/backups"} 1'),
+        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} NaN'),
+        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} 1e9'),
+    ],
+)
+def test_a_file_system_that_is_not_reported_is_not_that_of_its_parent(folder: str, extra: str) -> None:
+    facts = parsed(node_page(extra=extra), replace(HOST, folders=(folder,)))
+    assert facts.unmeasured == (folder,)
+
+
+def test_metrics_of_a_drill_are_in_the_folder_of_the_node_exporter() -> None:
+    drill = metrics(drill_exit_code=0)
+    assert parsed(node_page(extra=drill)).metrics.keys() == {"drill", "land"}
+    assert parsed(node_page()).metrics.keys() == {"land"}
+
+
+@pytest.mark.parametrize("name", ["node_time_seconds", "node_boot_time_seconds"])
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
+def test_a_captured_exporter_makes_no_host_well(name: str, value: str) -> None:
+    own = node_page(triggers={"file_backup@etc.timer": BOOTED + 60})
+    lines = [line for line in own.splitlines() if not line.startswith(f"{name} ")]
+    facts = parsed("\n".join([*lines, f"{name} {value}", ""]))
+    assert not facts.has_answered or "file_backup@etc" not in facts.units
+
+
+def test_a_host_without_an_answer_has_the_reason() -> None:
+    scrape = HostScrape(pages={}, errors={"node": "Connection refused", "land": "Connection refused"})
+    facts = HostFacts.parse(HOST.name, host_facts(HOST, scrape))
+    assert not facts.has_answered
+    assert "Connection refused" in facts.error
+
+
+def test_another_file_is_refused() -> None:
+    for source in ({}, [], {"exporters": [{}]}, {"version": 1, "declared": [], "hosts": {}}):
+        with pytest.raises(Refused) as refused:
+            read_estate(source)
+        assert refused.value.id == "estate-file-invalid"
+
+
+# With exporters that answer by mutual TLS.
+
+Pages = Mapping[str, str | None]  # by path; None: no answer ever comes
+
+
+@contextmanager
+def exporter(authority: Authority, principal: str, pages: Pages, *, readers: str) -> Iterator[int]:
+    """Serve pages as the role `monitoring` does; yield the port."""
+    is_over = threading.Event()
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            assert isinstance(self.connection, ssl.SSLSocket)
+            subject = dict(pair for [pair] in (self.connection.getpeercert() or {}).get("subject", ()))
+            page = pages.get(self.path, "")
+            if subject.get("commonName") != readers:
+                self.send_error(HTTPStatus.FORBIDDEN)
+            elif page is None:
+                is_over.wait()
+            elif not page:
+                self.send_error(HTTPStatus.NOT_FOUND)
+            else:
+                self.send_response(HTTPStatus.OK)
+                self.send_header("Content-Length", str(len(page)))
+                self.end_headers()
+                self.wfile.write(page.encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_cert_chain(authority.issue(principal, days=300))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield server.server_port
+        finally:
+            is_over.set()
+            server.shutdown()
+
+
+Ask = Callable[..., tuple[int, dict[str, Any]]]
+UNITS = {
+    "pro-kafka-1": ("kafka", "diode_upstream@lake-pro", "backup"),
+    "lake-kafka-1": ("kafka", "mirror_maker@pro", "connect", "diode_downstream@pro", "dedup@pro"),
+    "lake-land-1": ("land",),
+}
+METRICS = {"pro-kafka-1": "diode_upstream@lake-pro", "lake-kafka-1": "diode_downstream@pro"}
+
+
+def host_pages(host: str, **states: str) -> dict[str, str | None]:
+    """Return the pages of a sound host, in which units have other states."""
+    units = {f"{unit}.service": "active" for unit in UNITS[host]} | {"file_backup@etc.service": "inactive"}
+    triggers = {"file_backup@etc.timer": time.time() - 60}
+    node = node_page(units | states, triggers, clock=time.time())
+    own = {
+        "/diode_upstream@lake-pro": metrics(diode_upstream_lag=0),
+        "/diode_downstream@pro": 'aqueduct_diode_downstream_beat_age{sender="a",kind="live"} 1.5\n',
+        "/land": metrics(land_round_time=time.time()),
+    }
+    return {"/node": node, **own}
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path / "pki")
+
+
+@pytest.fixture
+def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]) -> Iterator[Ask]:
+    """Start an exporter for each host that has pages, and ask them by the command."""
+    with ExitStack() as exporters:
+
+        def asked(pages: Mapping[str, Pages], *options: str, **document: Any) -> tuple[int, dict[str, Any]]:
+            hosts = [
+                ScrapedHost(
+                    name=host,
+                    site=host.partition("-")[0],
+                    address=f"127.0.0.1:{port}",
+                    exporters=("node", METRICS.get(host, "land")),
+                    units=UNITS[host],
+                    runs=("file_backup@etc",) if host == "lake-land-1" else (),
+                    folders=(),
+                )
+                for host, own in pages.items()
+                for port in [
+                    exporters.enter_context(
+                        exporter(authority, f"monitoring-{host}", own, readers="monitoring-lake")
+                    )
+                ]
+            ]
+            clusters = [  # nothing listens at port 1
+                ScrapedCluster(
+                    site="pro", bootstrap_servers="127.0.0.1:1", brokers=(1,), hosts=("pro-kafka-1",)
+                )
+            ]
+            estate = EstateFile(
+                document=report.estate_document(DECLARED, {}, []) | document,
+                hosts=tuple(hosts),
+                clusters=tuple(clusters),
+            )
+            file = tmp_path / "estate.json"
+            file.write_text(json.dumps(estate.text_fields()))
+            code = main(["status", "--estate", str(file), "--json", *options])
+            return code, json.loads(capsys.readouterr().out)
+
+        yield asked
+
+
+def states(document: dict[str, Any], kind: str) -> dict[str, str]:
+    return {status["name"]: status["state"] for status in document["objects"] if status["kind"] == kind}
+
+
+def reasons(document: dict[str, Any], kind: str, name: str) -> str:
+    [status] = [status for status in document["objects"] if (status["kind"], status["name"]) == (kind, name)]
+    return " ".join(f"[{finding['id']}] {finding['sentence']}" for finding in status["findings"])
+
+
+def test_an_estate_is_asked_by_the_principal_of_monitoring(ask: Ask, authority: Authority) -> None:
+    pages = {host: host_pages(host) for host in UNITS}
+    pages["lake-kafka-1"] = host_pages("lake-kafka-1", **{"mirror_maker@pro.service": "failed"})
+    config = str(authority.client_config("monitoring-lake"))
+    code, document = ask(pages, "--command-config", config, "--patience", "60")
+    assert code == ExitCode.INCOMPLETE
+    assert document["hosts"] == {"asked": 3, "answered": 3}
+    assert states(document, "host") == {
+        "lake-kafka-1": "needs action",
+        "lake-land-1": "well",
+        "pro-kafka-1": "well",
+    }
+    assert states(document, "flow") == {"pro to lake": "needs action"}
+    assert "[unit-not-active]" in reasons(document, "flow", "pro to lake")
+    assert states(document, "backup")["files etc at lake-land-1"] == "well"
+    assert states(document, "backup")["topics of pro at pro-kafka-1"] == "unknown"
+    assert states(document, "landing") == {"lake/a.flights": "unknown"}
+    assert states(document, "cluster") == {"lake": "unknown", "pro": "unknown"}
+    assert {each for name, each in states(document, "certificate").items() if "kafka" in name} == {"unknown"}
+    assert document["objects"][0]["state"] == "needs action"
+
+
+def test_an_exporter_that_freezes_ends_with_the_patience(ask: Ask, authority: Authority) -> None:
+    frozen = {**host_pages("pro-kafka-1"), "/diode_upstream@lake-pro": None}
+    pages = {"pro-kafka-1": frozen, "lake-land-1": {"/node": None, "/land": None}}
+    config = str(authority.client_config("monitoring-lake"))
+    began = time.monotonic()
+    code, document = ask(pages, "--command-config", config, "--patience", "3")
+    assert time.monotonic() - began < 30  # not the hours that an exporter may take
+    assert code == ExitCode.INCOMPLETE
+    assert states(document, "host") == {
+        "lake-kafka-1": "unknown",
+        "lake-land-1": "unknown",
+        "pro-kafka-1": "well",
+    }
+    assert "monitoring" in reasons(document, "host", "lake-kafka-1")
+    assert states(document, "link") == {"pro to lake": "unknown"}
+
+
+def test_a_single_run_does_not_claim_since_when(ask: Ask, authority: Authority) -> None:
+    config = str(authority.client_config("monitoring-lake"))
+    _, document = ask({"lake-land-1": host_pages("lake-land-1")}, "--command-config", config)
+    findings = [finding for status in document["objects"] for finding in status["findings"]]
+    assert findings
+    assert {finding["since"] for finding in findings} == {None}
+
+
+def test_who_may_not_read_metrics_knows_nothing(ask: Ask, authority: Authority) -> None:
+    pages = {host: host_pages(host) for host in UNITS}
+    config = str(authority.client_config("kafka-lake"))
+    code, document = ask(pages, "--command-config", config, "--patience", "60")
+    assert code == ExitCode.FAILED
+    assert "403" in reasons(document, "host", "lake-land-1")
+
+
+def test_hosts_of_another_authority_are_unknown(ask: Ask, authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "other")
+    config = str(authority.client_config("monitoring-lake", trust=other))
+    code, document = ask({host: host_pages(host) for host in UNITS}, "--command-config", config)
+    assert code == ExitCode.FAILED
+    assert set(states(document, "host").values()) == {"unknown"}
+    assert "certificate" in reasons(document, "host", "lake-land-1")
+
+
+def test_one_site_is_asked_alone(ask: Ask, authority: Authority) -> None:
+    pages = {host: host_pages(host) for host in UNITS}
+    config = str(authority.client_config("monitoring-lake"))
+    _, document = ask(pages, "--command-config", config, "--patience", "60", "--site", "lake")
+    assert document["hosts"] == {"asked": 2, "answered": 2}
+    assert {status["site"] for status in document["objects"]} == {"lake", ""}
+    _, document = ask(pages, "--command-config", config, "--patience", "60", unreachable=["pro"])
+    assert document["hosts"] == {"asked": 2, "answered": 2}
+    assert states(document, "cluster")["pro"] == "not asked from here"
+
+
+def test_a_certificate_is_needed(ask: Ask) -> None:
+    code, document = ask({})
+    assert (code, document["error"]["id"]) == (ExitCode.REFUSED, "usage-error")
+
+
+# What a cluster answers in the place of its hosts.
+
+
+def of(status: EstateStatus, kind: ObjectKind, name: str) -> ObjectStatus:
+    return next(each for each in status.objects if (each.declared.kind, each.declared.name) == (kind, name))
+
+
+def test_a_cluster_is_known_though_its_host_is_not_monitored() -> None:
+    health = {
+        "brokers": [1],
+        "controllers": {"leader": 1, "behind": {"1": 0}},
+        "partitions": 4,
+        "offline": 0,
+        "under_replicated": 0,
+        "problems": [],
+    }
+    raw = {
+        "error": "it is not in the group monitoring",
+        "answers": {"cluster": {"code": 0, "output": json.dumps(health), "error": ""}},
+    }
+    source = report.facts_document(DECLARED, {"pro-kafka-1": raw}, 1_780_000_000_000, {}, [])
+    declared, facts, _ = report.read_facts(source)
+    status = evaluate(declared, facts)
+    assert of(status, ObjectKind.CLUSTER, "pro").state == ObjectState.WELL
+    assert of(status, ObjectKind.BROKER, "pro-kafka-1").state == ObjectState.UNKNOWN
+    assert of(status, ObjectKind.HOST, "pro-kafka-1").state == ObjectState.UNKNOWN
+    assert status.answered == 0
