@@ -80,36 +80,22 @@ def source_settings(groups: model.Groups, hostvars: model.HostVars, site: str, n
     return dict(_named_flow(groups, hostvars, site, name).source_settings)
 
 
-def mirror_look(
-    groups: model.Groups, hostvars: model.HostVars, site: str, name: str, running_seconds: int = 0
-) -> list[str]:
-    """`groups | mirror_look(hostvars, site, flow)`: the command that asks how a flow to a site is doing; with
-    a number of seconds behind the flow, the one that waits so long until its tasks run."""
+def mirror_options(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> Json:
+    """`groups | mirror_options(hostvars, site, flow)`: those of `aqueduct mirror` for a flow to a site."""
     flow = _named_flow(groups, hostvars, site, name)
     own = f"{MIRRORS}/tls/client.properties"
-    of_source = f"{MIRRORS}/{flow.name}/client.properties" if flow.source_servers else own
-    return [
-        *("/opt/aqueduct/base/bin/aqueduct", "mirror", f"--flow={flow.name}"),
-        f"--source-bootstrap-server={_servers(groups, hostvars, flow)}",
-        f"--target-bootstrap-server={bootstrap_servers(groups, hostvars, site)}",
-        f"--source-command-config={of_source}",
-        f"--target-command-config={own}",
-        *(
-            (
-                f"--group={flow.group}",
-                f"--topics-pattern={flow.topics_pattern}",
-                f"--target-prefix={flow.prefix}",
-            )
-            if flow.engine == "classic"
-            else ()
-        ),
-        *(
-            ("--engine=batches", f"--topics-pattern={flow.topics_pattern}")
-            if flow.engine == "batches"
-            else ()
-        ),
-        *(("--started", f"--wait={running_seconds}s") if running_seconds else ()),
-    ]
+    options = {
+        "flow": flow.name,
+        "source-bootstrap-server": _servers(groups, hostvars, flow),
+        "target-bootstrap-server": bootstrap_servers(groups, hostvars, site),
+        "source-command-config": f"{MIRRORS}/{flow.name}/client.properties" if flow.source_servers else own,
+        "target-command-config": own,
+    }
+    if flow.engine == "classic":
+        options |= {"group": flow.group, "target-prefix": flow.prefix}
+    elif flow.engine == "batches":
+        options |= {"engine": "batches"}
+    return options if flow.engine == "mm2" else options | {"topics-pattern": flow.topics_pattern}
 
 
 def classic_consumer(
@@ -564,7 +550,7 @@ class FilterModule:
             bootstrap_servers,
             kafka_tool_files,
             flows,
-            mirror_look,
+            mirror_options,
             site_acls,
             readers,
         )

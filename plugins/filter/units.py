@@ -103,7 +103,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 def option_file(options: Mapping[str, Any]) -> str:
     """`options | option_file`: the content of a file for `aqueduct VERB --config`.
 
-    An option whose value is an empty text, an empty list or false is left out.
+    An option whose value is an empty text, an empty list, none or false is left out.
     """
     # JSON is YAML, and leaves no value to guess at.
     return "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in _given(options))
@@ -116,7 +116,7 @@ def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | list[str] | 
             yield name, [str(word) for word in value]
         elif value is True:
             yield name, True
-        elif value is not False and value != [] and str(value):
+        elif value is not None and value is not False and value != [] and str(value):
             yield name, str(value)
 
 

@@ -45,7 +45,7 @@ def test_a_command_that_writes_nothing_may_write_nowhere(plugin: ModuleType) -> 
 
 def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> None:
     given = {"topics": ["a", "b"], "store": 's3://x/"y"', "keep-last": 0, "execute": True}
-    left_out = {"recipient": "", "exclude-groups": [], "no-acls": False}
+    left_out = {"recipient": "", "exclude-groups": [], "no-acls": False, "metastore": None}
     text = plugin.option_file(given | left_out)
     assert yaml.safe_load(text) == given | {"keep-last": "0"}
     assert plugin.option_words(given | left_out) == [
