@@ -524,6 +524,44 @@ def doctor_nothing_found(hosts: list[str], hostvars: model.HostVars) -> str:
     return diagnosis.nothing_found({host: hostvars[host] for host in hosts})
 
 
+def missing_offsets(result: Json) -> str:
+    """`results | map('missing_offsets')`: what a ledger lacks of a partition, as a sentence."""
+    return diagnosis.missing_offsets(result)
+
+
+def ill_flows(results: list[Json], site: str) -> list[str]:
+    """`results | ill_flows(site)`: lines about the flows to a site whose tasks do not run."""
+    return diagnosis.ill_flows(results, site)
+
+
+def unequal_flows(results: list[Json], site: str) -> list[str]:
+    """`results | unequal_flows(site)`: lines about the flows to a site whose ends are not equal."""
+    return diagnosis.unequal_flows(results, site)
+
+
+def changed_ids(hosts: list[str], hostvars: model.HostVars) -> list[str]:
+    """`ansible_play_hosts | changed_ids(hostvars)`: of each broker the id that its logs have."""
+    return [
+        diagnosis.changed_id(host, hostvars[host]["__kafka_broker_ids_id"], hostvars[host]["kafka_node_id"])
+        for host in hosts
+    ]
+
+
+def raised_levels(raised: Json, levels: Json) -> list[str]:
+    """`raised | raised_levels(levels)`: the features whose levels rise, with both levels."""
+    return [f"{feature}: from {levels[feature]} to {level}" for feature, level in sorted(raised.items())]
+
+
+def inspection_options(brokers: list[Json], hostvars: model.HostVars, folder: str) -> list[str]:
+    """`brokers | inspection_options(hostvars, folder)`: those of `aqueduct quorum` about logs."""
+    return [
+        f"--lost={broker['node_id']}"
+        if hostvars[broker["host"]]["__kafka_inspection"].get("skipped")
+        else f"--inspection={folder}/{broker['host']}.json"
+        for broker in brokers
+    ]
+
+
 def bucket_users(buckets: list[Json]) -> list[str]:
     """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
     places = [resource for bucket in buckets for resource in (bucket, *(bucket.get("prefixes") or ()))]
@@ -572,4 +610,5 @@ class FilterModule:
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
         every += (zookeeper_client_settings, bucket_users, site_hosts)
+        every += (missing_offsets, ill_flows, unequal_flows, changed_ids, raised_levels, inspection_options)
         return {function.__name__: _in_ansible(function) for function in every}

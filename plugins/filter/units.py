@@ -133,6 +133,18 @@ def environment_file(variables: Mapping[str, Any]) -> str:
     return "".join(f"{line}\n" for line in ("# Ansible managed", *lines))
 
 
+def folder_files(contents: Mapping[str, str | None], folder: str, owner: str) -> list[dict[str, str]]:
+    """`contents | folder_files(folder, owner)`: the files of a folder, for the module `service_files`.
+
+    `contents`: by name. A file without content (none) is removed. Others only their owner can read.
+    """
+    files = []
+    for name, content in contents.items():
+        stored = {"state": "absent"} if content is None else {"content": content}
+        files.append({"dest": f"{folder}/{name}", "owner": owner, "mode": "0600", **stored})
+    return files
+
+
 def read_only_key(folder: str) -> str:
     """`folder | read_only_key`: options of authorized_keys, to read a folder and do nothing else."""
     return restriction(folder)
@@ -151,6 +163,7 @@ class FilterModule:
             option_file,
             unit_environment,
             environment_file,
+            folder_files,
             read_only_key,
         )
         return {function.__name__: function for function in every}

@@ -216,6 +216,36 @@ def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str)
     assert [(name, path) for name, path in found if not path.startswith(OF_ROOT)] == []
 
 
+# `{% set _ = list.append(...) %}`, `{{ list.append(...) }}`.
+PROGRAM = re.compile(r"{%-?\s*set\s+_\s*=|\.(?:append|extend|insert|update|setdefault)\(")
+
+
+def test_no_template_is_a_program() -> None:
+    """A list or a mapping that grows in a template belongs in a filter, which has types and tests."""
+    files = [
+        path
+        for folder in ("roles", "playbooks", "inventories", "molecule")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".yml", ".j2"} and path.is_file()
+    ]
+    assert len(files) > 300
+    assert [path.relative_to(ROOT) for path in files if PROGRAM.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "grows"),
+    [
+        ("{%- set _ = files.append(1) -%}", True),
+        ("{% set _ = x %}", True),
+        ("{{- found.extend(lines) -}}", True),
+        ("{% set unit_properties = _drill_unit %}", False),
+        ("{{ files | combine(more) }}", False),
+    ],
+)
+def test_growing_list_in_a_template_is_detected(text: str, *, grows: bool) -> None:
+    assert bool(PROGRAM.search(text)) == grows
+
+
 def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
     """Other services of its host may be captured; scenarios look at the same in the labs they have."""
     found = [(role, path, file) for role in ROLES for path, file in configured(ROOT / "roles" / role)]

@@ -20,7 +20,7 @@ from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file
 from aqueduct.errors import Refused
-from aqueduct.link.options import Common, Downstream, Upstream, build
+from aqueduct.link.options import Common, Create, Downstream, Upstream, build
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(__file__).parent / "units/playbook.yml"
@@ -136,9 +136,10 @@ OPTION_FILES = {
     ("mirror_maker", "mirror.yml.j2"): ("mirror",),
     ("reconcile", "reconcile.yml.j2"): ("reconcile",),
 }
-# test_restore_role.py, test_batches_role.py and test_signed_timers.py render these.
+# `aqueduct diode` reads its file itself. Tests of each role render the others.
 RENDERED_ELSEWHERE = {
     ("backup", "restore.yml.j2"),
+    ("dedup", "create.yml.j2"),
     ("mirror_maker", "replicate.yml.j2"),
     ("zookeeper", "backup.yml.j2"),
 }
@@ -245,6 +246,12 @@ def test_a_link_s_options_are_taken(
     assert other == {"id", "link"}  # each link has its own
 
 
+def test_options_of_a_ledger_are_accepted(rendered: Mapping[tuple[str, str], str], tmp_path: Path) -> None:
+    file = tmp_path / "create.yml"
+    file.write_text(rendered["dedup", "create.yml.j2"])
+    assert build(Create, file, {}, {}, pytest.fail).topic == "diode-gaps-pro1"
+
+
 def faults(code: str) -> Iterator[str]:
     """Yield the options in a role's code that none of the commands which it runs takes so."""
     named = re.findall(r"(?:_aqueduct|bin/aqueduct)\b\W*([a-z]+)\b(?:[\s',-]+([a-z]+)\b)?", code)
@@ -270,6 +277,7 @@ MAPPINGS = {
     "_backup_options": ("backup",),
     "_backup_prune_options": ("prune",),
     "_backup_restore_own_options": ("restore",),
+    "_dedup_create_options": ("diode", "create"),
     "_dedup_options": ("dedup",),
     "_drill_options": ("drill",),
     "_file_backup_options": ("files", "backup"),

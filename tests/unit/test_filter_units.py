@@ -53,6 +53,15 @@ def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> Non
     ]  # fmt: skip
 
 
+def test_file_without_content_is_removed(plugin: ModuleType) -> None:
+    owned = {"owner": "kafka", "mode": "0600"}
+    assert plugin.folder_files({"a.yml": "x: 1", "b": None, "c": ""}, "/etc/x", "kafka") == [
+        {"dest": "/etc/x/a.yml", "content": "x: 1", **owned},
+        {"dest": "/etc/x/b", "state": "absent", **owned},
+        {"dest": "/etc/x/c", "content": "", **owned},
+    ]
+
+
 def test_every_service_has_a_limit_of_memory_that_comes_from_its_host(plugin: ModuleType) -> None:
     assert plugin.hardened({}, "kafka")["MemoryMax"] == "75%"
     assert plugin.hardened({"MemoryMax": "512M"}, "kafka")["MemoryMax"] == "512M"
