@@ -216,6 +216,26 @@ def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str)
     assert [(name, path) for name, path in found if not path.startswith(OF_ROOT)] == []
 
 
+PACKAGE = re.compile(r"^ +from aqueduct\b|^ +from kazoo\b", re.MULTILINE)
+ENVIRONMENT = "plugins.plugin_utils.environments import EnvironmentAction"
+
+
+def test_module_that_uses_the_package_runs_in_an_environment() -> None:
+    """Its action says in which, so no task needs another interpreter."""
+    modules = {
+        path.stem for path in (ROOT / "plugins/modules").glob("*.py") if PACKAGE.search(path.read_text())
+    }
+    actions = {
+        path.stem for path in (ROOT / "plugins/action").glob("*.py") if ENVIRONMENT in path.read_text()
+    }
+    assert len(modules) > 8
+    assert actions == modules
+    tasks = [*ROOT.glob("roles/*/*/*.yml"), *ROOT.glob("playbooks/*.yml")]
+    assert {path.name for path in tasks if "ansible_python_interpreter" in path.read_text()} == {
+        "lab_image.yml"
+    }
+
+
 # `{% set _ = list.append(...) %}`, `{{ list.append(...) }}`.
 PROGRAM = re.compile(r"{%-?\s*set\s+_\s*=|\.(?:append|extend|insert|update|setdefault)\(")
 
