@@ -276,6 +276,25 @@ def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
     assert open_to_all == []
 
 
+@pytest.mark.parametrize("role", ["kafka_quorum", "zookeeper"])
+def test_backup_that_is_no_longer_declared_leaves_no_file(role: str) -> None:
+    folder = ROOT / "roles" / role
+    variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
+
+    def files(tasks: str) -> Iterator[str]:
+        for task in every_task(yaml.safe_load((folder / f"tasks/{tasks}.yml").read_text())):
+            for file in task.get("aqueduct.estate.service_files", {}).get("files", []):
+                yield resolved(str(file["dest"]), variables)
+
+    written, removed = {*files("backup")}, {*files("no_backup")}
+    assert len(written) > 3
+    kept = {path for path in written - removed if str(Path(path).parent) not in removed}
+    assert kept == set()
+    tasks = yaml.safe_load((folder / "tasks/no_backup.yml").read_text())
+    [unit] = tasks[0]["aqueduct.estate.service_units"]["units"]  # before its files go
+    assert (unit["name"].endswith(".timer"), unit["state"]) == (True, "stopped")
+
+
 def configured(folder: Path) -> Iterator[tuple[str, Json]]:
     """Yield what a role writes to folders of /etc/aqueduct, with its path."""
     variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
