@@ -7,6 +7,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
+
 from aqueduct.estate.model import members, site_names
 from demo.lab import Lab
 
@@ -95,11 +97,11 @@ class Landing:
         return f"{', '.join(lags)} have not landed" if lags else str(found["catalogue"])
 
     def options(self) -> list[str]:
-        """Return what the service's command says of cluster, tables and catalogue, and of Spark."""
-        unit = self.lab.run(self.host, "cat", "/etc/systemd/system/land.service").stdout
-        [line] = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
-        _, _, *given = shlex.split(line.removeprefix("ExecStart="))
-        return [each for each in given if not each.startswith(("--every=", "--metrics-port="))]
+        """Return the service's options of cluster, tables and catalogue, and of Spark."""
+        options = yaml.safe_load(self.lab.run(self.host, "cat", "/etc/aqueduct/land/land.yml").stdout)
+        return [
+            f"--{name}={value}" for name, value in options.items() if name not in ("every", "metrics-port")
+        ]
 
     def _land(self, what: str, *options: str) -> str:
         """Run `aqueduct land status` or such as the service, with the service's own options."""

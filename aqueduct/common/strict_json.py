@@ -26,7 +26,7 @@ SCALARS = {
     NoneType: frozenset({NoneType}),
 }
 
-ADDED = {"added": True}  # metadata of a field with a default, which files of former versions have not
+ADDED = {"added": True}  # metadata of a field with a default, which a document may lack
 
 
 class Unreadable(ValueError):

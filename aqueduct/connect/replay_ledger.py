@@ -21,7 +21,7 @@ BLOCK = 10_000  # offsets of one record, which then has at most about 100 KB
 
 CONFIG = {"cleanup.policy": "compact"}
 
-NO_EPOCH = -1  # of entries of former versions
+NO_EPOCH = -1  # the leader's epoch is unknown
 
 LedgerBlock = tuple[int, int]  # partition, number
 
@@ -58,7 +58,7 @@ class ReplayLedger:
                     pieces = [(int(first), int(last)) for first, last in content["replayed"]]
                     block = int(partition), int(number)
                     blocks[block] = offset_sets.spans_of(pieces)
-                    epochs[block] = int(content.get("epoch", NO_EPOCH))
+                    epochs[block] = int(content["epoch"])
             except (KeyError, TypeError, ValueError, RecursionError):
                 raise Failed(
                     "dead-letter-ledger-invalid",
@@ -117,9 +117,8 @@ class ReplayLedger:
         }
 
     def _entry(self, block: LedgerBlock) -> dict[str, object]:
-        epoch = self._epochs[block]
-        known = {} if epoch == NO_EPOCH else {"epoch": epoch}
-        return {"topic_id": self._topic_id, "replayed": self._blocks[block], **known}
+        blocks, epoch = self._blocks[block], self._epochs[block]
+        return {"topic_id": self._topic_id, "replayed": blocks, "epoch": epoch}
 
     def __len__(self) -> int:
         """Count the letters."""

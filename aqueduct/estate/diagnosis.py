@@ -91,6 +91,57 @@ def uncompared(flows: Sequence[str]) -> list[str]:
     ]
 
 
+def missing_offsets(result: Mapping[str, Any]) -> str:
+    """Return a sentence about the gaps of a partition in a bundle of `aqueduct diode create`."""
+    ranges = ", ".join(" to ".join(map(str, gap)) for gap in result["gaps"])
+    return f"{result['topic']}-{result['partition']} lacks the offsets {ranges}."
+
+
+def ill_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
+    """Return lines about flows to a site whose tasks do not run.
+
+    `results`: of Ansible's loop over flows, with the output of `aqueduct mirror`.
+    """
+    lines: list[str] = []
+    for result in results:
+        if not result.get("skipped") and result.get("rc", ExitCode.FAILED) != ExitCode.DONE:
+            flow = result["_mirror_maker_flow"]["name"]
+            lines.append(f"The flow {flow} to {site} does not run as it should:")
+            lines += [*result.get("stdout_lines", ())[1:], *result.get("stderr_lines", ())]
+    return lines
+
+
+def unequal_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
+    """Return lines about flows to a site whose ends are not equal, or could not be compared.
+
+    `results`: of Ansible's loop over flows, with the output of `aqueduct reconcile`.
+    """
+    lines: list[str] = []
+    for result in results:
+        code = result.get("rc", ExitCode.FAILED)
+        if not result.get("skipped") and code != ExitCode.DONE:
+            lines.append(f"{result['_reconcile_flow']['name']} to {site}:")
+            if code == ExitCode.INCOMPLETE:
+                lines += result["stdout_lines"]
+            else:
+                lines += ["could not be compared.", *result.get("stderr_lines", ())]
+    return lines
+
+
+def changed_id(host: str, logs_id: int, declared_id: int) -> str:
+    """Return a sentence about a broker whose cluster does not answer, with the id that its logs have."""
+    if int(logs_id) == int(declared_id):
+        return (
+            f"{host} has the logs of broker {logs_id}, as in the inventory: not its id keeps it from "
+            "answering. See journalctl -u kafka there."
+        )
+    return (
+        f"{host} has the logs of broker {logs_id}, and is {declared_id} in the inventory: a broker does not "
+        f"start so. Set its kafka_node_id to {logs_id} there, and run playbooks/kafka.yml; then run this "
+        "again."
+    )
+
+
 def _by_reason(hosts_by_reason: Mapping[str, Sequence[str]], fact: str) -> str:
     """Return one text about the hosts of a site; a reason that several hosts have stands once."""
     return " ".join(

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from aqueduct.common import offset_sets, strict_json
-from aqueduct.common.strict_json import ADDED
 from aqueduct.errors import Failed
 from aqueduct.land import types
 from aqueduct.land.declaration import Column, LandTable, TableKind
@@ -31,7 +30,6 @@ COMPACTED = "-compacted"  # how names of files that compaction made end, before 
 # How names end of files of the bad table, and of those of late rows and of offsets that are left out.
 BAD, LATE, FILTERED = "-bad.orc", "-late.orc", "-filtered.orc"
 ORC = ".orc"
-UNKNOWN = -1
 _NAME = re.compile(r"(\d{20})\.json")
 
 Positions = Mapping[str, Mapping[str, int]]  # topic -> partition -> next offset
@@ -42,7 +40,7 @@ class Staging:
     """Where a run stages what it is to commit: in a folder of its own."""
 
     number: int  # of its commit, at most
-    run: str = ""  # a token; runs of former versions had none
+    run: str = ""  # a token; empty: it stages nothing
     began: float = 0.0  # in seconds, by the clock of the run's host that nobody sets
 
     @property
@@ -102,9 +100,9 @@ class Definition:
     bad: str  # database.table
     tombstones: bool  # they are rows
     # database.table of late rows, also where nothing goes there any more; empty: there never was one.
-    late: str = field(default="", metadata=ADDED)
-    kind: str = field(default=TableKind.HIVE.value, metadata=ADDED)
-    filtered: str = field(default="", metadata=ADDED)  # database.table of offsets that are left out, as late
+    late: str = ""
+    kind: str = TableKind.HIVE.value
+    filtered: str = ""  # database.table of offsets that are left out, as late
 
     @property
     def beside(self) -> dict[str, str]:
@@ -137,13 +135,13 @@ class Commit:
     created: str  # ISO 8601
     topic_ids: Mapping[str, str]  # of topics that are new to the table
     definition: Definition | None = None  # of a new schema
-    gaps: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # what retention deleted first
+    gaps: tuple[NeverLanded, ...] = ()  # what retention deleted first
     # The number below which its files were staged, before others committed; none: its own.
-    staged: int | None = field(default=None, metadata=ADDED)
-    run: str = field(default="", metadata=ADDED)  # whose folder that is
+    staged: int | None = None
+    run: str = ""  # whose folder that is
     # The leader's epoch when each position was read, by topic and partition.
-    epochs: Positions = field(default_factory=dict, metadata=ADDED)
-    unopened: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # batches that unpack to too much
+    epochs: Positions = field(default_factory=dict)
+    unopened: tuple[NeverLanded, ...] = ()  # batches that unpack to too much
 
     @property
     def staging(self) -> Staging:
@@ -227,8 +225,7 @@ def loads_checkpoint(content: bytes | memoryview, name: str, where: str) -> "Sta
             "landing-checkpoint-damaged",
             f"{where} is of the commit {state.number}. Move it out of the folder: the log has all of it.",
         )
-    # One of an earlier version does not say it: any of its commits may be the one.
-    return replace(state, took_rows=state.number) if state.took_rows == UNKNOWN else state
+    return state
 
 
 def newer(names: Iterable[str], than: int, where: str) -> range:
@@ -258,14 +255,14 @@ class State:
     definition: Definition | None = None
     compacted: str | None = None  # when last, ISO 8601
     passed: tuple[NeverLanded, ...] = ()  # by resets
-    late: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)  # of late rows, by path
-    deleted: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # by retention
+    late: Mapping[str, AddedFile] = field(default_factory=dict)  # of late rows, by path
+    deleted: tuple[NeverLanded, ...] = ()  # by retention
     # The newest commit that did: a reset, or a replay.
-    took_rows: int = field(default=UNKNOWN, metadata=ADDED)
+    took_rows: int = 0
     # Of offsets that are left out, by path.
-    filtered: Mapping[str, AddedFile] = field(default_factory=dict, metadata=ADDED)
-    epochs: Positions = field(default_factory=dict, metadata=ADDED)  # of the leaders under whom it landed
-    unopened: tuple[NeverLanded, ...] = field(default=(), metadata=ADDED)  # batches that unpack to too much
+    filtered: Mapping[str, AddedFile] = field(default_factory=dict)
+    epochs: Positions = field(default_factory=dict)  # of the leaders under whom it landed
+    unopened: tuple[NeverLanded, ...] = ()  # batches that unpack to too much
 
     @property
     def is_iceberg(self) -> bool:
@@ -309,7 +306,7 @@ def replay(state: State, commits: Iterable[Commit]) -> State:
     topic_ids, live, bad, late = dict(state.topic_ids), dict(state.live), dict(state.bad), dict(state.late)
     filtered = dict(state.filtered)
     beside = {BAD: bad, LATE: late, FILTERED: filtered}
-    compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, max(0, state.took_rows)
+    compacted, passed, deleted, took = state.compacted, state.passed, state.deleted, state.took_rows
     epochs, unopened = state.epochs, state.unopened
     for commit in commits:
         if commit.number != number + 1:

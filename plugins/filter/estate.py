@@ -81,36 +81,22 @@ def source_settings(groups: model.Groups, hostvars: model.HostVars, site: str, n
     return dict(_named_flow(groups, hostvars, site, name).source_settings)
 
 
-def mirror_look(
-    groups: model.Groups, hostvars: model.HostVars, site: str, name: str, running_seconds: int = 0
-) -> list[str]:
-    """`groups | mirror_look(hostvars, site, flow)`: the command that asks how a flow to a site is doing; with
-    a number of seconds behind the flow, the one that waits so long until its tasks run."""
+def mirror_options(groups: model.Groups, hostvars: model.HostVars, site: str, name: str) -> Json:
+    """`groups | mirror_options(hostvars, site, flow)`: those of `aqueduct mirror` for a flow to a site."""
     flow = _named_flow(groups, hostvars, site, name)
     own = f"{MIRRORS}/tls/client.properties"
-    of_source = f"{MIRRORS}/{flow.name}/client.properties" if flow.source_servers else own
-    return [
-        *("/opt/aqueduct/base/bin/aqueduct", "mirror", f"--flow={flow.name}"),
-        f"--source-bootstrap-server={_servers(groups, hostvars, flow)}",
-        f"--target-bootstrap-server={bootstrap_servers(groups, hostvars, site)}",
-        f"--source-command-config={of_source}",
-        f"--target-command-config={own}",
-        *(
-            (
-                f"--group={flow.group}",
-                f"--topics-pattern={flow.topics_pattern}",
-                f"--target-prefix={flow.prefix}",
-            )
-            if flow.engine == "classic"
-            else ()
-        ),
-        *(
-            ("--engine=batches", f"--topics-pattern={flow.topics_pattern}")
-            if flow.engine == "batches"
-            else ()
-        ),
-        *(("--started", f"--wait={running_seconds}s") if running_seconds else ()),
-    ]
+    options = {
+        "flow": flow.name,
+        "source-bootstrap-server": _servers(groups, hostvars, flow),
+        "target-bootstrap-server": bootstrap_servers(groups, hostvars, site),
+        "source-command-config": f"{MIRRORS}/{flow.name}/client.properties" if flow.source_servers else own,
+        "target-command-config": own,
+    }
+    if flow.engine == "classic":
+        options |= {"group": flow.group, "target-prefix": flow.prefix}
+    elif flow.engine == "batches":
+        options |= {"engine": "batches"}
+    return options if flow.engine == "mm2" else options | {"topics-pattern": flow.topics_pattern}
 
 
 def engine_changes(flows: list[Json], paths: list[str]) -> list[Json]:
@@ -553,6 +539,44 @@ def doctor_nothing_found(hosts: list[str], hostvars: model.HostVars) -> str:
     return diagnosis.nothing_found({host: hostvars[host] for host in hosts})
 
 
+def missing_offsets(result: Json) -> str:
+    """`results | map('missing_offsets')`: what a ledger lacks of a partition, as a sentence."""
+    return diagnosis.missing_offsets(result)
+
+
+def ill_flows(results: list[Json], site: str) -> list[str]:
+    """`results | ill_flows(site)`: lines about the flows to a site whose tasks do not run."""
+    return diagnosis.ill_flows(results, site)
+
+
+def unequal_flows(results: list[Json], site: str) -> list[str]:
+    """`results | unequal_flows(site)`: lines about the flows to a site whose ends are not equal."""
+    return diagnosis.unequal_flows(results, site)
+
+
+def changed_ids(hosts: list[str], hostvars: model.HostVars) -> list[str]:
+    """`ansible_play_hosts | changed_ids(hostvars)`: of each broker the id that its logs have."""
+    return [
+        diagnosis.changed_id(host, hostvars[host]["__kafka_broker_ids_id"], hostvars[host]["kafka_node_id"])
+        for host in hosts
+    ]
+
+
+def raised_levels(raised: Json, levels: Json) -> list[str]:
+    """`raised | raised_levels(levels)`: the features whose levels rise, with both levels."""
+    return [f"{feature}: from {levels[feature]} to {level}" for feature, level in sorted(raised.items())]
+
+
+def inspection_options(brokers: list[Json], hostvars: model.HostVars, folder: str) -> list[str]:
+    """`brokers | inspection_options(hostvars, folder)`: those of `aqueduct quorum` about logs."""
+    return [
+        f"--lost={broker['node_id']}"
+        if hostvars[broker["host"]]["__kafka_inspection"].get("skipped")
+        else f"--inspection={folder}/{broker['host']}.json"
+        for broker in brokers
+    ]
+
+
 def bucket_users(buckets: list[Json]) -> list[str]:
     """`buckets | bucket_users`: all who have a right in a bucket, or below a prefix of one."""
     places = [resource for bucket in buckets for resource in (bucket, *(bucket.get("prefixes") or ()))]
@@ -579,8 +603,8 @@ class FilterModule:
             bootstrap_servers,
             kafka_tool_files,
             flows,
-            mirror_look,
             engine_changes,
+            mirror_options,
             site_acls,
             readers,
         )
@@ -602,4 +626,5 @@ class FilterModule:
         every += (hdfs_url, hdfs_nodes, metastore_url, site_file)
         every += (zookeeper_servers, zookeeper_connect, zookeeper_owners, zookeeper_settings)
         every += (zookeeper_client_settings, bucket_users, site_hosts)
+        every += (missing_offsets, ill_flows, unequal_flows, changed_ids, raised_levels, inspection_options)
         return {function.__name__: _in_ansible(function) for function in every}

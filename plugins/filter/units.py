@@ -103,7 +103,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 def option_file(options: Mapping[str, Any]) -> str:
     """`options | option_file`: the content of a file for `aqueduct VERB --config`.
 
-    An option whose value is an empty text, an empty list or false is left out.
+    An option whose value is an empty text, an empty list, none or false is left out.
     """
     # JSON is YAML, and leaves no value to guess at.
     return "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in _given(options))
@@ -116,7 +116,7 @@ def _given(options: Mapping[str, Any]) -> Iterator[tuple[str, str | list[str] | 
             yield name, [str(word) for word in value]
         elif value is True:
             yield name, True
-        elif value is not False and value != [] and str(value):
+        elif value is not None and value is not False and value != [] and str(value):
             yield name, str(value)
 
 
@@ -131,6 +131,18 @@ def environment_file(variables: Mapping[str, Any]) -> str:
         f"{name}={json.dumps(str(value), ensure_ascii=False)}" for name, value in sorted(variables.items())
     )
     return "".join(f"{line}\n" for line in ("# Ansible managed", *lines))
+
+
+def folder_files(contents: Mapping[str, str | None], folder: str, owner: str) -> list[dict[str, str]]:
+    """`contents | folder_files(folder, owner)`: the files of a folder, for the module `service_files`.
+
+    `contents`: by name. A file without content (none) is removed. Others only their owner can read.
+    """
+    files = []
+    for name, content in contents.items():
+        stored = {"state": "absent"} if content is None else {"content": content}
+        files.append({"dest": f"{folder}/{name}", "owner": owner, "mode": "0600", **stored})
+    return files
 
 
 def read_only_key(folder: str) -> str:
@@ -151,6 +163,7 @@ class FilterModule:
             option_file,
             unit_environment,
             environment_file,
+            folder_files,
             read_only_key,
         )
         return {function.__name__: function for function in every}

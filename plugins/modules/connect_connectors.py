@@ -73,8 +73,6 @@ EXAMPLES = r"""
           connector.class: org.apache.kafka.connect.file.FileStreamSinkConnector
           topics: orders
           file: /var/lib/connect/orders.txt
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/connect/bin/python
 """
 
 RETURN = r"""

@@ -44,8 +44,6 @@ EXAMPLES = r"""
     acls:
       - {principal: app-orders, resource: topic, name: orders, operations: [read, describe]}
       - {principal: app-orders, resource: group, name: orders., pattern: prefixed, operations: [read]}
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

@@ -24,8 +24,6 @@ EXAMPLES = r"""
     bootstrap_servers: kafka-1.example.com:9092
     client_config: /etc/aqueduct/kafka/tls/client.properties
   check_mode: true
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

@@ -36,8 +36,6 @@ EXAMPLES = r"""
     zookeeper: zookeeper-1.example.com:2182
     client_config: /etc/aqueduct/kafka/tls/client.properties
     state: copied
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

@@ -51,8 +51,6 @@ EXAMPLES = r"""
     client_config: /etc/aqueduct/kafka/tls/client.properties
     stopping: 1
     no_under_replicated: true
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

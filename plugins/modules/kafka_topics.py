@@ -34,8 +34,6 @@ EXAMPLES = r"""
     client_config: /etc/aqueduct/kafka/tls/client.properties
     topics:
       - {name: orders, partitions: 12, replication_factor: 3, config: {retention.ms: 604800000}}
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

@@ -51,8 +51,6 @@ EXAMPLES = r"""
     secret_key: "{{ secret_key }}"
     buckets:
       - {name: backups, write: [backup], read: [restore], locked_days: 30}
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

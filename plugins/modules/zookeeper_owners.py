@@ -27,8 +27,6 @@ EXAMPLES = r"""
     connect: zookeeper-1.example.com:2182
     client_config: /etc/aqueduct/zookeeper/tls/client.properties
     owners: [CN=kafka]
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

@@ -32,8 +32,6 @@ EXAMPLES = r"""
     folder: /etc/aqueduct/zookeeper_quorum
     owner: zookeeper
     settings: /etc/aqueduct/zookeeper/zoo.cfg
-  vars:
-    ansible_python_interpreter: /opt/aqueduct/base/bin/python
 """
 
 RETURN = r"""

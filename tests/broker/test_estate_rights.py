@@ -77,6 +77,7 @@ def have_entities(
         "_kafka_bootstrap_servers": "{{ broker }}",
         "_kafka_tls": str(folder),
         "ansible_python_interpreter": sys.executable,
+        "_environment_python": sys.executable,
         "ansible_connection": "local",
     }
     done = ansible_process.play(

@@ -157,11 +157,13 @@ def test_unit_restarts_when_a_file_of_its_flow_changes(rendered: Mapping[str, An
 
 def test_files_of_another_engine_are_removed(rendered: Mapping[str, Any]) -> None:
     absent, files = rendered["lake-kafka-1"]["absent"], rendered["lake-kafka-1 pro1"]
-    assert {"mm2.properties", "java", "look"} <= {*absent["batches"]} - {*files}
+    assert {"mm2.properties", "java"} <= {*absent["batches"]} - {*files}
     assert all("replicate.yml" in absent[engine] for engine in ("mm2", "classic"))
 
 
 def test_status_asks_the_engine(rendered: Mapping[str, Any]) -> None:
     asked = rendered["lake-kafka-1"]["commands"]["flow:pro1"]
-    assert {"--engine=batches", "--json", "--flow=pro1"} <= {*asked}
+    assert asked[-3:] == ["mirror", "--config=/etc/aqueduct/mirror_maker/pro1/mirror.yml", "--json"]
+    options = yaml.safe_load(rendered["lake-kafka-1 pro1"]["mirror.yml"])
+    assert (options["engine"], options["flow"]) == ("batches", "pro1")
     assert rendered["lake-2"]["commands"].keys() == rendered["lake-kafka-1"]["commands"].keys()

@@ -76,6 +76,7 @@ class Estate:
             "_zookeeper_user": getpass.getuser(),
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
+            "_environment_python": sys.executable,
         }
         done = ansible_process.play(
             f"--inventory={self.folder}/hosts.yml",

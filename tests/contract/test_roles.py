@@ -216,6 +216,56 @@ def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str)
     assert [(name, path) for name, path in found if not path.startswith(OF_ROOT)] == []
 
 
+PACKAGE = re.compile(r"^ +from aqueduct\b|^ +from kazoo\b", re.MULTILINE)
+ENVIRONMENT = "plugins.plugin_utils.environments import EnvironmentAction"
+
+
+def test_module_that_uses_the_package_runs_in_an_environment() -> None:
+    """Its action says in which, so no task needs another interpreter."""
+    modules = {
+        path.stem for path in (ROOT / "plugins/modules").glob("*.py") if PACKAGE.search(path.read_text())
+    }
+    actions = {
+        path.stem for path in (ROOT / "plugins/action").glob("*.py") if ENVIRONMENT in path.read_text()
+    }
+    assert len(modules) > 8
+    assert actions == modules
+    tasks = [*ROOT.glob("roles/*/*/*.yml"), *ROOT.glob("playbooks/*.yml")]
+    assert {path.name for path in tasks if "ansible_python_interpreter" in path.read_text()} == {
+        "lab_image.yml"
+    }
+
+
+# `{% set _ = list.append(...) %}`, `{{ list.append(...) }}`.
+PROGRAM = re.compile(r"{%-?\s*set\s+_\s*=|\.(?:append|extend|insert|update|setdefault)\(")
+
+
+def test_no_template_is_a_program() -> None:
+    """A list or a mapping that grows in a template belongs in a filter, which has types and tests."""
+    files = [
+        path
+        for folder in ("roles", "playbooks", "inventories", "molecule")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".yml", ".j2"} and path.is_file()
+    ]
+    assert len(files) > 300
+    assert [path.relative_to(ROOT) for path in files if PROGRAM.search(path.read_text())] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "grows"),
+    [
+        ("{%- set _ = files.append(1) -%}", True),
+        ("{% set _ = x %}", True),
+        ("{{- found.extend(lines) -}}", True),
+        ("{% set unit_properties = _drill_unit %}", False),
+        ("{{ files | combine(more) }}", False),
+    ],
+)
+def test_growing_list_in_a_template_is_detected(text: str, *, grows: bool) -> None:
+    assert bool(PROGRAM.search(text)) == grows
+
+
 def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
     """Other services of its host may be captured; scenarios look at the same in the labs they have."""
     found = [(role, path, file) for role in ROLES for path, file in configured(ROOT / "roles" / role)]
@@ -224,6 +274,25 @@ def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
         f"{role}: {path}" for role, path, file in found if "owner" not in file and file.get("mode") != "0600"
     ]
     assert open_to_all == []
+
+
+@pytest.mark.parametrize("role", ["kafka_quorum", "zookeeper"])
+def test_backup_that_is_no_longer_declared_leaves_no_file(role: str) -> None:
+    folder = ROOT / "roles" / role
+    variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
+
+    def files(tasks: str) -> Iterator[str]:
+        for task in every_task(yaml.safe_load((folder / f"tasks/{tasks}.yml").read_text())):
+            for file in task.get("aqueduct.estate.service_files", {}).get("files", []):
+                yield resolved(str(file["dest"]), variables)
+
+    written, removed = {*files("backup")}, {*files("no_backup")}
+    assert len(written) > 3
+    kept = {path for path in written - removed if str(Path(path).parent) not in removed}
+    assert kept == set()
+    tasks = yaml.safe_load((folder / "tasks/no_backup.yml").read_text())
+    [unit] = tasks[0]["aqueduct.estate.service_units"]["units"]  # before its files go
+    assert (unit["name"].endswith(".timer"), unit["state"]) == (True, "stopped")
 
 
 def configured(folder: Path) -> Iterator[tuple[str, Json]]:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from kit.unit_files import arguments_of
 
-from aqueduct.cli import build_parser
+from aqueduct.cli import build_parser, config_file
 from aqueduct.store import signing
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -168,12 +168,18 @@ class Applied:
         return {name: every[name] for name in ("signing.pem", "trusted.pem") if name in every}
 
     @property
+    def backup(self) -> Any:
+        """Return the options of the unit's command, those of its file included."""
+        given = f"--config={CREDENTIALS}/{self.timer.unit}.service"
+        return parse([word.replace(given, f"--config={self.config}") for word in arguments_of(self.unit)])
+
+    @property
     def restore(self) -> Task:
         return dict(json.loads((self.folder / "restore.json").read_text()))
 
 
 def parse(arguments: list[str]) -> Any:
-    return build_parser().parse_args(arguments)
+    return build_parser().parse_args(config_file.expanded(build_parser(), arguments))
 
 
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.role)
@@ -193,7 +199,7 @@ def test_a_timer_signs_and_its_restore_trusts_that_alone(timer: Timer, tmp_path:
     (tmp_path / "former.pem").write_text(signing.public_pem(FORMER))
     assert signing.trust([trusted]).keys == keys | signing.trust([tmp_path / "former.pem"]).keys
 
-    backup = parse(arguments_of(applied.unit))
+    backup = applied.backup
     folder = Path(CREDENTIALS, f"{timer.unit}.service")
     assert backup.signing_key == folder / "signing.pem"
     assert (backup.trusted_key, backup.unsigned_before) == ([folder / "trusted.pem"], 7)
@@ -211,6 +217,6 @@ def test_without_a_key_nothing_is_signed_and_a_former_key_is_removed(timer: Time
     applied = Applied(tmp_path, timer, {})
     assert applied.credentials == {}
     assert not [*applied.config.glob("*.pem")]
-    backup, restore = parse(arguments_of(applied.unit)), parse(applied.restore["argv"][1:])
+    backup, restore = applied.backup, parse(applied.restore["argv"][1:])
     assert (backup.signing_key, backup.trusted_key, restore.trusted_key) == (None, [], [])
     assert "LoadCredential" not in applied.restore["properties"]

@@ -20,12 +20,18 @@ from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file
 from aqueduct.errors import Refused
-from aqueduct.link.options import Common, Downstream, Upstream, build
+from aqueduct.link.options import Common, Create, Downstream, Upstream, build
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOK = Path(__file__).parent / "units/playbook.yml"
 TASKS = Path(__file__).parent / "units/render.yml"
 ROLES = [each["roles"][0] for each in yaml.safe_load(PLAYBOOK.read_text())]
+SOURCE = {"name": "etc", "host": "a", "folder": "/etc", "port": 2222, "exclude": ["*.tmp", "a,b"]}
+# What is not a default: of SOURCE, and of the lab's flows, which a cluster compares.
+NOT_DEFAULT = {
+    ("files", "backup"): {"ssh_port", "exclude"},
+    ("reconcile",): {"source_bootstrap_server", "wait"},
+}
 ENDS: Mapping[str, type[Common]] = {"diode_upstream": Upstream, "diode_downstream": Downstream}
 # The roles' options of other programs: journalctl, nft, MirrorMaker.
 # Of journalctl and others; of Kafka's storage tool; of ansible-playbook.
@@ -75,6 +81,11 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> Mapping[tuple[str, str
         "backup_prune_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
         "drill_metrics_directory": str(folder),
         "backup_metrics_directory": str(folder),
+        "file_backup_keep": {"last": 1, "daily": 7, "weekly": 8, "monthly": 12, "days": 2},
+        "file_backup_sources": [SOURCE],
+        "kafka_quorum_backup_store_url": "s3://bucket/quorum",  # no backup without one
+        "_drill_state": str(folder),  # of a report, the folder must exist
+        "_reconcile_state": str(folder),
         "rendered": str(found),
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
@@ -107,6 +118,61 @@ def with_file(
         else:
             here.append(word)
     return config_file.expanded(build_parser(), here)
+
+
+# Our units whose commands have options of the kind that a file has; the others run before a service starts.
+NUMBER_OF_UNITS = {"backup": 2, "file_backup": 2, "land": 2, "mirror_maker": 2, "reconcile": 0}
+WITHOUT_FILE = {"kafka", "connect"}
+# What option files of roles are for; of the lab, those of a mirror are another engine's.
+OPTION_FILES = {
+    ("backup", "backup.yml.j2"): ("backup",),
+    ("backup", "prune.yml.j2"): ("prune",),
+    ("dedup", "dedup.yml.j2"): ("dedup",),
+    ("drill", "drill.yml.j2"): ("drill",),
+    ("file_backup", "backup.yml.j2"): ("files", "backup"),
+    ("file_backup", "verify.yml.j2"): ("files", "verify"),
+    ("kafka_quorum", "backup.yml.j2"): ("quorum", "backup"),
+    ("land", "actions.yml.j2"): ("land", "status"),
+    ("land", "land.yml.j2"): ("land",),
+    ("mirror_maker", "mirror.yml.j2"): ("mirror",),
+    ("reconcile", "reconcile.yml.j2"): ("reconcile",),
+}
+# `aqueduct diode` reads its file itself. Tests of each role render the others.
+RENDERED_ELSEWHERE = {
+    ("backup", "restore.yml.j2"),
+    ("dedup", "create.yml.j2"),
+    ("mirror_maker", "replicate.yml.j2"),
+    ("zookeeper", "backup.yml.j2"),
+}
+
+
+def test_a_verb_accepts_each_option_file(rendered: Mapping[tuple[str, str], str], tmp_path: Path) -> None:
+    for (role, template), verb in OPTION_FILES.items():
+        file = tmp_path / f"{role}.yml"
+        file.write_text(rendered[role, template])
+        words = config_file.expanded(build_parser(), [*verb, f"--config={file}"])
+        assert len(words) > len(verb), (role, template)
+        arguments = [word for word in words if not word.startswith("--config=")]
+        assert other_defaults(arguments).keys() == NOT_DEFAULT.get(verb, {*()}), (role, template)
+
+
+def test_a_setting_restarts_only_what_it_concerns(rendered: Mapping[tuple[str, str], str]) -> None:
+    """A service restarts if a file of its folder is newer."""
+    actions, landing = (
+        yaml.safe_load(rendered["land", f"{name}.yml.j2"]).items() for name in ("actions", "land")
+    )
+    assert actions < landing  # in the same folder
+    variables = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
+    assert not variables["_backup_prune_config"].startswith(f"{variables['_backup_config']}/")
+
+
+def test_each_option_file_is_tested() -> None:
+    templates = {
+        (path.parents[1].name, path.name)
+        for path in ROOT.glob("roles/*/templates/*.yml.j2")
+        if "option_file" in path.read_text()
+    }
+    assert templates == OPTION_FILES.keys() | RENDERED_ELSEWHERE
 
 
 def parsers(
@@ -143,11 +209,15 @@ def test_a_unit_s_command_line_is_taken(
     units = [
         text
         for (each, template), text in rendered.items()
-        if each == role and ("start.j2" if role == "mirror_maker" else "service") in template
+        if each == role
+        and ("service" in template or template == "start.j2")
+        and template != "mirror_maker@.service.j2"  # runs start.j2
     ]
-    assert len(units) == (2 if role == "backup" else 1)
+    assert len(units) == NUMBER_OF_UNITS.get(role, 1)
     for unit in units:
-        assert other_defaults(with_file(arguments_of(unit), role, rendered, tmp_path)) == {}
+        assert role in WITHOUT_FILE or any(word.startswith("--config") for word in arguments_of(unit))
+        arguments = with_file(arguments_of(unit), role, rendered, tmp_path)
+        assert other_defaults(arguments).keys() == NOT_DEFAULT.get(tuple(arguments[:2]), {*()})
 
 
 def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
@@ -177,6 +247,12 @@ def test_a_link_s_options_are_taken(
     assert other == {"id", "link"}  # each link has its own
 
 
+def test_options_of_a_ledger_are_accepted(rendered: Mapping[tuple[str, str], str], tmp_path: Path) -> None:
+    file = tmp_path / "create.yml"
+    file.write_text(rendered["dedup", "create.yml.j2"])
+    assert build(Create, file, {}, {}, pytest.fail).topic == "diode-gaps-pro1"
+
+
 def faults(code: str) -> Iterator[str]:
     """Yield the options in a role's code that none of the commands which it runs takes so."""
     named = re.findall(r"(?:_aqueduct|bin/aqueduct)\b\W*([a-z]+)\b(?:[\s',-]+([a-z]+)\b)?", code)
@@ -198,13 +274,23 @@ def faults(code: str) -> Iterator[str]:
 
 # Options of a role that are a mapping, and the command that takes them.
 MAPPINGS = {
-    "_backup_store_options": "backup",
-    "_backup_options": "backup",
-    "_backup_prune_options": "prune",
-    "_backup_verify_options": "verify",
-    "_monitoring_estate_options": "status",
-    "_backup_restore_own_options": "restore",
-    "_mirror_maker_options": "replicate",
+    "_backup_store_options": ("backup",),
+    "_backup_options": ("backup",),
+    "_backup_prune_options": ("prune",),
+    "_backup_restore_own_options": ("restore",),
+    "_dedup_create_options": ("diode", "create"),
+    "_dedup_options": ("dedup",),
+    "_drill_options": ("drill",),
+    "_file_backup_options": ("files", "backup"),
+    "_file_backup_verify_options": ("files", "verify"),
+    "_kafka_quorum_backup_options": ("quorum", "backup"),
+    "_land_options": ("land",),
+    "_land_service_options": ("land",),
+    "_mirror_maker_options": ("replicate",),
+    "_reconcile_options": ("reconcile",),
+    "_zookeeper_backup_options": ("zookeeper", "backup"),
+    "_backup_verify_options": ("verify",),
+    "_monitoring_estate_options": ("status",),
 }
 
 
@@ -218,7 +304,7 @@ def test_each_key_of_a_mapping_of_options_is_one() -> None:
     }
     assert {*found} == {*MAPPINGS}
     for name, verb in MAPPINGS.items():
-        taken = {word for action in COMMANDS[verb,]._actions for word in action.option_strings}
+        taken = {word for action in COMMANDS[verb]._actions for word in action.option_strings}
         assert {f"--{key}" for key in found[name]} <= taken, name
 
 

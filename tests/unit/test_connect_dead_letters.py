@@ -119,8 +119,8 @@ def test_the_ledger_has_what_was_noted_and_only_that(runs: Sequence[Sequence[tup
 def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
     entries = ReplayLedger("dead", "id", {}).entries([(0, 5), (0, 6), (1, BLOCK)])
     assert entries == {
-        "dead/0/0": '{"topic_id": "id", "replayed": [[5, 6]]}',
-        "dead/1/1": f'{{"topic_id": "id", "replayed": [[{BLOCK}, {BLOCK}]]}}',
+        "dead/0/0": '{"topic_id": "id", "replayed": [[5, 6]], "epoch": -1}',
+        "dead/1/1": f'{{"topic_id": "id", "replayed": [[{BLOCK}, {BLOCK}]], "epoch": -1}}',
     }
     assert ReplayLedger.parse("dead", "id", entries).has(0, 5)
     assert not ReplayLedger.parse("dead", "of the topic made anew", entries).has(0, 5)

@@ -7,11 +7,15 @@ import pytest
 import yaml
 
 from aqueduct.estate.diagnosis import (
+    changed_id,
     comparison_findings,
     findings,
+    ill_flows,
+    missing_offsets,
     nothing_found,
     uncompared,
     uncompared_links,
+    unequal_flows,
 )
 from aqueduct.estate.links import read_uncompared_links
 
@@ -95,6 +99,36 @@ def test_host_that_did_not_compare_all_is_unknown() -> None:
         [*_, sentence] = comparison_findings({"c": unknown, "a": equal})
         assert "c did not compare" in sentence
         assert "unknown" in sentence
+
+
+def test_flow_that_does_not_run_or_is_not_equal_has_the_lines_of_its_command() -> None:
+    told = {"stdout_lines": ["head", "task 1 failed"], "stderr_lines": ["aqueduct: [a]"]}
+    for lines, variable, expected in (
+        (ill_flows, "_mirror_maker_flow", ["task 1 failed", "aqueduct: [a]"]),
+        (unequal_flows, "_reconcile_flow", ["head", "task 1 failed"]),
+    ):
+        results = [
+            {variable: {"name": "good"}, "rc": 0, **told},
+            {variable: {"name": "skipped"}, "skipped": True},
+            {variable: {"name": "bad"}, "rc": 3, **told},
+            {variable: {"name": "gone"}, "msg": "the host does not answer"},
+        ]
+        first, *rest = lines(results, "lake")
+        assert "bad to lake" in first
+        assert rest[: len(expected)] == expected
+        assert "gone to lake" in rest[len(expected)]
+    failed = {"_reconcile_flow": {"name": "bad"}, "rc": 1, **told}
+    assert unequal_flows([failed], "lake")[1:] == ["could not be compared.", "aqueduct: [a]"]
+
+
+def test_what_a_ledger_lacks_has_its_partition_and_ranges() -> None:
+    assert "a-1 lacks" in (sentence := missing_offsets({"topic": "a", "partition": 1, "gaps": [[3, 5], [9]]}))
+    assert "3 to 5, 9" in sentence
+
+
+def test_logs_of_another_broker_are_told_from_those_of_the_own_id() -> None:
+    assert "journalctl" in changed_id("a", 1, 1)
+    assert "kafka_node_id to 1" in changed_id("a", 1, 2)
 
 
 def test_flows_that_no_host_compares_are_one_finding() -> None:

@@ -45,12 +45,21 @@ def test_a_command_that_writes_nothing_may_write_nowhere(plugin: ModuleType) -> 
 
 def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> None:
     given = {"topics": ["a", "b"], "store": 's3://x/"y"', "keep-last": 0, "execute": True}
-    left_out = {"recipient": "", "exclude-groups": [], "no-acls": False}
+    left_out = {"recipient": "", "exclude-groups": [], "no-acls": False, "metastore": None}
     text = plugin.option_file(given | left_out)
     assert yaml.safe_load(text) == given | {"keep-last": "0"}
     assert plugin.option_words(given | left_out) == [
         "--topics=a,b", '--store=s3://x/"y"', "--keep-last=0", "--execute",
     ]  # fmt: skip
+
+
+def test_file_without_content_is_removed(plugin: ModuleType) -> None:
+    owned = {"owner": "kafka", "mode": "0600"}
+    assert plugin.folder_files({"a.yml": "x: 1", "b": None, "c": ""}, "/etc/x", "kafka") == [
+        {"dest": "/etc/x/a.yml", "content": "x: 1", **owned},
+        {"dest": "/etc/x/b", "state": "absent", **owned},
+        {"dest": "/etc/x/c", "content": "", **owned},
+    ]
 
 
 def test_every_service_has_a_limit_of_memory_that_comes_from_its_host(plugin: ModuleType) -> None:

@@ -43,7 +43,7 @@ def test_task_runs_while_it_reports() -> None:
     assert (silent.is_running, silent.worker) == (False, "lake-1")
 
 
-def test_status_of_a_former_version_is_of_a_process_that_shares() -> None:
+def test_status_of_an_older_commit_is_of_a_process_that_shares() -> None:
     assert parse_status(b'{"task":0}', b'{"time":1,"host":"h","refused":[],"refused_count":0}') == (
         0,
         TaskStatus(time=1, host="h"),

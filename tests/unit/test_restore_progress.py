@@ -5,9 +5,10 @@ from identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.snapshots.restore import progress
-from aqueduct.snapshots.restore.progress import RestoreProgress, TopicState
+from aqueduct.snapshots.restore.progress import RestoreOrigin, RestoreProgress, TopicState
 
 BACK = {"retention.ms": None, "cleanup.policy": "compact"}
+ORIGIN = RestoreOrigin(store="s", topic="t", instance=1, topic_id="of-t", first_time=0, last_time=9)
 STATE = TopicState(
     topic_id="id",
     snapshot=3,
@@ -16,6 +17,7 @@ STATE = TopicState(
     holds={"a": "b"},
     of_backup=True,
     groups=("a", "b"),
+    origin=ORIGIN,
 )
 
 
@@ -31,7 +33,7 @@ def test_states_are_remembered_as_they_are(state: TopicState | RestoreProgress) 
     assert progress.loads(type(state), progress.dumps(state, "topic")) == state
 
 
-def test_what_an_earlier_version_remembered_is_not_forgotten() -> None:
+def test_what_is_left_out_has_its_default() -> None:
     """Taken for nothing, it would be restored once more."""
     metadata = '{"topic_id":"id","start":7,"records":8,"bytes":9,"producers":[1,2],"oldest":null}'
     assert progress.loads(RestoreProgress, metadata) == RestoreProgress(

@@ -21,7 +21,7 @@ from aqueduct.snapshots.restore.job import Job
 from aqueduct.snapshots.restore.order import RestoreOrder, TaskClient
 from aqueduct.snapshots.restore.outcome import RestoreOutcome
 from aqueduct.snapshots.restore.plan import plan
-from aqueduct.snapshots.restore.progress import TopicState
+from aqueduct.snapshots.restore.progress import RestoreOrigin, TopicState
 from aqueduct.snapshots.restore.request import Request
 from aqueduct.work.workers import Workers
 from servers.pki import Authority
@@ -29,7 +29,17 @@ from servers.pki import Authority
 ROOT = Path(__file__).resolve().parents[2]
 KEY = re.compile(b"-----BEGIN PRIVATE " + b"KEY-----.*?-----END PRIVATE KEY-----", re.DOTALL)
 TASKS = TaskClient(End("target", "b:9092"), "restore-pro1")
-ENDED = TopicState(topic_id="id", snapshot=7, request="digest", back={}, holds={}, of_backup=True, done=True)
+ORIGIN = RestoreOrigin(store="s", topic="t", instance=1, topic_id="of-t", first_time=0, last_time=9)
+ENDED = TopicState(
+    topic_id="id",
+    snapshot=7,
+    request="digest",
+    back={},
+    holds={},
+    of_backup=True,
+    done=True,
+    origin=ORIGIN,
+)
 
 
 def job(task_client: TaskClient | None = TASKS) -> Job:

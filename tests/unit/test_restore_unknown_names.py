@@ -53,7 +53,7 @@ def test_positions_without_a_topic_id_have_a_note_of_their_own() -> None:
     assert mirrors.MirrorNotes.parse(notes.dumps()) == notes
     assert mirrors.MirrorNotes().dumps() == ""
     assert mirrors.MirrorNotes.parse("") == mirrors.MirrorNotes()
-    # What a former version kept.
+    # Metadata that somebody else set.
     assert mirrors.MirrorNotes.parse("t-0: it has") == mirrors.MirrorNotes(ahead="t-0: it has")
     long = mirrors.MirrorNotes("x" * (METADATA_BYTES // 4), "y" * (METADATA_BYTES // 4))
     assert len(long.dumps().encode()) < METADATA_BYTES

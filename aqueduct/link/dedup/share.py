@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from aqueduct.common import strict_json
-from aqueduct.common.strict_json import ADDED
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import METADATA_BYTES
 
@@ -67,12 +66,12 @@ class DedupCounts:
     frames: int = 0
     repeated: int = 0  # offsets that had arrived before
     malformed: int = 0  # records of the raw topics that aren't frames
-    quarantined: int = field(default=0, metadata=ADDED)  # frames that can't be written; they are missing
+    quarantined: int = 0  # frames that can't be written; they are missing
     # Records that are frames, and neither written nor listed as missing.
-    unlisted: int = field(default=0, metadata=ADDED)
-    contradicted: int = field(default=0, metadata=ADDED)  # announcements of a log that ends before what came
+    unlisted: int = 0
+    contradicted: int = 0  # announcements of a log that ends before what came
     # Raw partitions whose position was of an earlier topic or log.
-    rewound: int = field(default=0, metadata=ADDED)
+    rewound: int = 0
     missing: int = 0  # offsets that the ledger lists at the end
     lost: int = 0  # of these others, those that can't be sent again
     lag: int = 0  # raw records that were not read at the end
@@ -80,9 +79,9 @@ class DedupCounts:
     left_out: dict[str, int] = field(default_factory=dict)  # frames, by source topics that are not wanted
     silent: tuple[str, ...] = ()  # sentences on senders that were not heard of when the run began
     # Source topics of which something has crossed, by the ledger and what waits for its grace at the end.
-    crossed: tuple[str, ...] = field(default=(), metadata=ADDED)
+    crossed: tuple[str, ...] = ()
     # Sentences on what was quarantined or contradicted, the first; they are not kept with the position.
-    told: tuple[str, ...] = field(default=(), metadata=ADDED)
+    told: tuple[str, ...] = ()
 
     def add(self, other: "DedupCounts") -> None:
         self.records += other.records
@@ -119,7 +118,7 @@ class Counted:
     run: str
     done: DedupCounts
     # Of the leader that wrote the last batch before the position; -1: it is unknown.
-    epoch: int = field(default=NO_EPOCH, metadata=ADDED)
+    epoch: int = NO_EPOCH
 
     def dumps(self) -> str:
         """Return JSON that Kafka keeps; what is left out is named as far as there is room."""

@@ -31,7 +31,7 @@ def loads(metadata: str) -> SenderPosition | None:
             topic_id=str(content["topic_id"]),
             from_=int(content["from"]),
             session=int(content["session"]),
-            epoch=int(content.get("epoch", NO_EPOCH)),  # former versions had no epoch
+            epoch=int(content["epoch"]),
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -7,11 +7,10 @@ frames are sealed for the receiver. What is unfinished is in part in the clear, 
 import struct
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from aqueduct.common import strict_json
-from aqueduct.common.strict_json import ADDED
 from aqueduct.errors import Failed, Refused
 from aqueduct.link.wire.key_frame import Kind
 from aqueduct.link.wire.window import BlockSpan
@@ -30,7 +29,7 @@ class SessionState:
     beat: int  # the number of the last one; -1: none
     floor: int | None  # as in BlockWindow; None: no block was heard of
     done: tuple[BlockSpan, ...]
-    frames: tuple[str, ...] = field(default=(), metadata=ADDED)  # key frames in use, base64
+    frames: tuple[str, ...] = ()  # key frames in use, base64
 
 
 @dataclass(frozen=True, kw_only=True)

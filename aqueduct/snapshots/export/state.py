@@ -9,7 +9,7 @@
 Readers of folders (Spark, Arrow) pass over names that begin with `_`.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from aqueduct.common import strict_json
@@ -43,7 +43,7 @@ class ExportIdentity:
     declarations: str  # digest
     made_by: str  # versions, on which files' bytes depend
     # Offsets that had expired in the store when it began: which records a share has depends on them.
-    expired: int = field(default=0, metadata=strict_json.ADDED)
+    expired: int = 0
 
 
 class ExportedFile(NamedTuple):
@@ -125,7 +125,7 @@ class ExportDone:
     counts: tuple[Counts, ...]  # of each partition
     gaps: tuple[MissingRange, ...]
     left_out: tuple[Unread, ...]
-    expired: tuple[ExpiredRange, ...] = field(default=(), metadata=strict_json.ADDED)
+    expired: tuple[ExpiredRange, ...] = ()
 
 
 def begun(target: Objects) -> ExportIdentity | None:

@@ -57,12 +57,12 @@ def continued(
         for restore_id, state in ended(name, existing, others):
             if state.origin == origin:
                 continued_states.setdefault(name, {})[restore_id] = state
-            elif state.origin is None or origin.overlaps(state.origin):
+            elif origin.overlaps(state.origin):
                 overlapping.append(f"{name} (restore {restore_id}, snapshot {state.snapshot})")
     if overlapping:
         raise Refused(
             "restores-overlap",
-            f"An earlier restore wrote other parts of the same records, or did not store which: "
+            f"An earlier restore wrote other parts of the same records: "
             f"{some(sorted(overlapping))}. --append continues a restore of the same instance and the same "
             "times. Restore under other names (old:new), or repeat that restore's options.",
         )

@@ -162,7 +162,7 @@ class MirrorNotes:
 
     @classmethod
     def parse(cls, metadata: str) -> "MirrorNotes":
-        """Parse what `dumps` returned; a sentence that is no JSON was kept by a former version."""
+        """Parse what `dumps` returned; metadata that are not of it are a note by themselves."""
         try:
             notes = json.loads(metadata)
             return cls(notes["ahead"], notes["unbound"])

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from aqueduct.common.strict_json import ADDED
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
 from aqueduct.errors import LeftOut
@@ -34,7 +33,7 @@ class Move:
     new: int
     metadata: str
     note: str = ""  # why it does not mean the very next record, and what it means
-    share: bool = field(default=False, metadata=ADDED)  # the offset is a share group's start offset
+    share: bool = False  # the offset is a share group's start offset
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -299,7 +299,7 @@ def doubled(job: Job) -> tuple[Warned, ...]:
         f"{name} (restore {other})"
         for name, origin in origins.items()
         for other, state in continuation.ended(name, fresh, job.others)
-        if state.origin is None or origin.overlaps(state.origin)
+        if origin.overlaps(state.origin)
     ]
     if not again:
         return ()

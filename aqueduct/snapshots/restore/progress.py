@@ -127,8 +127,7 @@ class TopicState:
     held: Mapping[str, str | None] = field(default_factory=dict, metadata=ADDED)
     # How many offsets had expired in the store when it began.
     expired: int = field(default=0, metadata=ADDED)
-    # The records that this restore writes; None: an earlier version began it.
-    origin: RestoreOrigin | None = field(default=None, metadata=ADDED)
+    origin: RestoreOrigin  # the records that this restore writes
     # The ids of the restores after which it continues.
     continues: tuple[str, ...] = field(default=(), metadata=ADDED)
     # The partitions to which nothing is appended, because the target may have the records: a bit for each,
@@ -178,7 +177,7 @@ def partition_bits(partitions: Iterable[int]) -> str:
 def dumps(state: object, owner: str) -> str:
     """Return a state as a commit's metadata; Refused if Kafka would not keep that much.
 
-    What later versions added is left out where it has its default: less is kept, and former versions read it.
+    Optional fields are left out where they have their default, so that less is kept.
     """
     kept = {
         attribute.name: value
@@ -199,7 +198,7 @@ def dumps(state: object, owner: str) -> str:
 def loads(kind: type[Remembered], metadata: str) -> Remembered | None:
     """Parse a committed offset's metadata; None if it isn't of this kind.
 
-    What an earlier version did not write yet has its default.
+    What is left out has its default.
     """
     try:
         return strict_json.loads(kind, metadata.encode())

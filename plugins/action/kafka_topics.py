@@ -1,0 +1,7 @@
+"""Runs the module of this name in the environment `base` of its host."""
+
+from ansible_collections.aqueduct.estate.plugins.plugin_utils.environments import EnvironmentAction
+
+
+class ActionModule(EnvironmentAction):
+    """Arguments: those of the module of this name."""
