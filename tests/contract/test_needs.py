@@ -15,7 +15,9 @@ from aqueduct.estate.check.secrets import WITH_CERTIFICATE
 from aqueduct.estate.model import principal, site_name
 
 ROOT = Path(__file__).resolve().parents[2]
-INVENTORIES = [*ROOT.glob("inventories/*"), *ROOT.glob("molecule/*/inventory")]
+# The scenario `installed` has its sites in the inventory that it creates.
+SCENARIOS = [path for path in ROOT.glob("molecule/*/inventory") if path.parent.name != "installed"]
+INVENTORIES = [*ROOT.glob("inventories/*"), *SCENARIOS]
 SERVICES = {
     path.parent.parent.name for path in ROOT.glob("roles/*/vars/main.yml") if "_needs:" in path.read_text()
 }

@@ -74,6 +74,7 @@ def test_switch_of_one_flow_refuses_the_change_of_another(tmp_path: Path) -> Non
 
 PLAY = """
 - hosts: localhost
+  connection: local
   gather_facts: false
   tasks:
     - ansible.builtin.include_vars: {file: ROOT/roles/mirror_maker/defaults/main.yml}

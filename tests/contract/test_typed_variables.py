@@ -129,6 +129,7 @@ def test_a_restart_of_all_nodes_is_taken_as_it_is_typed(
         "_kafka_tls": str(tmp_path),
         "__kafka_unit": {"stale": [], "started": []},
         "ansible_python_interpreter": sys.executable,
+        "_environment_python": sys.executable,
     }
     done = ansible_process.play(
         tmp_path / "play.yml",

@@ -121,7 +121,7 @@ def with_file(
 
 
 # Our units whose commands have options of the kind that a file has; the others run before a service starts.
-NUMBER_OF_UNITS = {"backup": 2, "file_backup": 2, "land": 2, "mirror_maker": 2, "reconcile": 0}
+NUMBER_OF_UNITS = {"backup": 3, "file_backup": 2, "land": 2, "mirror_maker": 2, "reconcile": 0}
 WITHOUT_FILE = {"kafka", "connect"}
 # What option files of roles are for; of the lab, those of a mirror are another engine's.
 OPTION_FILES = {
@@ -142,6 +142,7 @@ RENDERED_ELSEWHERE = {
     ("backup", "restore.yml.j2"),
     ("dedup", "create.yml.j2"),
     ("mirror_maker", "replicate.yml.j2"),
+    ("monitoring", "status.yml.j2"),
     ("zookeeper", "backup.yml.j2"),
 }
 
