@@ -22,7 +22,8 @@ import json, sys
 from aqueduct.cli import build_parser
 argv = sys.argv[sys.argv.index("--") + 2:]
 assert "--property=RuntimeMaxSec=120" in sys.argv
-given = build_parser(argv[:1]).parse_args(argv)
+if not any(word.startswith("--config=") for word in argv):  # test_units.py tests what the files hold
+    build_parser(argv[:1]).parse_args(argv)
 answers = {{
     "health": {{"controllers": {{"leader": 1, "behind": {{"1": 0}}}}, "brokers": [1], "partitions": 4,
                "offline": 0, "under_replicated": 0, "problems": []}},
