@@ -127,6 +127,7 @@ WITHOUT_FILE = {"kafka", "connect"}
 OPTION_FILES = {
     ("backup", "backup.yml.j2"): ("backup",),
     ("backup", "prune.yml.j2"): ("prune",),
+    ("backup", "verify.yml.j2"): ("verify",),
     ("dedup", "dedup.yml.j2"): ("dedup",),
     ("drill", "drill.yml.j2"): ("drill",),
     ("file_backup", "backup.yml.j2"): ("files", "backup"),
