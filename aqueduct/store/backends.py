@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
-from aqueduct.common import job_files
+from aqueduct.common import guarded_files, job_files
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.error_messages import Trouble, explain, no_store
@@ -401,15 +401,22 @@ class _Directory:
         job_files.share(self._root, WRITING, names.STORE)
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
-        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+        with self._sentences(path, "read"), self._opened(path) as file:
             if at_most is not None and (size := os.fstat(file.fileno()).st_size) > at_most:
                 raise ObjectTooLarge.of(self.url, path, size, at_most)
             return memoryview(file.read())
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
-        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+        with self._sentences(path, "read"), self._opened(path) as file:
             while chunk := file.read(chunk_bytes):
                 yield memoryview(chunk)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[BinaryIO]:
+        """Open an object; Failed if Spark's JVM, which writes here, has put a key of this process there."""
+        with (self._root / path).open("rb") as file:
+            guarded_files.refuse_key(str(self._root / path), os.fstat(file.fileno()))
+            yield file
 
     def create(self, path: str, data: Data) -> None:
         target = self._root / path
