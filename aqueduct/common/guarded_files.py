@@ -42,6 +42,11 @@ def forget() -> None:
         memory.clear()
 
 
+def is_running() -> bool:
+    """Return whether Spark's JVM was started, which may have changed files since."""
+    return _running[0]
+
+
 def fix(names: Collection[str]) -> None:
     """Fix the files that tasks need, and the links on the way to them, before the JVM starts.
 

@@ -90,7 +90,8 @@ SPARK = (
         area=Area.SPARK,
         meaning=(
             "While Spark ran, a file that its tasks need was replaced by a link, or by a key that only the "
-            "command needs. A compromised executor can do this. The key was not sent."
+            "command needs, or a profile of AWS got another `credential_process`. A compromised executor "
+            "can do this. The key was not sent, and the program was not run."
         ),
         fix=(
             "Check this host and the workers for a compromise, and restore the file. To renew a file, rename "

@@ -46,6 +46,7 @@ from aqueduct.store.objects import (
     remove_each,
 )
 from aqueduct.store.retries import Attempts
+from aqueduct.store.sessions import new_session
 from aqueduct.store.url import Location, parse
 
 if TYPE_CHECKING:
@@ -305,11 +306,10 @@ def _s3(location: Location) -> StoreClient:
     # botocore's own, which would know the endpoint, too, takes 13 MB.
     from botocore.configprovider import ConfiguredEndpointProvider
     from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
-        session = Session()
+        session = new_session()
         # botocore itself knows AWS_DEFAULT_REGION only.
         region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or "us-east-1"
         endpoint = None

@@ -13,6 +13,7 @@ import pytest
 
 from aqueduct.common import guarded_files, job_files
 from aqueduct.errors import Failed
+from aqueduct.store import sessions
 from aqueduct.store.backends import open_store
 from aqueduct.work import sandbox
 
@@ -162,6 +163,28 @@ def test_default_files_of_s3_are_those_of_the_start(tmp_path: Path, monkeypatch:
     (tmp_path / ".aws/credentials").unlink()
     (tmp_path / ".aws/credentials").symlink_to(tmp_path / "signing.pem")
     assert refused({})
+
+
+def test_a_program_that_a_profile_names_since_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sessions, "_programs", set())
+    config, ran = tmp_path / "config", tmp_path / "ran"
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(config))
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
+    answer = tmp_path / "answer.json"
+    answer.write_text('{"Version": 1, "AccessKeyId": "id", "SecretAccessKey": "secret"}')
+    config.write_text(f"[default]\ncredential_process = cat {answer}\n")
+    open_store("s3://bucket/prefix")
+    sent({})
+    open_store("s3://bucket/prefix")
+    config.write_text(f"[default]\ncredential_process = touch {ran}\n")
+    with pytest.raises(Failed) as failure:
+        open_store("s3://bucket/prefix")
+    assert failure.value.id == ID
+    assert not ran.exists()
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
