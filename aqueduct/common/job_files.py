@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from aqueduct.common import guarded_files
 from aqueduct.errors import Failed
 
 # Variables of object stores' clients, and those of them that name a file.
@@ -34,6 +35,7 @@ _kept: set[str] = set()  # in the driver: files of keys that no task needs
 _shared: dict[Path, tuple[str, str]] = {}  # in the driver: folders that tasks use, as `share` was told
 _proofs: dict[str, Callable[[], None]] = {}  # in the driver: of object stores, as `prove` was told
 _lent: dict[str, bytes] = {}  # in the driver, and while a task runs in its process: secrets without a file
+_defaults: list[dict[str, str]] = []  # in the driver: one, as it was before Spark's JVM started
 _proven: list[str] = []  # in a task's process: the last job
 _here: dict[str, tuple[bytes, str]] = {}  # in a task's process: of each path its contents, and where they are
 
@@ -45,8 +47,10 @@ def remember(path: str) -> None:
 
 def keep(path: str | Path) -> None:
     """Keep in mind that this file holds a key, and that this process alone reads it."""
-    if not str(path).startswith("/proc/"):  # in memory
-        _kept.add(os.path.realpath(path))
+    real = str(path) if str(path).startswith("/proc/") else os.path.realpath(path)
+    guarded_files.mark(real, str(path))
+    if not real.startswith("/proc/"):  # in memory
+        _kept.add(real)
 
 
 def kept() -> frozenset[str]:
@@ -84,8 +88,9 @@ def lent(name: str) -> bytes | None:
 
 def forget() -> None:
     """Forget what tasks needed: another verb of this process may need nothing of it."""
-    for needs in (_named, _kept, _shared, _proofs, _lent):
+    for needs in (_named, _kept, _shared, _proofs, _lent, _defaults):
         needs.clear()
+    guarded_files.forget()
 
 
 def path(name: str) -> str:
@@ -151,18 +156,32 @@ class JobFiles:
             _proven[:] = [self.job]
 
 
+def fix(environment: Mapping[str, str] = os.environ) -> frozenset[str]:
+    """Fix the files that tasks need, before Spark's JVM starts, and return them."""
+    if not _defaults:
+        _defaults.append(dict(_default_files()))
+    names = _named | {environment[name] for name in FILES if name in environment}
+    stores = {str(folder / known_file) for folder, (_, known_file) in _shared.items()}
+    guarded_files.fix(names | {*_defaults[0].values()} | stores)
+    return frozenset(names | {*_defaults[0].values()})
+
+
 @contextmanager
 def packed(environment: Mapping[str, str] = os.environ) -> Iterator[JobFiles]:
-    """Yield what tasks need as it is now: keys are renewed while a service runs."""
+    """Yield what tasks need as it is now: keys are renewed while a service runs.
+
+    Spark's JVM runs meanwhile, and may replace the files: `guarded_files` keeps hidden keys out of them.
+    """
+    fix(environment)
     variables = {
         name: value
         for name, value in environment.items()
         if name.startswith(STORES) or name == "SSL_CERT_FILE"
     }
     if any(url.startswith("s3:") for url in _proofs) and "AWS_ACCESS_KEY_ID" not in variables:
-        variables = dict(_default_files()) | variables
+        variables = _defaults[0] | variables
     named = _named | {variables[name] for name in FILES if name in variables}
-    contents = {name: _content(Path(name)) for name in sorted(named) if _is_file(name)}
+    contents = {name: content for name in sorted(named) if (content := guarded_files.read(name)) is not None}
     probes = tuple(_probe(folder, *names) for folder, names in _shared.items())
     try:
         yield JobFiles(
@@ -209,20 +228,11 @@ def _default_files() -> Iterator[tuple[str, str]]:
                 yield name, file
 
 
-def _is_file(name: str) -> bool:
-    try:
-        return Path(name).is_file()
-    except OSError:
-        return False
-
-
 def _content(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Failed(
-            "task-file-unreadable", f"{file}, which tasks need, can't be read: {error.strerror}."
-        ) from None
+    content = guarded_files.read(str(file))
+    if content is None:
+        raise Failed("task-file-unreadable", f"{file}, which tasks need, can't be read: it is no file.")
+    return content
 
 
 def in_memory(content: bytes) -> str:

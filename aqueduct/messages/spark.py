@@ -86,6 +86,19 @@ SPARK = (
         ),
     ),
     DeclaredMessage(
+        id="task-file-replaced",
+        area=Area.SPARK,
+        meaning=(
+            "While Spark ran, a file that its tasks need was replaced by a link, or by a key that only the "
+            "command needs, or a profile of AWS got another `credential_process`. A compromised executor "
+            "can do this. The key was not sent, and the program was not run."
+        ),
+        fix=(
+            "Check this host and the workers for a compromise, and restore the file. To renew a file, rename "
+            "the new one to its name; do not change a link in a folder that the command's user can write."
+        ),
+    ),
+    DeclaredMessage(
         id="task-file-unreadable",
         area=Area.SPARK,
         meaning="A file that Spark tasks need cannot be read.",

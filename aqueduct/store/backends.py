@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
-from aqueduct.common import job_files
+from aqueduct.common import guarded_files, job_files
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.error_messages import Trouble, explain, no_store
@@ -46,6 +46,7 @@ from aqueduct.store.objects import (
     remove_each,
 )
 from aqueduct.store.retries import Attempts
+from aqueduct.store.sessions import new_session
 from aqueduct.store.url import Location, parse
 
 if TYPE_CHECKING:
@@ -305,11 +306,10 @@ def _s3(location: Location) -> StoreClient:
     # botocore's own, which would know the endpoint, too, takes 13 MB.
     from botocore.configprovider import ConfiguredEndpointProvider
     from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
     from obstore.auth.boto3 import Boto3CredentialProvider
 
     try:
-        session = Session()
+        session = new_session()
         # botocore itself knows AWS_DEFAULT_REGION only.
         region = os.environ.get("AWS_REGION") or session.get_config_variable("region") or "us-east-1"
         endpoint = None
@@ -401,15 +401,22 @@ class _Directory:
         job_files.share(self._root, WRITING, names.STORE)
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
-        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+        with self._sentences(path, "read"), self._opened(path) as file:
             if at_most is not None and (size := os.fstat(file.fileno()).st_size) > at_most:
                 raise ObjectTooLarge.of(self.url, path, size, at_most)
             return memoryview(file.read())
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
-        with self._sentences(path, "read"), (self._root / path).open("rb") as file:
+        with self._sentences(path, "read"), self._opened(path) as file:
             while chunk := file.read(chunk_bytes):
                 yield memoryview(chunk)
+
+    @contextmanager
+    def _opened(self, path: str) -> Iterator[BinaryIO]:
+        """Open an object; Failed if Spark's JVM, which writes here, has put a key of this process there."""
+        with (self._root / path).open("rb") as file:
+            guarded_files.refuse_key(str(self._root / path), os.fstat(file.fileno()))
+            yield file
 
     def create(self, path: str, data: Data) -> None:
         target = self._root / path

@@ -14,6 +14,7 @@ from aqueduct.common.wording import count
 from aqueduct.errors import Failed, Refused, Skipped
 from aqueduct.store import names
 from aqueduct.store.expiry import RulesPut
+from aqueduct.store.sessions import new_session
 from aqueduct.store.url import Location, parse
 
 MOST_RULES = 1_000  # of a bucket, by S3's limits
@@ -144,10 +145,9 @@ def _client(location: Location) -> Any:
     # As in the store's backend: who asks for no rules need not wait half a second for it.
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
 
     try:
-        session = Session()
+        session = new_session()
         return session.create_client(
             "s3",
             region_name=os.environ.get("AWS_REGION") or session.get_config_variable("region") or "us-east-1",

@@ -2,7 +2,9 @@
 
 The JVM deserializes Java objects that executors send, by Spark's design, so it is trusted with no more than
 they are. Landlock (Linux 5.13) lets it, and what it starts, read only files below the folders in its rules,
-which are all but the hidden ones. It cannot trace this process or read its memory either.
+which are all but the hidden ones. In folders above a hidden key, and in folders of task files below those, it
+can't make, rename or remove files and links: this process would read a key where another file was. It cannot
+trace this process or read its memory either.
 """
 
 import ctypes
@@ -19,6 +21,8 @@ T = TypeVar("T")
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446
 CREATE_RULESET_VERSION, RULE_PATH_BENEATH = 1, 1
 READ_FILE, REFER = 1 << 2, 1 << 13
+REMOVE_DIR, REMOVE_FILE, MAKE_REG, MAKE_SYM = 1 << 4, 1 << 5, 1 << 8, 1 << 12
+NAMES = REMOVE_DIR | REMOVE_FILE | MAKE_REG | MAKE_SYM
 REFER_VERSION = 2  # of Landlock: a former one keeps files from being moved to other folders
 PR_SET_NO_NEW_PRIVS = 38
 
@@ -46,38 +50,37 @@ def hideable(key: str, scratch: Collection[str]) -> bool:
     return not any(Path(key).is_relative_to(os.path.realpath(folder)) for folder in scratch)
 
 
-def without(keys: Collection[str], start: Callable[[], T]) -> T:
+def without(keys: Collection[str], start: Callable[[], T], task_files: Collection[str] = ()) -> T:
     """Call a function that starts a process, which cannot read these files; OSError if the kernel refuses.
+
+    Where a key is in a folder above the folder of a task file, it cannot replace the task file either.
 
     A rule holds for a thread and for what that starts, so the function has a thread of its own. That must not
     live on: whoever is under the same rule could trace it, and so read the memory of this process.
     """
     hidden = {os.path.realpath(key) for key in keys}
+    sealed = {str(folder) for key in hidden for folder in Path(key).parents}
+    folders = {Path(os.path.realpath(file)).parent for file in task_files}
+    sealed |= {str(folder) for folder in folders if str(folder.parent) in sealed}
 
     def restricted() -> T:
-        _restrict(hidden)
+        _restrict(hidden, sealed)
         return start()
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(restricted).result()
 
 
-def _restrict(hidden: Collection[str]) -> None:
-    """Let this thread read all files but these."""
-    handled = READ_FILE | (REFER if _version() >= REFER_VERSION else 0)
-    ruleset = _call(CREATE_RULESET, ctypes.byref(ctypes.c_uint64(handled)), ctypes.c_size_t(8), 0)
+def _restrict(hidden: Collection[str], sealed: Collection[str]) -> None:
+    """Let this thread read all files but the hidden, and change names in all folders but the sealed ones."""
+    change = NAMES | (REFER if _version() >= REFER_VERSION else 0)
+    handled = ctypes.c_uint64(READ_FILE | change)
+    ruleset = _call(CREATE_RULESET, ctypes.byref(handled), ctypes.c_size_t(8), 0)
     try:
         for path in _others("/", hidden):
-            try:
-                opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-            except OSError:  # it is gone, or this user can't reach it
-                continue
-            try:
-                is_folder = stat.S_ISDIR(os.fstat(opened).st_mode)
-                rule = _Rule(handled if is_folder else READ_FILE, opened)
-                _call(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
-            finally:
-                os.close(opened)
+            _allow(ruleset, path, READ_FILE)
+        for path in _others("/", sealed):
+            _allow(ruleset, path, change, folders_alone=True)
         if _libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0):
             raise OSError(ctypes.get_errno(), "prctl")
         _call(RESTRICT_SELF, ruleset, 0)
@@ -85,16 +88,38 @@ def _restrict(hidden: Collection[str]) -> None:
         os.close(ruleset)
 
 
-def _others(folder: str, hidden: Collection[str]) -> Iterator[str]:
-    """Yield the files and folders below a folder that hold no hidden file, the largest possible ones."""
+def _allow(ruleset: int, path: str, access: int, *, folders_alone: bool = False) -> None:
+    """Add a rule for a file or a folder and all below it."""
+    try:
+        opened = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:  # it is gone, or this user can't reach it
+        return
+    try:
+        if folders_alone and not stat.S_ISDIR(os.fstat(opened).st_mode):
+            return
+        rule = _Rule(access, opened)
+        _call(ADD_RULE, ruleset, RULE_PATH_BENEATH, ctypes.byref(rule), 0)
+    finally:
+        os.close(opened)
+
+
+def _others(folder: str, excepted: Collection[str]) -> Iterator[str]:
+    """Yield the files and folders below a folder that neither are nor hold excepted ones, the largest ones.
+
+    An excepted folder is not one of them, but the entries in it are, unless they are excepted, too.
+    """
     try:
         entries = [*os.scandir(folder)]
     except OSError:
         return
     for entry in entries:
-        if entry.is_symlink() or entry.path in hidden:  # a rule for a link would be one for what it leads to
+        if entry.is_symlink():  # a rule for a link would be one for what it leads to
             continue
-        below = [path for path in hidden if path.startswith(f"{entry.path}/")]
+        if entry.path in excepted:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _others(entry.path, excepted)
+            continue
+        below = [path for path in excepted if path.startswith(f"{entry.path}/")]
         if below:
             yield from _others(entry.path, below)
         else:

@@ -111,14 +111,17 @@ def _start_jvm(asked: SparkOptions) -> None:
         return
     has = options.given(asked)
     _hidden.clear()
-    if not options.local_cores(has.get("spark.master", options.LOCAL)) and sandbox.supported():
+    task_files: list[str] = []
+    if not options.local_cores(has.get("spark.master", options.LOCAL)):
         scratch = options.scratch(has)
-        _hidden.update(key for key in job_files.kept() if sandbox.hideable(key, scratch))
+        task_files = [file for file in job_files.fix() if sandbox.hideable(file, scratch)]
+        if sandbox.supported():
+            _hidden.update(key for key in job_files.kept() if sandbox.hideable(key, scratch))
     late: list[threading.Timer] = []
 
     def start(*arguments: Any, **more: Any) -> _Jvm:
         begin = partial(_Jvm, *arguments, **more)
-        started = sandbox.without(_hidden, begin) if _hidden else begin()
+        started = sandbox.without(_hidden, begin, task_files) if _hidden else begin()
         late.append(threading.Timer(JVM_SECONDS, started.kill))
         late[0].daemon = True
         late[0].start()
