@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import ansible_process
@@ -230,6 +230,28 @@ def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
         assert [line for line in lines if re.fullmatch(r"MemoryMax=\d+[%M]", line)], key
         assert any(line.startswith("SystemCallFilter=@system-service landlock_") for line in lines), key
         assert "ProtectProc=invisible" in lines, key
+
+
+def test_a_unit_lists_no_writable_folder_below_another(rendered: Mapping[tuple[str, str], str]) -> None:
+    """A service could put a link in the place of the lower one, which systemd follows at its next start."""
+    seen = 0
+    for key, text in rendered.items():
+        for line in re.findall(r"^ReadWritePaths=(.*)$", text, re.MULTILINE):
+            paths = {PurePosixPath(word.lstrip("-+")) for word in line.split()}
+            assert not [path for path in paths if paths & {*path.parents}], key
+            seen += 1
+    assert seen > 5
+
+
+def test_only_the_filter_says_what_a_unit_may_write() -> None:
+    """It leaves out what is below another folder."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("roles", "playbooks")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".yml", ".j2"} and "ReadWritePaths" in path.read_text()
+    }
+    assert found == {"roles/kafka_quorum/tasks/plan.yml"}  # two folders that differ
 
 
 @pytest.mark.parametrize("role", ENDS)
