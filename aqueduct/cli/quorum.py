@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 from aqueduct.cli import common, repair, report_file
 from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.common import strict_json, timestamps
+from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import count, some
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
@@ -266,9 +267,7 @@ def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
 def _write(path: Path, text: str) -> None:
     """Write a file that its owner alone may read."""
     try:
-        path.touch(mode=0o600)
-        path.chmod(0o600)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_whole(path, f"{text}\n".encode(), mode=0o600)
     except OSError as error:
         raise Failed("file-unwritable", f"Cannot write {path}: {error.strerror}.") from None
 
