@@ -4,13 +4,16 @@ The lab's units are rendered as the roles render them, and read by the parser th
 """
 
 import argparse
+import importlib.util
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Any
 
 import ansible_process
@@ -241,6 +244,31 @@ def test_a_unit_lists_no_writable_folder_below_another(rendered: Mapping[tuple[s
             assert not [path for path in paths if paths & {*path.parents}], key
             seen += 1
     assert seen > 5
+
+
+def test_the_documented_sandbox_is_that_of_units() -> None:
+    """A command by hand has what `aqueduct.estate.sandboxed` gives the commands of playbooks."""
+    text = (ROOT / "docs/security.md").read_text()
+    function = re.search(r"^in_sandbox\(\) \{.*?^\}$", text, re.DOTALL | re.MULTILINE)
+    assert function
+    printing = "systemd-run() { printf '%s\\n' \"$@\"; }"
+    script = f"{printing}\n{function[0]}\nin_sandbox kafka /var/lib/kafka cmd 'a b'"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    words = set(done.stdout.splitlines())
+    properties = {"WorkingDirectory": "/var/lib/kafka"}
+    units = load_filter().sandboxed(["cmd", "a b"], "kafka", "/var/lib/kafka", properties)
+    assert words == {*units[1:]}
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.name == "cli.md" or not re.search(r"sudo -u \w+ (?:env |/opt/)", page.read_text()), page
+
+
+def load_filter() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("units", ROOT / "plugins/filter/units.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_only_the_filter_says_what_a_unit_may_write() -> None:
