@@ -21,7 +21,8 @@ prune removes backups that no --keep-* option keeps, and incomplete ones. Withou
 them. It first checks the backups that stay, without reading the content of files. If one is unusable,
 nothing is removed.
 
-list, du, verify and restore also work on a read-only disk.
+list, du, verify and restore also work on a read-only disk. Run backup and prune as the owner of the backups;
+root is refused in a folder of another user.
 
 Exit codes:
   0  done

@@ -18,6 +18,8 @@ metadata or belongs to another cluster.
 
 set-aside moves the old metadata of a stopped broker away, so that the broker follows the new controllers.
 
+Run restore and set-aside as the user of the node. Root is refused in a directory of another user.
+
 check compares the topics, their ids, their partitions and the ends of their logs with the plan.
 
 playbooks/restore_quorum.yml runs these commands in the right order.

@@ -10,7 +10,8 @@ possible remedies, the best one first. --keep-plan stores the plan; a later --re
 assign assigns partitions to the ids that their brokers have now.
 
 restore-logs, on the host of a stopped broker, restores the logs that the broker has set aside (folders that
-end in -stray). With --node-id, it also gives the broker's data directories another id.
+end in -stray). With --node-id, it also gives the broker's data directories another id. Run it as the user
+of the broker; root is refused in a directory of another user.
 
 elect elects leaders for partitions without one. The first running replica becomes leader, but only if no
 log of the partition is damaged, no other log is longer (by leader epoch, then offset), and each broker with

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aqueduct.common.folder_owners import path_of_others
 from aqueduct.errors import Refused
 
 READ_ONLY = "its disk is read-only; mount it writable"
@@ -20,10 +21,12 @@ NOT_PLAIN = errno.ELOOP, errno.ENXIO  # of a link; of a pipe that nobody reads
 def held(path: Path, otherwise: str) -> Iterator[int]:
     """Hold a lock, which the kernel frees when the process ends, however it does; yield its descriptor.
 
-    Refused, saying `otherwise`, if another one has it.
+    Refused, saying `otherwise`, if another one has it. Root makes none in the folder of another user, who
+    could not take it then.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | PLAIN, 0o666)
+        new = os.O_CREAT if os.geteuid() or path_of_others(path.parent) is None else 0
+        descriptor = os.open(path, os.O_WRONLY | new | PLAIN, 0o666)
     except OSError as error:
         if error.errno in NOT_PLAIN:
             raise _not_plain(path) from None
@@ -62,7 +65,8 @@ def _readable(path: Path) -> int | None:
     try:
         return os.open(path, os.O_RDONLY | PLAIN)
     except FileNotFoundError:
-        if path.parent.stat().st_uid != os.geteuid():
+        user = os.geteuid()
+        if path_of_others(path.parent) if user == 0 else path.parent.stat().st_uid != user:
             return None
         return os.open(path, os.O_RDONLY | os.O_CREAT | PLAIN, 0o666)
 

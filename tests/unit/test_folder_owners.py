@@ -16,6 +16,7 @@ from aqueduct.cli import main
 from aqueduct.common import lock
 from aqueduct.common.folder_owners import path_of_others
 from aqueduct.common.whole_files import write_whole
+from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.broker_ids import stray_logs
 from aqueduct.recovery.file_backup import folder as backups
 from aqueduct.recovery.file_backup import plan
@@ -87,7 +88,7 @@ def test_root_is_refused_in_the_data_folder_of_a_service(
 ) -> None:
     for target in (victim / "shadow", victim / "new"):
         plant(own / name, target)
-        with raises(Exception, "folder-of-other-user") as refused:
+        with raises(Refused, "folder-of-other-user") as refused:
             command(own)
         assert "sudo -u daemon aqueduct " in str(refused.value)
         (own / name).unlink()
@@ -111,7 +112,7 @@ def test_links_in_a_folder_of_root_are_not_followed(top: Path, victim: Path) -> 
     assert not (data / "meta.properties").is_symlink()
     (data / ".lock").unlink()
     (data / ".lock").symlink_to(victim / "new")
-    with raises(Exception, "data-folder-unwritable"), stray_logs.locked(data):
+    with raises(Refused, "data-folder-unwritable"), stray_logs.locked(data):
         pass
 
 
@@ -133,7 +134,7 @@ def test_a_folder_above_that_is_another_user_s_counts(top: Path, own: Path) -> N
 @pytest.mark.parametrize("hold", [lock.held, lock.shared])
 def test_a_lock_is_made_through_no_link(own: Path, victim: Path, hold: Any) -> None:
     plant(own / ".reading", victim / "new")
-    with raises(Exception, "lock-file-unusable"), hold(own / ".reading", "-"):
+    with raises(Refused, "lock-file-unusable"), hold(own / ".reading", "-"):
         pass
 
 
@@ -142,14 +143,19 @@ def test_a_pipe_or_a_hard_link_is_no_lock(own: Path, victim: Path, hold: Any) ->
     os.mkfifo(own / "pipe")
     os.link(victim / "shadow", own / "hard")
     for name in ("pipe", "hard"):
-        with raises(Exception, "lock-file-unusable"), hold(own / name, "-"):
+        with raises(Refused, "lock-file-unusable"), hold(own / name, "-"):
             pass
     (own / "hard").unlink()
 
 
-def test_who_reads_makes_no_lock_in_the_folder_of_another_user(own: Path, top: Path) -> None:
-    with lock.shared(own / ".reading", "-"):
-        assert list(own.iterdir()) == []
+def test_root_makes_no_lock_in_the_folder_of_another_user(own: Path, victim: Path, top: Path) -> None:
+    plant(own / "name", victim)
+    for folder in (own, own / "name"):
+        with lock.shared(folder / ".reading", "-"):
+            pass
+        with raises(Refused, "lock-file-unusable"), lock.held(folder / ".reading", "-"):
+            pass
+        assert not (folder / ".reading").exists()
     with lock.shared(top / ".reading", "-"):
         assert (top / ".reading").exists()
 
@@ -159,16 +165,16 @@ def test_a_list_that_is_a_pipe_a_link_or_huge_is_not_read(own: Path, victim: Pat
     (own / date).mkdir()
     kept, head = backups.BackupsOf(own), own / date / backups.HEAD
     os.mkfifo(head)
-    with raises(Exception, "file-backup-damaged"):
+    with raises(Failed, "file-backup-damaged"):
         kept.snapshot(date)
     head.unlink()
     plant(head, victim / "shadow")
-    with raises(Exception, "file-backup-damaged"):
+    with raises(Failed, "file-backup-damaged"):
         kept.snapshot(date)
     head.unlink()
     with head.open("wb") as file:
         file.truncate(1 << 40)
-    with raises(Exception, "file-backup-damaged"):
+    with raises(Failed, "file-backup-damaged"):
         kept.snapshot(date)
 
 
