@@ -21,7 +21,8 @@ prune removes backups that no --keep-* option keeps, and incomplete ones. Withou
 them. It first checks the backups that stay, without reading the content of files. If one is unusable,
 nothing is removed.
 
-list, du, verify and restore also work on a read-only disk.
+list, du, verify and restore also work on a read-only disk. Run backup and prune as the owner of the backups;
+root is refused in a folder of another user.
 
 Exit codes:
   0  done
@@ -43,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 
 from aqueduct.cli import common, report_file, selection
 from aqueduct.common import timestamps
+from aqueduct.common.folder_owners import refuse_root_beside_others
 from aqueduct.common.wording import count, shown, some
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.recovery.file_backup import plan
@@ -219,6 +221,7 @@ def _backup(args: argparse.Namespace) -> int:
 
     _outside(args)
     started = datetime.now(UTC)
+    refuse_root_beside_others(args.backups / args.name, "files backup")
     for file in filter(None, (args.ssh_key, args.known_hosts)):
         if not file.is_file():
             raise Refused(
@@ -459,7 +462,11 @@ def _prune(args: argparse.Namespace) -> int:
     _outside(args)
     started = datetime.now(UTC)
     keep = common.keep(args, "files prune")
-    pruned = [prune(own, keep, execute=args.execute) for own in _opened(args)]
+    opened_names = _opened(args)
+    if args.execute:
+        for own in opened_names:
+            refuse_root_beside_others(own.path, "files prune")
+    pruned = [prune(own, keep, execute=args.execute) for own in opened_names]
     row = "{:<24}  {:<18}  {}"
     print(row.format("name", "date", "fate"))
     for outcome in pruned:

@@ -18,6 +18,8 @@ metadata or belongs to another cluster.
 
 set-aside moves the old metadata of a stopped broker away, so that the broker follows the new controllers.
 
+Run restore and set-aside as the user of the node. Root is refused in a directory of another user.
+
 check compares the topics, their ids, their partitions and the ends of their logs with the plan.
 
 playbooks/restore_quorum.yml runs these commands in the right order.
@@ -42,6 +44,7 @@ from typing import TYPE_CHECKING, Any
 from aqueduct.cli import common, repair, report_file
 from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.common import strict_json, timestamps
+from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import count, some
 from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
 from aqueduct.kafka import client_config
@@ -266,9 +269,7 @@ def _compare(path: Path, quorum_plan: plan.QuorumPlan) -> None:
 def _write(path: Path, text: str) -> None:
     """Write a file that its owner alone may read."""
     try:
-        path.touch(mode=0o600)
-        path.chmod(0o600)
-        path.write_text(text + "\n", encoding="utf-8")
+        write_whole(path, f"{text}\n".encode(), mode=0o600)
     except OSError as error:
         raise Failed("file-unwritable", f"Cannot write {path}: {error.strerror}.") from None
 

@@ -10,7 +10,8 @@ possible remedies, the best one first. --keep-plan stores the plan; a later --re
 assign assigns partitions to the ids that their brokers have now.
 
 restore-logs, on the host of a stopped broker, restores the logs that the broker has set aside (folders that
-end in -stray). With --node-id, it also gives the broker's data directories another id.
+end in -stray). With --node-id, it also gives the broker's data directories another id. Run it as the user
+of the broker; root is refused in a directory of another user.
 
 elect elects leaders for partitions without one. The first running replica becomes leader, but only if no
 log of the partition is damaged, no other log is longer (by leader epoch, then offset), and each broker with
@@ -30,7 +31,6 @@ Exit codes:
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -39,6 +39,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from aqueduct.cli import common, report_file, selection
 from aqueduct.common import strict_json, timestamps
 from aqueduct.common.topic_names import LEGAL_NAME, TopicPartition
+from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import count, some
 from aqueduct.errors import ExitCode, Failed, Refused
 from aqueduct.kafka import client_config, data_folder
@@ -215,7 +216,7 @@ def _plan(args: argparse.Namespace) -> int:
             read_plan.refuse(agreement.changes(read, made, repair.lead), changed=agreement.RepairPlanChanged)
     if args.keep_plan:
         try:
-            _write_whole(args.keep_plan, strict_json.dumps(made))
+            write_whole(args.keep_plan, strict_json.dumps(made))
         except OSError as error:
             sentence = f"Cannot write {args.keep_plan}: {error.strerror}. Nothing was done."
             raise Failed("repair-plan-unwritable", sentence) from None
@@ -336,21 +337,11 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
 def _keep(path: Path, replaced: plan.ReplacedIds) -> None:
     """Write the ids before they are replaced."""
     try:
-        _write_whole(path, strict_json.dumps(replaced))
+        write_whole(path, strict_json.dumps(replaced))
     except OSError as error:
         raise Failed(
             "replaced-ids-unwritable", f"Cannot write {path}: {error.strerror}. Nothing was assigned."
         ) from None
-
-
-def _write_whole(path: Path, content: bytes) -> None:
-    """Write a file, whole or not at all."""
-    new = path.with_name(f"{path.name}.tmp")
-    with new.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
 
 
 def _say_nowhere(args: argparse.Namespace, state: Cluster) -> None:

@@ -4,13 +4,13 @@ import argparse
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
 
 from aqueduct.cli.output import prints_report
+from aqueduct.common.whole_files import probe, write_whole
 from aqueduct.errors import AqueductError, Failed, Refused
 
 
@@ -63,10 +63,8 @@ def _store(path: Path, report: Mapping[str, Any]) -> None:
     """Write the report whole or not at all."""
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     try:
-        with _unfinished(path) as unfinished:
-            # A file's name may have bytes that are no letters: as JSON escapes them.
-            unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-            unfinished.replace(path)
+        # A file's name may have bytes that are no letters: as JSON escapes them.
+        write_whole(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise Failed(
             "report-not-writable", f"The report {path} can't be written: {error.strerror}."
@@ -114,20 +112,9 @@ def file(text: str) -> Path:
     try:
         if path.exists() and not path.is_file():
             raise argparse.ArgumentTypeError(f"{text!r} isn't a file")
-        with _unfinished(path) as unfinished:
-            unfinished.touch()
+        probe(path.parent)
     except OSError as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} cannot be written: {error.strerror}; pass a file in an existing, writable directory"
         ) from None
     return path
-
-
-@contextmanager
-def _unfinished(path: Path) -> Iterator[Path]:
-    """Yield a file beside the report's, which is gone afterwards."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        yield unfinished
-    finally:
-        unfinished.unlink(missing_ok=True)

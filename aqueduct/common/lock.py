@@ -3,27 +3,36 @@
 import errno
 import fcntl
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from aqueduct.common.folder_owners import path_of_others
 from aqueduct.errors import Refused
 
 READ_ONLY = "its disk is read-only; mount it writable"
+# The folder may be another user's, who can put a link or a pipe in the place of the file.
+PLAIN = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+NOT_PLAIN = errno.ELOOP, errno.ENXIO  # of a link; of a pipe that nobody reads
 
 
 @contextmanager
 def held(path: Path, otherwise: str) -> Iterator[int]:
     """Hold a lock, which the kernel frees when the process ends, however it does; yield its descriptor.
 
-    Refused, saying `otherwise`, if another one has it.
+    Refused, saying `otherwise`, if another one has it. Root makes none in the folder of another user, who
+    could not take it then.
     """
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        new = os.O_CREAT if os.geteuid() or path_of_others(path.parent) is None else 0
+        descriptor = os.open(path, os.O_WRONLY | new | PLAIN, 0o666)
     except OSError as error:
+        if error.errno in NOT_PLAIN:
+            raise _not_plain(path) from None
         reason = READ_ONLY if error.errno == errno.EROFS else error.strerror
         raise Refused("lock-file-unusable", f"{path} can't be written: {reason}.") from None
-    with _locked(descriptor, fcntl.LOCK_EX, otherwise):
+    with _locked(path, descriptor, fcntl.LOCK_EX, otherwise):
         yield descriptor
 
 
@@ -32,7 +41,8 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
     """Hold a lock beside others who only look; Refused, saying `otherwise`, if one has it for itself.
 
     It takes no right to write, for backups may be on a disk that is read-only, or is at another host. A lock
-    that can't be made there is not needed: nobody could change anything.
+    that can't be made there is not needed: nobody could change anything. Nor is one made in the folder of
+    another user, who could not take it then.
     """
     try:
         descriptor = _readable(path)
@@ -40,21 +50,40 @@ def shared(path: Path, otherwise: str) -> Iterator[None]:
         if error.errno == errno.EROFS:
             yield
             return
+        if error.errno in NOT_PLAIN:
+            raise _not_plain(path) from None
         raise Refused("lock-file-unusable", f"{path} can't be read: {error.strerror}.") from None
-    with _locked(descriptor, fcntl.LOCK_SH, otherwise):
+    if descriptor is None:
+        yield
+        return
+    with _locked(path, descriptor, fcntl.LOCK_SH, otherwise):
         yield
 
 
-def _readable(path: Path) -> int:
+def _readable(path: Path) -> int | None:
+    """Open a lock to read; None if there is none, and the folder is another user's."""
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(path, os.O_RDONLY | PLAIN)
     except FileNotFoundError:
-        return os.open(path, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        user = os.geteuid()
+        if path_of_others(path.parent) if user == 0 else path.parent.stat().st_uid != user:
+            return None
+        return os.open(path, os.O_RDONLY | os.O_CREAT | PLAIN, 0o666)
+
+
+def _not_plain(path: Path) -> Refused:
+    return Refused(
+        "lock-file-unusable",
+        f"{path} can't be used: it is no plain file. Find out who made it, and move it out of the folder.",
+    )
 
 
 @contextmanager
-def _locked(descriptor: int, how: int, otherwise: str) -> Iterator[None]:
+def _locked(path: Path, descriptor: int, how: int, otherwise: str) -> Iterator[None]:
     with os.fdopen(descriptor):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
+            raise _not_plain(path)
         try:
             fcntl.flock(descriptor, how | fcntl.LOCK_NB)
         except BlockingIOError:

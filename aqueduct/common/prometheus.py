@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
+from aqueduct.common.whole_files import write_whole
 from aqueduct.errors import Failed
 
 Labels = dict[str, str]
@@ -47,11 +48,8 @@ def write(path: Path, metrics: Iterable[Metric]) -> None:
     """Replace a file of metrics that others may read, whole or not at all. Failed if it can't be written."""
     registry = CollectorRegistry()
     registry.register(_Collector(lambda: metrics))
-    unfinished = path.with_name(f".{path.name}.unfinished")
     try:
-        unfinished.write_bytes(generate_latest(registry))
-        unfinished.chmod(0o644)
-        unfinished.replace(path)
+        write_whole(path, generate_latest(registry), mode=0o644)
     except OSError as error:
         raise Failed(
             "metrics-file-unwritable", f"The figures {path} can't be written: {error.strerror}."

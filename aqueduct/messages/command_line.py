@@ -203,6 +203,12 @@ COMMAND_LINE = (
         fix="Wait until the other process has ended, and run the command again.",
     ),
     DeclaredMessage(
+        id="folder-of-other-user",
+        area=Area.COMMAND_LINE,
+        meaning="Another user could lead root to other files with a link in the folder. Nothing was done.",
+        fix="Run the command as the owner of the folder: `sudo -u USER aqueduct ...`.",
+    ),
+    DeclaredMessage(
         id="lock-file-unusable",
         area=Area.COMMAND_LINE,
         meaning="The lock file, which keeps two processes from the same folder, cannot be opened.",

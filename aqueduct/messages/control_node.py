@@ -256,6 +256,18 @@ CONTROL_NODE = (
         fix="Run the playbook that creates it, or check the path.",
     ),
     DeclaredMessage(
+        id="host-file-unwritable",
+        area=Area.CONTROL_NODE,
+        meaning="A file that a playbook writes on a host cannot be written.",
+        fix="Correct what the message shows, such as a missing home folder, and run the playbook again.",
+    ),
+    DeclaredMessage(
+        id="ssh-key-invalid",
+        area=Area.CONTROL_NODE,
+        meaning="The text that is to be authorized for SSH is not a public key.",
+        fix="Run `playbooks/file_backups.yml` again. It creates the key on the backup host.",
+    ),
+    DeclaredMessage(
         id="host-command-failed",
         area=Area.CONTROL_NODE,
         meaning="A command that a playbook ran on a host failed.",

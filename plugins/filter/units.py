@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import PurePosixPath
 from typing import Any
 
 from aqueduct.recovery.file_backup.plan import restriction
@@ -37,7 +38,23 @@ def hardened(properties: Mapping[str, Any], user: str, writable: str = "") -> di
     """`properties | hardened(user, writable)`: properties of a service that runs as a user and may write to
     these folders (with blanks between them) and nowhere else. Its memory has a limit (`MemoryMax`)."""
     identity = {"User": user, "Group": user, "MemoryMax": MEMORY}
-    return {**identity, **properties, **HARDENED, **({"ReadWritePaths": writable} if writable else {})}
+    folders = topmost(writable)
+    return {**identity, **properties, **HARDENED, **({"ReadWritePaths": folders} if folders else {})}
+
+
+def topmost(folders: str) -> str:
+    """Return those of the folders (with blanks between them) that are below no other one.
+
+    Systemd follows a link in `ReadWritePaths`. A service may write to the upper folder: it could put a link
+    in the place of the lower one, and after its next start write wherever that leads.
+    """
+    paths = {word: PurePosixPath(word.lstrip("-+")) for word in folders.split()}
+    first = {path: word for word, path in reversed(paths.items())}
+    return " ".join(
+        word
+        for word, path in paths.items()
+        if first[path] == word and not any(above in first for above in path.parents)
+    )
 
 
 def confined(properties: Mapping[str, Any]) -> dict[str, Any]:

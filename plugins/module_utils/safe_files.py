@@ -52,9 +52,16 @@ def _refused(path: Path, kind: str) -> UnsafePath:
 
 
 def _is_own(folder: os.stat_result) -> bool:
-    """Return whether nobody but root can replace what is in a folder."""
-    closed = not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or folder.st_mode & stat.S_ISVTX
-    return folder.st_uid in (0, os.geteuid()) and bool(closed)
+    """Return whether nobody but root can put anything into a folder."""
+    return folder.st_uid in (0, os.geteuid()) and not folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def _keeps_links(folder: os.stat_result) -> bool:
+    """Return whether nobody but root can replace a link of root's in a folder.
+
+    The sticky bit is enough for that. Others can still make files, folders and hard links there.
+    """
+    return _is_own(folder) or (folder.st_uid in (0, os.geteuid()) and bool(folder.st_mode & stat.S_ISVTX))
 
 
 class Folder:
@@ -205,7 +212,7 @@ def _target(descriptor: int, name: str, parent: Path) -> str:
     status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
     if not stat.S_ISLNK(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent / name))
-    if status.st_uid not in (0, os.geteuid()) or not _is_own(os.fstat(descriptor)):
+    if status.st_uid not in (0, os.geteuid()) or not _keeps_links(os.fstat(descriptor)):
         raise _refused(parent / name, f"a symbolic link that user {status.st_uid} may have made")
     return os.readlink(name, dir_fd=descriptor)
 

@@ -75,7 +75,7 @@ def files(path: Path, content: str, **further: Any) -> dict[str, Any]:
 
 def assert_refused(answer: dict[str, Any], path: Path) -> None:
     assert answer.get("failed")
-    assert answer["msg"].startswith(f"{path} is ")
+    assert f"[path-unsafe] {path} is " in answer["msg"]
     assert CONTENT not in str({name: value for name, value in answer.items() if name != "invocation"})
 
 
@@ -233,3 +233,91 @@ def test_a_service_can_not_replace_what_is_in_its_configuration(tmp_path: Path) 
     assert not keys(tmp_path / "tls").get("failed")
     found = (tmp_path / "tls").stat()
     assert (found.st_uid, found.st_gid, found.st_mode & 0o7777) == (0, pwd.getpwnam(SERVICE).pw_gid, 0o750)
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """Return a sticky folder of root's in which every user may make files, as /tmp is."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    return folder
+
+
+def test_a_folder_that_a_user_made_in_a_sticky_folder_is_not_given_away(shared: Path) -> None:
+    """It would belong to a service then, with what the user had put into it."""
+    safe_files = plugin_modules.load("service_content").safe_files
+    planted = made(shared / "state")
+    with safe_files.folder(planted, make=True) as folder, pytest.raises(safe_files.UnsafePath):
+        folder.give(safe_files.Access(USER + 1, USER + 1, 0o700))
+    assert planted.stat().st_uid == USER
+
+
+def test_a_hard_link_in_a_sticky_folder_is_refused(shared: Path, victim: Path) -> None:
+    os.link(victim / "file", shared / "trusted.pem")
+    assert_refused(files(shared / "trusted.pem", CONTENT), shared / "trusted.pem")
+
+
+def test_a_link_of_root_in_a_sticky_folder_is_followed(shared: Path, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (shared / "data").symlink_to(tmp_path / "disk")
+    assert not files(shared / "data/file", "x").get("failed")
+    assert (tmp_path / "disk/file").read_text() == "x"
+
+
+READ_ONLY = 'command="rrsync -ro /etc/x",restrict'
+KEY = "ssh-ed25519 AAAAC3Nz"
+
+
+class Account:
+    """A user with a home folder, as pwd has one."""
+
+    def __init__(self, home: Path) -> None:
+        self.pw_dir, self.pw_uid, self.pw_gid = str(home), USER, USER
+
+
+class Authorizing:
+    """The module for a key, with `check_mode`."""
+
+    def __init__(self, *, check_mode: bool = False) -> None:
+        self.check_mode = check_mode
+        self.params = {"key": f"{KEY} old", "key_options": READ_ONLY, "comment": "file_backup etc"}
+
+
+def authorize(home: Path, *, check_mode: bool = False) -> bool:
+    module = plugin_modules.load("ssh_authorized_key")
+    return bool(module.apply(Authorizing(check_mode=check_mode), Account(home)))
+
+
+@pytest.mark.parametrize("linked", [".ssh", ".ssh/authorized_keys"])
+def test_a_key_is_authorized_through_no_link_of_the_user(own: Path, victim: Path, linked: str) -> None:
+    if linked == ".ssh":
+        plant(own / ".ssh", victim)
+    else:
+        plant(made(own / ".ssh") / "authorized_keys", victim / "file")
+    unsafe = plugin_modules.load("service_content").safe_files.UnsafePath
+    with pytest.raises(unsafe, match="symbolic link"):
+        authorize(own)
+
+
+def test_a_key_is_authorized_once_beside_others(own: Path) -> None:
+    assert authorize(own, check_mode=True)
+    assert not (own / ".ssh").exists()
+    assert authorize(own)
+    file = own / ".ssh/authorized_keys"
+    line = f"{READ_ONLY} {KEY} file_backup etc\n"
+    assert file.read_text() == line
+    assert not authorize(own)
+    for path, mode in ((own / ".ssh", 0o700), (file, 0o600)):
+        assert (path.stat().st_uid, path.stat().st_mode & 0o777) == (USER, mode)
+    file.write_text(f"# mine\nssh-rsa BBBB me\n{KEY} without options\n\n{KEY} twice")
+    assert authorize(own, check_mode=True)
+    assert "twice" in file.read_text()
+    assert authorize(own)
+    assert file.read_text() == f"# mine\nssh-rsa BBBB me\n{line}\n"
+
+
+def test_a_user_that_does_not_exist_gets_no_key() -> None:
+    answer = plugin_modules.run("ssh_authorized_key", {"user": "nobody-here", "key": KEY})
+    assert answer["failed"]
+    assert answer["msg"].startswith("[host-user-missing] ")

@@ -4,13 +4,16 @@ The lab's units are rendered as the roles render them, and read by the parser th
 """
 
 import argparse
+import importlib.util
 import json
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from types import ModuleType
 from typing import Any
 
 import ansible_process
@@ -232,6 +235,53 @@ def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
         assert [line for line in lines if re.fullmatch(r"MemoryMax=\d+[%M]", line)], key
         assert any(line.startswith("SystemCallFilter=@system-service landlock_") for line in lines), key
         assert "ProtectProc=invisible" in lines, key
+
+
+def test_a_unit_lists_no_writable_folder_below_another(rendered: Mapping[tuple[str, str], str]) -> None:
+    """A service could put a link in the place of the lower one, which systemd follows at its next start."""
+    seen = 0
+    for key, text in rendered.items():
+        for line in re.findall(r"^ReadWritePaths=(.*)$", text, re.MULTILINE):
+            paths = {PurePosixPath(word.lstrip("-+")) for word in line.split()}
+            assert not [path for path in paths if paths & {*path.parents}], key
+            seen += 1
+    assert seen > 5
+
+
+def test_the_documented_sandbox_is_that_of_units() -> None:
+    """A command by hand has what `aqueduct.estate.sandboxed` gives the commands of playbooks."""
+    text = (ROOT / "docs/security.md").read_text()
+    function = re.search(r"^in_sandbox\(\) \{.*?^\}$", text, re.DOTALL | re.MULTILINE)
+    assert function
+    printing = "systemd-run() { printf '%s\\n' \"$@\"; }"
+    script = f"{printing}\n{function[0]}\nin_sandbox kafka /var/lib/kafka cmd 'a b'"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    words = set(done.stdout.splitlines())
+    properties = {"WorkingDirectory": "/var/lib/kafka"}
+    units = load_filter().sandboxed(["cmd", "a b"], "kafka", "/var/lib/kafka", properties)
+    assert words == {*units[1:]}
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert page.name == "cli.md" or not re.search(r"sudo -u \w+ (?:env |/opt/)", page.read_text()), page
+
+
+def load_filter() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("units", ROOT / "plugins/filter/units.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_only_the_filter_says_what_a_unit_may_write() -> None:
+    """It leaves out what is below another folder."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for folder in ("roles", "playbooks")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in {".yml", ".j2"} and "ReadWritePaths" in path.read_text()
+    }
+    assert found == {"roles/kafka_quorum/tasks/plan.yml"}  # two folders that differ
 
 
 @pytest.mark.parametrize("role", ENDS)

@@ -43,6 +43,20 @@ def test_a_command_that_writes_nothing_may_write_nowhere(plugin: ModuleType) -> 
     assert not [each for each in command if "ReadWritePaths" in each]
 
 
+@pytest.mark.parametrize(
+    ("folders", "upper"),
+    [
+        ("/var/lib/hdfs /var/lib/hdfs/names", "/var/lib/hdfs"),
+        ("/a/b/c /a /a/b /ab", "/a /ab"),
+        ("/a/ -/a/b +/c -/a", "/a/ +/c"),
+        ("-/a /b", "-/a /b"),
+    ],
+)
+def test_no_writable_folder_is_below_another(plugin: ModuleType, folders: str, upper: str) -> None:
+    """The service could put a link in its place, which systemd follows at the next start."""
+    assert plugin.hardened({}, "kafka", folders)["ReadWritePaths"] == upper
+
+
 def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> None:
     given = {"topics": ["a", "b"], "store": 's3://x/"y"', "keep-last": 0, "execute": True}
     left_out = {"recipient": "", "exclude-groups": [], "no-acls": False, "metastore": None}

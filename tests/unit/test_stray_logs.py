@@ -1,6 +1,5 @@
 """A stopped broker's logs that it set aside are logs again, in whichever of its folders they are."""
 
-import os
 import re
 from pathlib import Path
 
@@ -70,10 +69,3 @@ def test_folders_of_several_brokers_are_not_taken_for_one_s(tmp_path: Path) -> N
     assert "one of broker 1, C" in str(refused.value)
     assert "node.id=1\n" in (one / "meta.properties").read_text()
     restore_logs([one, other], 2)  # as a run that was cut short has left them
-
-
-def test_root_leaves_no_lock_that_the_broker_can_t_take(tmp_path: Path) -> None:
-    folder = data_folder(tmp_path / "data", {"a-0": 0})
-    os.chown(folder, 1, 1)
-    restore_logs([folder], None)
-    assert (folder / ".lock").stat().st_uid == 1

@@ -132,7 +132,7 @@ def in_use(path: Path) -> bool:
     """
     lock = path / ".lock"
     try:
-        with lock.open("rb") as file:
+        with os.fdopen(os.open(lock, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             asked = struct.pack(LOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, *_ = struct.unpack(LOCK, fcntl.fcntl(file, fcntl.F_GETLK, asked))
             return bool(kind != fcntl.F_UNLCK)

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
 
+from aqueduct.common.folder_owners import refuse_root_beside_others
 from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
@@ -41,6 +43,8 @@ def restore_logs(paths: Sequence[Path], node_id: int | None) -> list[RestoredLog
     A partition has one log in all of them. Run again after a failure, it goes on: each step leaves folders
     that a broker can start with.
     """
+    for named_path in paths:
+        refuse_root_beside_others(named_path, "repair restore-logs")
     folders = [look(path) for path in {path.resolve(): path for path in paths}.values()]
     of = {(folder.cluster_id, folder.node_id) for folder in folders if folder.node_id != node_id}
     if len(of) > 1 or len({folder.cluster_id for folder in folders}) > 1:
@@ -147,15 +151,14 @@ def _write_id(meta: Path, node_id: int) -> None:
     status = meta.stat()
     content = DIRECTORY.sub("", meta.read_text(encoding="utf-8"))
     content = ID.sub(lambda match: f"{match['name']}={node_id}", content)
-    new = meta.with_name("meta.properties.tmp")  # a broker removes one that it finds
     try:
-        with new.open("w", encoding="utf-8") as file:
-            os.fchmod(file.fileno(), status.st_mode & 0o7777)
-            os.fchown(file.fileno(), status.st_uid, status.st_gid)
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(meta)
+        write_whole(
+            meta,
+            content.encode(),
+            scratch="meta.properties.tmp",  # a broker removes one that it finds
+            mode=status.st_mode & 0o7777,
+            owner=(status.st_uid, status.st_gid),
+        )
     except OSError as error:
         raise Failed(
             "data-folder-unwritable", f"{meta} can't be written: {error.strerror}; run it again."
@@ -165,18 +168,19 @@ def _write_id(meta: Path, node_id: int) -> None:
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """Hold the lock that a broker holds while it uses a data folder; Refused if one does."""
-    lock = path / ".lock"
-    made = not lock.exists()  # as after a clean stop (FileLock.destroy)
+    lock = path / ".lock"  # none after a clean stop (FileLock.destroy)
     try:
-        file = lock.open("a")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        file = os.fdopen(os.open(lock, flags, 0o666), "wb")
     except OSError as error:
-        reason = "run this as the user of the broker" if error.errno == errno.EACCES else str(error.strerror)
+        reason = {
+            errno.EACCES: "run this as the user of the broker",
+            errno.ELOOP: "it is a symbolic link; find out who made it, and move it out of the folder",
+        }.get(error.errno or 0, str(error.strerror))
         raise Refused(
             "data-folder-unwritable", f"{lock} can't be opened: {reason}. Nothing was done."
         ) from None
     with file:
-        if made:
-            belong(file.fileno(), path)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -184,13 +188,6 @@ def locked(path: Path) -> Iterator[None]:
                 "broker-running", f"A broker uses {path}; stop it first. Nothing was done."
             ) from None
         yield
-
-
-def belong(made: int, folder: Path) -> None:
-    """Give an open file that root has made to the user of its data folder, who is to open it."""
-    if os.geteuid() == 0:
-        status = folder.stat()
-        os.fchown(made, status.st_uid, status.st_gid)
 
 
 def sync(path: Path) -> None:

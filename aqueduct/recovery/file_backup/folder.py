@@ -8,6 +8,7 @@ import errno
 import hashlib
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -24,6 +25,8 @@ WITHOUT_DIGEST, FORMAT = 1, 2  # of what a backup says of itself
 TREE, LIST, HEAD = "tree", "files.jsonl", "backup.json"
 LOCKS = CHANGING, READING = ".changing", ".reading"
 UNFINISHED, GOING = ".unfinished-", ".going-"
+READABLE = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+MOST_HEAD_BYTES, MOST_LIST_BYTES = 64 << 20, 4 << 30  # that are read; a list has 300 bytes a file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class BackupsOf:
         """Read what a backup says of itself; Failed if it can't be used."""
         path = self.path / date / HEAD
         try:
-            content: dict[str, Any] = json.loads(path.read_bytes())
+            content: dict[str, Any] = json.loads(self._read(date, HEAD, MOST_HEAD_BYTES))
             if content["format"] not in (WITHOUT_DIGEST, FORMAT):
                 raise Failed(
                     "store-format-unsupported", f"{path} is of another version of Aqueduct; use that one."
@@ -85,10 +88,10 @@ class BackupsOf:
     def entries(self, snapshot: FileSnapshot) -> list[FileEntry]:
         """Read a backup's list; Failed if it is not as it was written, or there is no tree to it."""
         path = self.path / snapshot.date / LIST
-        if not (tree := self.tree(snapshot.date)).is_dir():
+        if not (tree := self.tree(snapshot.date)).is_dir() or tree.is_symlink():
             raise Failed("file-backup-damaged", _unusable(tree, "it is gone"))
         try:
-            content = path.read_bytes()
+            content = self._read(snapshot.date, LIST, MOST_LIST_BYTES)
         except OSError as error:
             raise Failed("file-backup-damaged", _unusable(path, error.strerror or str(error))) from None
         if hashlib.sha256(content).hexdigest() != snapshot.list_sha256:
@@ -96,6 +99,21 @@ class BackupsOf:
                 "file-backup-damaged", _unusable(path, f"it is damaged: its digest is not the one in {HEAD}")
             )
         return [entries.read(line) for line in content.splitlines()]
+
+    def _read(self, date: str, name: str, most: int) -> bytes:
+        """Read a file of a backup, of `most` bytes; OSError for a link, a pipe and a larger file.
+
+        Root reads backups of another user, who could lead it elsewhere, or let it wait.
+        """
+        with entries.folder(self.path, date) as folder:
+            descriptor = os.open(
+                name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder
+            )
+        with os.fdopen(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_size > most:
+                raise OSError(errno.EINVAL, "it is no plain file, or too large")
+            return file.read(most + 1)
 
     @contextmanager
     def changing(self) -> Iterator[int]:
@@ -231,15 +249,58 @@ def _unusable(path: Path, reason: str) -> str:
     )
 
 
+@dataclass(frozen=True)
+class _Level:
+    """A folder on the way down a tree: which it is, and its folders that still are to be removed."""
+
+    inode: entries.Inode
+    folders: list[str]
+
+
 def remove_tree(top: Path) -> None:
-    """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls."""
-    folders = [top]
-    for folder in folders:  # grows meanwhile
-        with os.scandir(folder) as children:
-            for entry in children:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
-                else:
-                    Path(entry.path).unlink()
-    for folder in reversed(folders):
-        folder.rmdir()
+    """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls.
+
+    Folders are opened one in the other, so that no link is followed, whenever it is made. Only one is open at
+    a time; on the way back, `..` must be the folder that the way down led through.
+    """
+    current = os.open(top.parent, READABLE)
+    try:
+        levels = [_Level(_inode(current), [top.name])]
+        entered: list[str] = []
+        while True:
+            if levels[-1].folders:
+                name = levels[-1].folders.pop()
+                following = os.open(name, READABLE | os.O_NOFOLLOW, dir_fd=current)
+                os.close(current)
+                current = following
+                entered.append(name)
+                levels.append(_Level(_inode(current), _without_files(current)))
+            elif entered:
+                following = os.open("..", READABLE, dir_fd=current)
+                os.close(current)
+                current = following
+                levels.pop()
+                if _inode(current) != levels[-1].inode:
+                    raise OSError(errno.ESTALE, "another program moved a folder in it meanwhile")
+                os.rmdir(entered.pop(), dir_fd=current)
+            else:
+                return
+    finally:
+        os.close(current)
+
+
+def _without_files(folder: int) -> list[str]:
+    """Remove the files and links in an open folder; return the names of its folders."""
+    names = []
+    with os.scandir(folder) as children:
+        for entry in children:
+            if entry.is_dir(follow_symlinks=False):
+                names.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=folder)
+    return names
+
+
+def _inode(descriptor: int) -> entries.Inode:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino

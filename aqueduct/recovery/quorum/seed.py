@@ -1,16 +1,17 @@
 """Put metadata into the empty folder of a controller, as a node that ran would have them."""
 
 import errno
-import os
 import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
 
+from aqueduct.common.folder_owners import refuse_root_beside_others
+from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka import data_folder
-from aqueduct.recovery.broker_ids.stray_logs import belong, locked, sync
+from aqueduct.recovery.broker_ids.stray_logs import locked, sync
 from aqueduct.recovery.quorum import metadata
 from aqueduct.recovery.quorum.metadata import FOLDER, Metadata, has_records
 
@@ -19,6 +20,7 @@ DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 
 def check(folder: Path, node_id: int, seed: Metadata) -> bool:
     """Tell whether a controller's folder has the seed already; Refused where it may not be put there."""
+    refuse_root_beside_others(folder, "quorum restore")
     if not folder.is_dir():
         raise Refused(
             "data-folder-missing",
@@ -111,12 +113,7 @@ def _put_log(folder: Path, seed: Metadata) -> None:
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(0o700)  # users' credentials are in it
     for name, content in _files(seed).items():
-        _write(unfinished / name, content, folder)
-    made = os.open(unfinished, os.O_RDONLY)
-    try:
-        belong(made, folder)
-    finally:
-        os.close(made)
+        write_whole(unfinished / name, content, mode=0o600)
     sync(unfinished)
     shutil.rmtree(folder / FOLDER, ignore_errors=True)  # of a node that never ran: no record is in it
     unfinished.rename(folder / FOLDER)
@@ -130,19 +127,9 @@ def _put_meta(folder: Path, node_id: int, seed: Metadata) -> None:
     meta = folder / data_folder.META
     if meta.exists() and not seed.image.voters:
         return
-    new = meta.with_name("meta.properties.tmp")  # a node removes one that it finds
-    _write(new, "".join(f"{line}\n" for line in lines).encode(), folder)
-    new.replace(meta)
+    content = "".join(f"{line}\n" for line in lines).encode()
+    write_whole(meta, content, scratch="meta.properties.tmp", mode=0o600)  # a node removes one that it finds
     sync(folder)
-
-
-def _write(path: Path, content: bytes, folder: Path) -> None:
-    with path.open("wb") as file:
-        os.fchmod(file.fileno(), 0o600)
-        belong(file.fileno(), folder)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
@@ -151,6 +138,7 @@ def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
     It follows the new quorum from its beginning: of the old one it may have had more than that begins with.
     Refused where the node has a vote, and unless it is said to be a `broker_only` where that can't be told.
     """
+    refuse_root_beside_others(folder, "quorum set-aside")
     if not folder.is_dir():
         raise Refused(
             "data-folder-missing",

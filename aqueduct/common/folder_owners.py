@@ -1,0 +1,73 @@
+"""Whether root may write in a folder: nobody else can lead it elsewhere with a link."""
+
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from aqueduct.errors import Refused
+
+MOST_LINKS = 40  # of one path, as Linux has it
+
+
+def refuse_root_beside_others(folder: Path, command: str) -> None:
+    """Refuse root where another user can change which files a path below the folder leads to.
+
+    A command then runs as that user, and its kernel gives it no more rights than the user has.
+    """
+    if os.geteuid() != 0 or (path := path_of_others(folder)) is None:
+        return
+    user = _user(folder.stat().st_uid) if folder.exists() else ""
+    if not user:
+        raise Refused(
+            "folder-of-other-user",
+            f"Root does not write in {folder}, because other users can change {path} and could lead root to "
+            f"other files. Let root alone write in {path}, or give {folder} to the user of the service. "
+            "Nothing was done.",
+        )
+    raise Refused(
+        "folder-of-other-user",
+        f"Root does not write in {folder}, because user {user} could lead root to other files with a link. "
+        f"Run the command as that user: `sudo -u {user} aqueduct {command} ...`. Nothing was done.",
+    )
+
+
+def path_of_others(folder: Path) -> Path | None:
+    """Return the first folder or link on the way to a folder that another user than root can change.
+
+    None if there is none. The last step of a way is the folder itself.
+    """
+    steps = list(reversed(folder.absolute().parts[1:]))
+    walked, links = Path("/"), 0
+    while True:
+        status = walked.lstat()
+        if status.st_uid != 0:
+            return walked
+        if stat.S_ISLNK(status.st_mode):
+            links += 1
+            if links > MOST_LINKS:
+                return walked
+            target = walked.readlink()
+            steps += reversed([part for part in target.parts if part != "/"])
+            walked = Path("/") if target.is_absolute() else walked.parent
+            continue
+        # Where only the way leads through it, it is enough that nobody replaces what root has there.
+        is_open = status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if is_open and not (steps and status.st_mode & stat.S_ISVTX):
+            return walked
+        if not steps or not stat.S_ISDIR(status.st_mode):
+            return None
+        name = steps.pop()
+        walked = walked.parent if name == ".." else walked / name
+        if not os.path.lexists(walked):
+            return None
+
+
+def _user(number: int) -> str:
+    """Return the name of a user; empty for root, its number where it has no name."""
+    if number == 0:
+        return ""
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"#{number}"

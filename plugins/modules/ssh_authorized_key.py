@@ -1,0 +1,112 @@
+#!/usr/bin/python
+"""Ansible module: authorize a key for a user's account, in a home folder that is that user's own."""
+
+DOCUMENTATION = r"""
+module: ssh_authorized_key
+short_description: Authorize an SSH key, and follow no link of the user
+description:
+  - The line of the key is in C(~/.ssh/authorized_keys). Other lines stay as they are.
+  - The user can write in the home folder. A link in the place of C(.ssh) or of the file is refused, unless
+    only root can have made it.
+author: The Aqueduct project (!UNKNOWN)
+options:
+  user: {description: The account., type: str, required: true}
+  key: {description: "The public key: its type and its base64 text.", type: str, required: true}
+  key_options: {description: What the key may do., type: str, default: ""}
+  comment: {description: The end of the line., type: str, default: ""}
+"""
+
+EXAMPLES = r"""
+- name: Authorize the key to read only the folder
+  aqueduct.estate.ssh_authorized_key:
+    user: backup
+    key: "{{ key.public_key }}"
+    key_options: "{{ '/etc/aqueduct' | aqueduct.estate.read_only_key }}"
+"""
+
+RETURN = r"""
+path: {description: The file., type: str, returned: success}
+"""
+
+import pwd
+from pathlib import Path
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
+
+FOLDER, FILE = ".ssh", "authorized_keys"
+
+
+def authorized(content: str, key: str, key_options: str, comment: str) -> str:
+    """Return the content of the file with the line of a key, which has one line afterwards."""
+    key_type, key_text = key.split()[:2]
+    declared = " ".join(part for part in (key_options, key_type, key_text, comment) if part)
+    lines: list[str] = []
+    for line in content.removesuffix("\n").split("\n") if content else ():
+        if line.lstrip().startswith("#") or key_text not in line.split():
+            lines.append(line)
+        elif declared not in lines:
+            lines.append(declared)
+    if declared not in lines:
+        lines.append(declared)
+    return "".join(f"{line}\n" for line in lines)
+
+
+def apply(module: Any, account: pwd.struct_passwd) -> bool:
+    """Have the line in the file of the account; return whether that was changed."""
+    home = Path(account.pw_dir)
+    with safe_files.folder(home) as folder:
+        made = not folder.exists(FOLDER)
+    if made and module.check_mode:
+        return True
+    own = safe_files.Access(account.pw_uid, account.pw_gid, 0o700)
+    with safe_files.folder(home / FOLDER, make=True) as folder:
+        if made:
+            folder.give(own)
+        stored = (folder.read(FILE) or b"").decode("utf-8", "surrogateescape")
+        parameters = (module.params[name] or "" for name in ("key", "key_options", "comment"))
+        content = authorized(stored, *parameters)
+        if content == stored:
+            return False
+        if not module.check_mode:
+            access = safe_files.Access(own.user, own.group, 0o600)
+            folder.write(FILE, content.encode("utf-8", "surrogateescape"), access)
+    return True
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "user": {"type": "str", "required": True},
+            "key": {"type": "str", "required": True, "no_log": False},  # a public one
+            "key_options": {"type": "str", "default": "", "no_log": False},
+            "comment": {"type": "str", "default": ""},
+        },
+        supports_check_mode=True,
+    )
+    user = module.params["user"]
+    try:
+        account = pwd.getpwnam(user)
+    except KeyError:
+        module.fail_json(
+            msg=f"[host-user-missing] The key can't be authorized: there is no user {user}. Create the user."
+        )
+    if len(module.params["key"].split()) < 2:
+        module.fail_json(msg="[ssh-key-invalid] The key can't be authorized: it is not a public key of SSH.")
+    path = Path(account.pw_dir, FOLDER, FILE)
+    try:
+        changed = apply(module, account)
+    except safe_files.UnsafePath as error:
+        module.fail_json(msg=f"[path-unsafe] {error}")
+    except OSError as error:
+        module.fail_json(
+            msg=f"[host-file-unwritable] {path} can't be written: {error.strerror}. Create the home folder "
+            f"of {user}, or correct its rights."
+        )
+    module.exit_json(changed=changed, path=str(path))
+
+
+if __name__ == "__main__":
+    main()
