@@ -551,7 +551,7 @@ class _Entry(tarfile.TarInfo):
     """An entry of an archive that `_pack` made: its header is one block."""
 
     @classmethod
-    def frombuf(cls, buf: bytes, encoding: str, errors: str) -> Self:
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
         entry = super().frombuf(buf, encoding, errors)
         if entry.type in EXTENDED or entry.size < 0:
             raise tarfile.ReadError("an entry has an extended header, or no size")
