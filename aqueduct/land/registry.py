@@ -18,7 +18,7 @@ from urllib.parse import quote, urlsplit
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.kafka.tls import tls_context
-from aqueduct.land import avro_schema
+from aqueduct.land import avro_schema, registry_paths
 from aqueduct.land.avro_schema import RecordType, Schema, Unasked, WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 
@@ -29,6 +29,7 @@ ANSWER_BYTES = 16 << 20
 AVRO = "AVRO"
 PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
+PATH_TOO_LONG = 414  # so no registry has a subject of this name
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
 MOST_UNKNOWN = 100  # ids of one task that the registry is asked for in vain
 MOST_REQUESTS = 2_000  # of one task, also for references and repeated ones
@@ -139,7 +140,10 @@ def _add_references(
         if not isinstance(reference, dict) or not {"subject", "version"} <= reference.keys():
             raise WrongSchema("one of its references has no subject and version")
         subject = str(reference["subject"])
-        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
+        try:
+            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
+        except UnicodeEncodeError:
+            raise WrongSchema("one of its references has a subject that is no text") from None
         if path in seen:
             continue
         seen.add(path)
@@ -185,7 +189,9 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
             why = f"it answers {status}"
             if status == 200:
                 return json.loads(text)
-            if status == 404 and _error_code(text) in unknown:
+            if (status == 404 and (_error_code(text) in unknown or _is_denied(registry, path))) or (
+                status == PATH_TOO_LONG
+            ):
                 if ready:
                     return None
                 # It answers before it has read its journal, and then knows no schema.
@@ -206,6 +212,14 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
                 "committed: see that it runs, and that registry_config names who may read it."
             )
         time.sleep(PAUSE_SECONDS)
+
+
+def _is_denied(registry: SchemaRegistry, path: str) -> bool:
+    """Return whether the 404 of a path has no code because a registry of an estate serves no such path.
+
+    Who registers a schema chooses the subjects that it refers to.
+    """
+    return registry_paths.is_denied(urlsplit(registry.url).path.rstrip("/") + path)
 
 
 def _error_code(text: bytes) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BLACK = "\x1b[0;30m"  # what follows cannot be seen on a black terminal
-# Hides what follows, clears the screen, writes the clipboard, sets the title; the same by one byte; turns what follows around.
+# Clears the screen, writes the clipboard, sets the title; the same by one byte; turns what follows around.
 HOSTILE = {
     BLACK: r"\x1b[0;30m",
     "\x1b[2J": r"\x1b[2J",
