@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import socket
 import ssl
 import threading
 import time
@@ -15,6 +16,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from aqueduct.common.deadlines import within
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.kafka.tls import tls_context
@@ -254,11 +256,24 @@ def _answer(registry: SchemaRegistry, path: str, connection: HTTPConnection) -> 
         credentials = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
         headers["Authorization"] = f"Basic {credentials}"
     whole = False
-    try:
+    sockets: list[socket.socket] = []
+
+    def exchange() -> tuple[int, bytes, bool]:
+        if connection.sock is None:
+            connection.connect()
+        sockets.append(connection.sock)
         connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
         response = connection.getresponse()
-        status, text = response.status, response.read(ANSWER_BYTES)
-        whole = response.isclosed() and connection.sock is not None
+        content = response.read(ANSWER_BYTES)
+        return response.status, content, response.isclosed() and connection.sock is not None
+
+    try:
+        status, text, whole = within(REQUEST_SECONDS, exchange)
+    except TimeoutError:
+        for sock in sockets:  # what still reads from it ends
+            with suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        raise
     finally:
         if whole:
             _kept.connections[os.getpid(), parts.scheme, parts.netloc, registry.config] = connection

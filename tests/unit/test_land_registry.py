@@ -1,8 +1,12 @@
 """Schemas by their ids, from a registry that answers over HTTP what it is told."""
 
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
@@ -302,6 +306,28 @@ def test_a_subject_that_no_path_can_have_is_its_records_fault(served: Registry) 
     for id_ in (7, 8):
         with pytest.raises(WrongSchema):
             registry.schema(by(served), id_)
+
+
+def test_an_answer_that_comes_byte_by_byte_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read of the socket lacks an answer."""
+    monkeypatch.setattr(registry, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(registry, "ASK_SECONDS", 0)
+    content = json.dumps({"schema": json.dumps(R)}).encode()
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content))
+            for byte in content:
+                time.sleep(0.05)
+                client.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, daemon=True).start()
+        slow = SchemaRegistry(f"http://127.0.0.1:{listener.getsockname()[1]}", client_config.load(None))
+        with raises(RegistryAway, "schema-registry-unreachable"):
+            registry.schema(slow, 7)
 
 
 def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
