@@ -25,6 +25,7 @@ class Registry:
     asked: list[str] = field(default_factory=list)
     ready: list[int] = field(default_factory=list)  # of Apicurio's next answers whether it is, but for 200
     unread: dict[int, dict[str, Any]] = field(default_factory=dict)  # schemas that it knows once it is
+    denied: set[str] = field(default_factory=set)  # paths that it does not serve, also if it has them
     url: str = ""
     connections: int = 0
     closed: int = 0  # of these
@@ -45,6 +46,8 @@ class Registry:
             return status, {}
         if self.user and (login is None or b64decode(login.removeprefix("Basic ")).decode() != self.user):
             return 401, {"error_code": 401, "message": "Unauthorized"}
+        if path in self.denied:
+            return 404, {"message": "Not Found"}
         if path == "/schemas/types":
             return 200, self.types
         id_ = path.removeprefix("/schemas/ids/")

@@ -9,6 +9,7 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from aqueduct.common.deadlines import within
 from aqueduct.connect.connectors import ConnectorStatus, RunningConnector, Validation
 from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.client_config import ClientConfig
@@ -127,6 +128,15 @@ class Connect:
         raise Failed("connect-request-rejected", f"{url} refused {method} {path}: {message.rstrip('.')}.")
 
     def _exchange(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
+        try:
+            answer: tuple[int, str] = within(
+                CONNECT_SECONDS + REQUEST_SECONDS, lambda: self._exchange_slowly(url, method, path, body)
+            )
+        except TimeoutError as error:
+            raise NotYet(f"cannot be reached ({error})") from None
+        return answer
+
+    def _exchange_slowly(self, url: str, method: str, path: str, body: str | None) -> tuple[int, str]:
         parts = urlsplit(url)
         if self._tls and parts.scheme == "https":
             connection: HTTPConnection = HTTPSConnection(

@@ -18,13 +18,14 @@ import tarfile
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 from xml.sax.saxutils import escape
 
+from aqueduct.common.deadlines import within
 from aqueduct.control_node.names import (
     file_and_digest,
     own_sources,
@@ -58,6 +59,13 @@ REACH_MAVEN = "see that this controller reaches a Maven repository (a mirror goe
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 # How modules are reached is the user's; what else of Go's environment might change the binary is left out.
 GO_NETWORK = {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH"}
+MOST_BYTES = 2 << 30  # of an artifact, several times the largest one that is known
+DOWNLOAD_SECONDS = 3600.0  # for all of an artifact, however slowly it is sent
+# What a header of a tar may announce that tarfile reads whole into memory, before anyone can look at it.
+EXTENDED = {
+    *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.GNUTYPE_SPARSE),
+    *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
+}
 GO_SETTINGS = {
     "GOENV": "off",
     "GOTOOLCHAIN": "local",
@@ -125,7 +133,7 @@ def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
     locked_digests = read_lock(Path(lock))
     with _exclusive(target):
         if target.exists():
-            digests, sha256 = _digests_in_tar(target, lock)
+            digests, sha256 = _digests_in_tar(target, lock, locked_digests)
             _check_jars(digests, locked_digests, target, lock)
             return Artifact(target, fetched=False, sha256=sha256)
         with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
@@ -133,7 +141,8 @@ def _jars(target: Path, lock: str, fetch: Callable[[Path], None]) -> Artifact:
             fetch(jars)
             _check_jars({p.name: sha256_of(p) for p in jars.iterdir()}, locked_digests, jars, lock)
             _pack(target, {f"libs/{p.name}": p for p in jars.iterdir()})
-        digests, sha256 = _digests_in_tar(target, lock)  # of the cache, which others may have changed since
+        # Of the cache, which others may have changed since.
+        digests, sha256 = _digests_in_tar(target, lock, locked_digests)
         _check_jars(digests, locked_digests, target, lock)
     return Artifact(target, fetched=True, sha256=sha256)
 
@@ -413,7 +422,11 @@ def _versitygw_from_archive(version: str, url: str, sha256: str, cache: Path) ->
         if fetched:
             _write(archive, _download(url, sha256, "artifact_versitygw_archive"))
         # Read once: the archive, and the binary in the cache, may be exchanged at any moment.
-        packed = archive.read_bytes()
+        try:
+            with archive.open("rb") as file:
+                packed = _limited(file)
+        except OSError as error:
+            raise _changed(archive, "artifact_versitygw_archive_sha256", str(error)) from error
         _check_content(archive, packed, sha256, "artifact_versitygw_archive_sha256")
         with tarfile.open(fileobj=io.BytesIO(packed)) as members:
             files = (member for member in members if Path(member.name).name == "versitygw")
@@ -443,11 +456,25 @@ def _download(url: str, sha256: str, variable: str) -> bytes:
 
 def _read(url: str, variable: str) -> bytes:
     try:
-        with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
-            content: bytes = answer.read()
+        content: bytes = within(DOWNLOAD_SECONDS, lambda: _read_whole(url))
     except (urllib.error.URLError, OSError, ValueError) as error:
         raise Failed("artifact-unavailable", f"Cannot read {url}: {error}. Check {variable}.") from error
     return content
+
+
+def _read_whole(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+        return _limited(answer)
+
+
+def _limited(file: IO[bytes]) -> bytes:
+    """Read a file to its end; OSError if it is larger than any artifact."""
+    content = io.BytesIO()
+    while block := file.read(1 << 20):
+        content.write(block)
+        if content.tell() > MOST_BYTES:
+            raise OSError(f"it has more than {MOST_BYTES} bytes")
+    return content.getvalue()
 
 
 def _check_content(path: Path, content: bytes, locked: str, lock: str) -> None:
@@ -476,8 +503,10 @@ def _write(path: Path, content: bytes) -> None:
     partial.replace(path)
 
 
-def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
+def _digests_in_tar(path: Path, lock: str, locked: Collection[str]) -> tuple[dict[str, str], str]:
     """Return the digest of each jar of an archive, and of the whole; Failed if `_pack` makes another one.
+
+    `locked`: the names of the lock. The memory that this takes depends on them only, not on the archive.
 
     A jar that a reader does not see, or sees otherwise than its neighbour, may be what a host installs: a
     name twice, another path, a link, a mode, bytes after the end. So each entry is packed again while it is
@@ -488,9 +517,11 @@ def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
     try:
         with (
             path.open("rb") as file,
-            tarfile.open(fileobj=file) as archive,
+            tarfile.open(fileobj=file, mode="r:", tarinfo=_Entry) as archive,  # compressed, it is another one
             tarfile.open(fileobj=again, mode="w|") as packed,
         ):
+            if os.fstat(file.fileno()).st_size > MOST_BYTES:
+                raise _changed(path, lock, f"it has more than {MOST_BYTES >> 30} GiB")
             for member in archive:
                 stream = archive.extractfile(member) if member.isreg() else None
                 parent, _, name = member.name.rpartition("/")
@@ -498,6 +529,8 @@ def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
                     raise _changed(path, lock, f"{member.name} is no jar in libs/")
                 if name in digests:
                     raise _changed(path, lock, f"{name} is there twice")
+                if name not in locked and name != LAST_ENTRY:
+                    raise _changed(path, lock, f"{name} is not in the lock")
                 entry = tarfile.TarInfo(member.name)
                 entry.size = member.size
                 content = _Digest(stream)
@@ -512,6 +545,17 @@ def _digests_in_tar(path: Path, lock: str) -> tuple[dict[str, str], str]:
         raise _changed(path, lock, "it is packed otherwise than such archives are")
     digests.pop(LAST_ENTRY, None)
     return digests, whole.hexdigest()
+
+
+class _Entry(tarfile.TarInfo):
+    """An entry of an archive that `_pack` made: its header is one block."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        entry = super().frombuf(buf, encoding, errors)
+        if entry.type in EXTENDED or entry.size < 0:
+            raise tarfile.ReadError("an entry has an extended header, or no size")
+        return entry
 
 
 class _Digest(io.RawIOBase):

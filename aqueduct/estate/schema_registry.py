@@ -8,26 +8,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from aqueduct.estate.model import Groups, HostVars, members
+from aqueduct.land import registry_paths
 from aqueduct.land.declaration import Format
 
-API = "/apis/ccompat/v7"  # Confluent's REST API, of its version 7
+API, DENIED_PATHS = registry_paths.API, registry_paths.DENIED_PATHS
 # To ask for clients' certificates was decided when Apicurio built it, and such a decision stands above all
 # files. A file of the same rank that says it for the profile prod, in which it runs, is asked first.
 RANK = 2**31 - 1
 KINDS = ("journal", "snapshots", "events")
-# Paths that Apicurio does not serve, as regular expressions of Java that match whole paths, undecoded. Its
-# permissions compare a path before parameters (`;x`) are removed and before it is decoded: a path that they
-# permit by its beginning must have no other reading. The expressions have no comma, which separates them, and
-# no backslash or dollar sign, which have a meaning in files of properties.
-DENIED_PATHS = (
-    f"(?s)(?!{API}/|/health/).*",
-    "(?s).*[^A-Za-z0-9/._~:@!-+=-].*",  # parameters, and most of what belongs in no path
-    "(?s).*%(?![2-9A-Fa-f][0-9A-Fa-f]).*",  # control characters, and no encoding at all
-    "(?is).*%(?:2[5e]|3b|5c|7f).*",  # encoded: percent sign, dot, semicolon, backslash
-    # A slash may be encoded, for subjects have some (`google/protobuf/any.proto`): it leads nowhere else.
-    "(?is).*(?:/|%2f)[.][.]?(?:(?:/|%2f).*)?",
-    "(?is).*(?:/|%2f)(?:/|%2f).*",
-)
 
 
 def own_prefix(site: str) -> str:

@@ -7,6 +7,7 @@ kafka-python has still to send over TLS it copies again for each record of TLS, 
 
 import ssl
 import struct
+import time
 from typing import Any
 
 from kafka.errors import KafkaConnectionError, KafkaError
@@ -17,6 +18,7 @@ from kafka.protocol.frame import KafkaBytes
 from aqueduct.kafka.addresses import AddressManager
 
 SILENCE_SECONDS = 30  # in the middle of a response: the connection is given up
+SLOWEST = 16 << 10  # bytes a second, of a response
 
 _LENGTH = struct.Struct(">i")
 
@@ -87,7 +89,10 @@ class _Transport(KafkaTCPTransport):  # type: ignore[misc]
 
     def _receive(self, rest: memoryview) -> None:
         self._sock.settimeout(SILENCE_SECONDS)
+        deadline = time.monotonic() + SILENCE_SECONDS + len(rest) / SLOWEST
         while rest:
+            if time.monotonic() > deadline:
+                raise KafkaConnectionError("the broker sends a response too slowly")
             received = self._sock.recv_into(rest)
             if not received:
                 raise KafkaConnectionError("the broker closed the connection in the middle of a response")

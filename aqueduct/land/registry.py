@@ -3,6 +3,7 @@
 import base64
 import json
 import os
+import socket
 import ssl
 import threading
 import time
@@ -15,10 +16,11 @@ from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
 
+from aqueduct.common.deadlines import within
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.kafka.tls import tls_context
-from aqueduct.land import avro_schema
+from aqueduct.land import avro_schema, registry_paths
 from aqueduct.land.avro_schema import RecordType, Schema, Unasked, WrongSchema
 from aqueduct.land.declaration import SchemaRegistry
 
@@ -29,6 +31,7 @@ ANSWER_BYTES = 16 << 20
 AVRO = "AVRO"
 PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
+PATH_TOO_LONG = 414  # so no registry has a subject of this name
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
 MOST_UNKNOWN = 100  # ids of one task that the registry is asked for in vain
 MOST_REQUESTS = 2_000  # of one task, also for references and repeated ones
@@ -139,7 +142,10 @@ def _add_references(
         if not isinstance(reference, dict) or not {"subject", "version"} <= reference.keys():
             raise WrongSchema("one of its references has no subject and version")
         subject = str(reference["subject"])
-        path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
+        try:
+            path = f"/subjects/{quote(subject, safe='')}/versions/{quote(str(reference['version']), safe='')}"
+        except UnicodeEncodeError:
+            raise WrongSchema("one of its references has a subject that is no text") from None
         if path in seen:
             continue
         seen.add(path)
@@ -185,7 +191,9 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
             why = f"it answers {status}"
             if status == 200:
                 return json.loads(text)
-            if status == 404 and _error_code(text) in unknown:
+            if (status == 404 and (_error_code(text) in unknown or _is_denied(registry, path))) or (
+                status == PATH_TOO_LONG
+            ):
                 if ready:
                     return None
                 # It answers before it has read its journal, and then knows no schema.
@@ -206,6 +214,14 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
                 "committed: see that it runs, and that registry_config names who may read it."
             )
         time.sleep(PAUSE_SECONDS)
+
+
+def _is_denied(registry: SchemaRegistry, path: str) -> bool:
+    """Return whether the 404 of a path has no code because a registry of an estate serves no such path.
+
+    Who registers a schema chooses the subjects that it refers to.
+    """
+    return registry_paths.is_denied(urlsplit(registry.url).path.rstrip("/") + path)
 
 
 def _error_code(text: bytes) -> int:
@@ -240,11 +256,24 @@ def _answer(registry: SchemaRegistry, path: str, connection: HTTPConnection) -> 
         credentials = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
         headers["Authorization"] = f"Basic {credentials}"
     whole = False
-    try:
+    sockets: list[socket.socket] = []
+
+    def exchange() -> tuple[int, bytes, bool]:
+        if connection.sock is None:
+            connection.connect()
+        sockets.append(connection.sock)
         connection.request("GET", parts.path.rstrip("/") + path, headers=headers)
         response = connection.getresponse()
-        status, text = response.status, response.read(ANSWER_BYTES)
-        whole = response.isclosed() and connection.sock is not None
+        content = response.read(ANSWER_BYTES)
+        return response.status, content, response.isclosed() and connection.sock is not None
+
+    try:
+        status, text, whole = within(REQUEST_SECONDS, exchange)
+    except TimeoutError:
+        for sock in sockets:  # what still reads from it ends
+            with suppress(OSError):
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+        raise
     finally:
         if whole:
             _kept.connections[os.getpid(), parts.scheme, parts.netloc, registry.config] = connection

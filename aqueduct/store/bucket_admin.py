@@ -19,10 +19,13 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
+from aqueduct.common.deadlines import within
 from aqueduct.errors import Failed
 from aqueduct.store.error_messages import FINAL_SERVER_ERRORS
 
 REQUEST_SECONDS = 10
+ANSWER_SECONDS = 30  # for a complete answer
+MOST_BYTES = 16 << 20  # of it
 POLL_SECONDS = 0.5
 LOCKABLE = {"x-amz-bucket-object-lock-enabled": "true"}  # of a bucket that is made
 # What S3 calls it, and the way on.
@@ -116,18 +119,28 @@ class BucketAdmin:
         )
         call = f"{method} {target} at {self._endpoint.address}"
         try:
-            with opener.open(request, timeout=REQUEST_SECONDS) as answer:
-                return bytes(answer.read())
-        except urllib.error.HTTPError as error:
-            if error.code == 404:
-                return None
-            raise _answered(call, self._endpoint.access_key, error.code, error.read()) from error
+            status, content = within(ANSWER_SECONDS, lambda: _exchange(opener, request))
         except (urllib.error.URLError, OSError) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             if isinstance(reason, ssl.SSLCertVerificationError):
                 flaw = f"its certificate is not trusted ({reason.verify_message}); check the CA's certificate"
                 raise Failed("store-access-refused", f"{call}: {flaw}.") from error
             raise _Silent(f"{call}: no answer ({reason}); see that the server runs.") from error
+        if status == 404:
+            return None
+        if status >= 400:
+            raise _answered(call, self._endpoint.access_key, status, content)
+        return bytes(content)
+
+
+def _exchange(opener: urllib.request.OpenerDirector, request: urllib.request.Request) -> tuple[int, bytes]:
+    """Return the status of an answer, and as much of it as one of S3 can have."""
+    try:
+        with opener.open(request, timeout=REQUEST_SECONDS) as answer:
+            return answer.status, answer.read(MOST_BYTES)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(MOST_BYTES)
 
 
 def _lock(days: int) -> bytes:

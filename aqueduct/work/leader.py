@@ -10,8 +10,13 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Sequence
+from http.client import HTTPException
+
+from aqueduct.common.deadlines import within
 
 SECONDS = 1.0  # between two looks
+ANSWER_SECONDS = 10.0  # for all of a page
+MOST_BYTES = 16 << 20  # of it
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -35,10 +40,13 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _leads(opener: urllib.request.OpenerDirector, page: str) -> bool:
+    def ask() -> bytes:
+        with opener.open(f"{page}/json/", timeout=ANSWER_SECONDS) as answer:
+            return bytes(answer.read(MOST_BYTES))
+
     try:
-        with opener.open(f"{page}/json/", timeout=10) as answer:
-            return bool(json.load(answer).get("status") == "ALIVE")
-    except (OSError, ValueError):
+        return bool(json.loads(within(ANSWER_SECONDS, ask)).get("status") == "ALIVE")
+    except (OSError, ValueError, AttributeError, RecursionError, HTTPException):
         return False
 
 

@@ -1,6 +1,7 @@
 """Prints a playbook's progress as Ansible does, but no failure that is only a retry; refuses unknown --tags.
 
-What hosts answer is shown as text: a captured one would else set the operator's terminal.
+What hosts answer is shown as text: a captured one would else set the operator's terminal. That includes
+colours: black text would hide what the host did.
 
 While a task waits (`until`), Ansible prints `FAILED - RETRYING` for each attempt, also where all goes well.
 The attempts are shown with -v. With a tag that no task has, Ansible does nothing and exits with 0.
@@ -15,7 +16,7 @@ extends_documentation_fragment: [default_callback, result_format_callback]
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, NoReturn
 
@@ -30,9 +31,18 @@ try:
 except ImportError as error:
     raise PackageMissing(error) from None
 
-# Ansible colours some texts, such as differences, before they come here.
 COLOUR = re.compile("|".join(re.escape(f"\x1b[{code}m") for code in ("0", *constants.COLOR_CODES.values())))
+# A line of the recap: a host and its counts, each perhaps in a colour.
+COUNT = rf"(?:{COLOUR.pattern})?\w+=\d+ *(?:{COLOUR.pattern})?"
+RECAP = re.compile(rf"(?:{COLOUR.pattern})?[^\x1b\n]*(?:{COLOUR.pattern})? *:(?: {COUNT})+")
+MOST_OF_RECAP = 1000  # characters of a line
 SPECIAL = {"all", "always", "never", "tagged", "untagged"}
+
+
+class Coloured(str):
+    """A message with colours that Ansible itself has added, before it is displayed."""
+
+    __slots__ = ()
 
 
 class CallbackModule(Default):
@@ -52,6 +62,18 @@ class CallbackModule(Default):
         if self._display.verbosity:
             super().v2_runner_retry(result)
 
+    def v2_playbook_on_stats(self, stats: Any) -> None:
+        display = self._display.display
+        self._display.display = with_recap(display)
+        try:
+            super().v2_playbook_on_stats(stats)
+        finally:
+            self._display.display = display
+
+    def _get_diff(self, difflist: Any) -> str:
+        differences = difflist if isinstance(difflist, list) else [difflist]
+        return Coloured(super()._get_diff([plain(difference) for difference in differences]))
+
     def v2_playbook_on_start(self, playbook: Any) -> None:
         super().v2_playbook_on_start(playbook)
         asked_tags = set(context.CLIARGS.get("tags") or ()) - SPECIAL
@@ -68,15 +90,44 @@ class CallbackModule(Default):
 
 
 def as_text(display: Callable[..., None]) -> Callable[..., None]:
-    """Return a function that displays a message whose control characters are written out, but for colours."""
+    """Return a function that displays a message whose control characters are written out.
+
+    Colours stay in a message that is `Coloured`. The colour of a whole message is added later.
+    """
 
     @wraps(display)
     def shown(msg: str, *arguments: Any, **options: Any) -> None:
+        if not isinstance(msg, Coloured):
+            display(printable(msg), *arguments, **options)
+            return
         colours = [*COLOUR.findall(msg), ""]
         parts = (printable(part) + colour for part, colour in zip(COLOUR.split(msg), colours, strict=True))
         display("".join(parts), *arguments, **options)
 
     return shown
+
+
+def with_recap(display: Callable[..., None]) -> Callable[..., None]:
+    """Return a function that keeps the colours of the recap's lines, and not those of statistics of hosts."""
+
+    @wraps(display)
+    def shown(msg: str, *arguments: Any, **options: Any) -> None:
+        display(
+            Coloured(msg) if len(msg) < MOST_OF_RECAP and RECAP.fullmatch(msg) else msg, *arguments, **options
+        )
+
+    return shown
+
+
+def plain(value: Any) -> Any:
+    """Return what a host answered, with the control characters of its texts written out."""
+    if isinstance(value, str):
+        return printable(value)
+    if isinstance(value, Mapping):
+        return {plain(key): plain(content) for key, content in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(content) for content in value]
+    return value
 
 
 def tags(playbook: Any) -> set[str]:

@@ -50,7 +50,9 @@ import urllib.request
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
+ANSWER_SECONDS = 10  # for all of an answer
 SUPERUSER = "hdfs"  # who runs the NameNode
 
 
@@ -93,8 +95,12 @@ class NameNode:
 
     def _asked(self, method: str, path: str) -> dict[str, Any]:
         request = urllib.request.Request(self._page + path, method=method)  # noqa: S310
-        with self._opener.open(request, timeout=10) as answer:
-            text = answer.read(16 << 20)
+
+        def ask() -> bytes:
+            with self._opener.open(request, timeout=ANSWER_SECONDS) as answer:
+                return bytes(answer.read(16 << 20))
+
+        text = within(ANSWER_SECONDS, ask)
         return dict(json.loads(text)) if text else {}
 
 

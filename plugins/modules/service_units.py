@@ -94,9 +94,11 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
+from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
 UNITS = Path("/etc/systemd/system")
 JOURNAL_LINES = 10
+ANSWER_SECONDS = 5  # for all of a page of metrics
 # A host's proxy is for other hosts.
 WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 ERROR_LINES = 100  # in which the last error of a service is: systemd and Spark write lines after it
@@ -312,9 +314,12 @@ def _has_rounds(port: int) -> bool:
 
 
 def _metrics(port: int) -> "str | None":
-    try:
-        with WITHOUT_PROXY.open(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+    def ask() -> str:
+        with WITHOUT_PROXY.open(f"http://127.0.0.1:{port}/metrics", timeout=ANSWER_SECONDS) as answer:
             return str(answer.read(16 << 20).decode())
+
+    try:
+        return str(within(ANSWER_SECONDS, ask))
     except (urllib.error.URLError, OSError):
         return None
 

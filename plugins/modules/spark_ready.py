@@ -49,6 +49,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
+
+ANSWER_SECONDS = 10  # for all of a page
+MOST = 16 << 20  # bytes of it
 
 
 class Pages:
@@ -62,8 +66,12 @@ class Pages:
 
     def read(self, url: str) -> dict[str, Any]:
         """Read a page's JSON; OSError or ValueError if it can't be had."""
-        with self._opener.open(url, timeout=10) as answer:
-            return dict(json.load(answer))
+
+        def ask() -> bytes:
+            with self._opener.open(url, timeout=ANSWER_SECONDS) as answer:
+                return bytes(answer.read(MOST))
+
+        return dict(json.loads(within(ANSWER_SECONDS, ask)))
 
 
 def loopback(host: str) -> str:

@@ -56,6 +56,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
 ANSWER_SECONDS = 5
 
@@ -74,6 +75,13 @@ def refusal(server: str, context: ssl.SSLContext) -> str:
 
     A server that does not run reads its files when it starts.
     """
+    try:
+        return str(within(2 * ANSWER_SECONDS, lambda: _refusal(server, context)))
+    except TimeoutError as error:
+        return f"{server} is not reached ({error})"
+
+
+def _refusal(server: str, context: ssl.SSLContext) -> str:
     host, _, port = server.rpartition(":")
     try:
         plain = socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS)

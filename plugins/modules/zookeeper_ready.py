@@ -38,20 +38,27 @@ import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
 LEADING = ("leader", "standalone")
-ANSWER_SECONDS = 5
+ANSWER_SECONDS = 5  # for a connection and all of an answer
+MOST = 1 << 16  # bytes of it
 
 
 def asked(server: str, context: Any) -> str:
     """Return a server's mode; OSError if there is no answer, ValueError if it doesn't serve."""
     host, _, port = server.rpartition(":")
-    with (
-        socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=host.strip("[]")) as tls,
-    ):
-        tls.sendall(b"srvr")
-        reply = b"".join(iter(lambda: tls.recv(4096), b"")).decode(errors="replace")
+
+    def ask() -> bytes:
+        with (
+            socket.create_connection((host.strip("[]"), int(port)), ANSWER_SECONDS) as plain,
+            context.wrap_socket(plain, server_hostname=host.strip("[]")) as tls,
+            tls.makefile("rb") as answer,
+        ):
+            tls.sendall(b"srvr")
+            return bytes(answer.read(MOST))
+
+    reply = within(ANSWER_SECONDS, ask).decode(errors="replace")
     for line in reply.splitlines():
         if line.startswith("Mode: "):
             return line.removeprefix("Mode: ").strip()

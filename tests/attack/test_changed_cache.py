@@ -1,13 +1,19 @@
 """Somebody changes the controller's cache, or what is on its way to a host: nothing of it is installed."""
 
+import bz2
+import gzip
 import hashlib
 import io
 import json
+import lzma
+import os
 import re
 import sys
 import tarfile
+import tracemalloc
 import warnings
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -194,6 +200,81 @@ def test_an_archive_that_is_packed_otherwise_stops_the_play(
     with raises(Failed, "artifact-digest-mismatch") as caught:
         jars_of(tmp_path, lock)
     assert str(archive) in str(caught.value)
+
+
+def _hostile_header(kind: bytes, size: int) -> bytes:
+    """Return a header whose content tarfile reads whole before anyone can look at it."""
+    member = tarfile.TarInfo("libs/a.jar")
+    member.type, member.size = kind, size
+    return member.tobuf(tarfile.GNU_FORMAT)
+
+
+@pytest.mark.parametrize(
+    "hostile",
+    [
+        pytest.param(_hostile_header(tarfile.GNUTYPE_LONGNAME, 16 << 20), id="long name"),
+        pytest.param(_hostile_header(tarfile.GNUTYPE_LONGLINK, 16 << 20), id="long link"),
+        pytest.param(_hostile_header(tarfile.XHDTYPE, 16 << 20), id="attributes"),
+        pytest.param(_hostile_header(tarfile.XGLTYPE, 16 << 20), id="attributes of all"),
+        pytest.param(b"", id="nothing but zeros"),
+    ],
+)
+@pytest.mark.parametrize("compress", [None, lzma.compress, gzip.compress, bz2.compress])
+def test_an_archive_of_any_size_takes_no_memory(
+    tmp_path: Path, hostile: bytes, compress: Callable[[bytes], bytes] | None
+) -> None:
+    """An archive of a few kilobytes decompresses to much, or announces a name of many megabytes."""
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
+    content = hostile + bytes(16 << 20) + tarfile.TarInfo("libs/a.jar").tobuf() + bytes(1024)
+    archive.write_bytes(compress(content) if compress else content)
+    del content
+    tracemalloc.start()
+    try:
+        with raises(Failed, "artifact-digest-mismatch") as caught:
+            jars_of(tmp_path, lock)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert str(archive) in str(caught.value)
+    assert most < 8 << 20
+
+
+def test_an_archive_has_no_more_entries_than_the_lock(tmp_path: Path) -> None:
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
+    packed_entries(archive, [entry(f"libs/{number:05}.jar") for number in range(20_000)])
+    tracemalloc.start()
+    try:
+        with raises(Failed, "artifact-digest-mismatch"):
+            jars_of(tmp_path, lock)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 8 << 20
+
+
+def test_an_archive_that_is_larger_than_any_is_not_read(tmp_path: Path) -> None:
+    lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
+    lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
+    with archive.open("wb") as file:
+        file.truncate(artifacts.MOST_BYTES + 1)  # holes, which no disk has
+    with raises(Failed, "artifact-digest-mismatch") as caught:
+        jars_of(tmp_path, lock)
+    assert "GiB" in str(caught.value)
+
+
+def test_a_download_has_an_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Its server sends without an end, or so slowly that no read of the socket lacks an answer."""
+    slow, cache = tmp_path / "slow.jar", str(tmp_path / "cache")
+    os.mkfifo(slow)  # nobody writes into it
+    large = tmp_path / "large.jar"
+    large.write_bytes(bytes(4 << 20))
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(artifacts, "DOWNLOAD_SECONDS", 1.0)
+    for source in (slow, large):
+        with raises(Failed, "artifact-unavailable"):
+            artifacts.single_file(maven=None, url=source.as_uri(), sha256="0" * 64, lock="", cache=cache)
 
 
 def test_the_digest_is_of_what_was_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BLACK = "\x1b[0;30m"  # what follows cannot be seen on a black terminal
 # Clears the screen, writes the clipboard, sets the title; the same by one byte; turns what follows around.
-HOSTILE = {"\x1b[2J": r"\x1b[2J", "\x1b]52;c;cm0=\x07": r"\x07", "\x9b31m": r"\u009b", "\u202e": r"\u202e"}
+HOSTILE = {
+    BLACK: r"\x1b[0;30m",
+    "\x1b[2J": r"\x1b[2J",
+    "\x1b]52;c;cm0=\x07": r"\x07",
+    "\x9b31m": r"\u009b",
+    "\u202e": r"\u202e",
+}
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 MODULE = """#!/usr/bin/python
 import json
@@ -70,3 +77,5 @@ def test_colours_of_ansible_stay(tmp_path: Path) -> None:
     printed = said(tmp_path, fails=True, colour=True)
     assert COLOUR.search(printed)
     assert "\x1b" not in COLOUR.sub("", printed)
+    assert BLACK not in printed
+    assert BLACK.replace("\x1b", r"\x1b") in printed

@@ -1,9 +1,14 @@
 """Schemas by their ids, from a registry that answers over HTTP what it is told."""
 
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import clients
 import pyarrow as pa
@@ -13,7 +18,7 @@ from identifiers import raises
 from schema_registry import Registry
 
 from aqueduct.kafka import client_config
-from aqueduct.land import avro_schema, declaration, registry
+from aqueduct.land import avro_schema, declaration, registry, registry_paths
 from aqueduct.land.avro_schema import Unasked, WrongSchema
 from aqueduct.land.avro_values import AvroReader
 from aqueduct.land.declaration import SchemaRegistry
@@ -272,6 +277,57 @@ def test_references_are_followed(served: Registry) -> None:
     served.add(8, outer, references=[{"name": "a.M", "subject": "gone", "version": 1}])
     with pytest.raises(WrongSchema, match=r"\bgone\b"):
         registry.schema(by(served), 8)
+
+
+@pytest.mark.parametrize("subject", ["a;b", "50%", ".", "..", "a//b", "a/../b", "", "a\nb", "a\\b"])
+def test_a_subject_that_no_registry_of_an_estate_serves_is_its_records_fault(
+    served: Registry, subject: str
+) -> None:
+    """Anybody who registers a schema chooses the subjects that it refers to; their 404 has no code."""
+    apicurio = SchemaRegistry(f"{served.url}/apis/ccompat/v7", client_config.load(None))
+    path = f"/subjects/{quote(subject, safe='')}/versions/1"
+    assert registry_paths.is_denied(f"{registry_paths.API}{path}")
+    served.denied = {path}
+    served.add(7, R, references=[{"name": "a.M", "subject": subject, "version": 1}])
+    with pytest.raises(WrongSchema):
+        registry.schema(apicurio, 7)
+    served.ready = [503] * 1000
+    with raises(RegistryAway, "schema-registry-unreachable"):
+        registry.schema(apicurio, 7)
+    # Another registry may have it: its 404 without a code is of a proxy.
+    with raises(RegistryAway, "schema-registry-unreachable"):
+        registry.schema(by(served), 7)
+
+
+def test_a_subject_that_no_path_can_have_is_its_records_fault(served: Registry) -> None:
+    served.add(7, R, references=[{"name": "a.M", "subject": "\ud800", "version": 1}])
+    served.add(8, R, references=[{"name": "a.M", "subject": "x" * 5_000, "version": 1}])
+    served.status = [200, 200, 414]
+    for id_ in (7, 8):
+        with pytest.raises(WrongSchema):
+            registry.schema(by(served), id_)
+
+
+def test_an_answer_that_comes_byte_by_byte_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No read of the socket lacks an answer."""
+    monkeypatch.setattr(registry, "REQUEST_SECONDS", 1.0)
+    monkeypatch.setattr(registry, "ASK_SECONDS", 0)
+    content = json.dumps({"schema": json.dumps(R)}).encode()
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, suppress(OSError):
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(content))
+            for byte in content:
+                time.sleep(0.05)
+                client.sendall(bytes([byte]))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        Thread(target=serve, daemon=True).start()
+        slow = SchemaRegistry(f"http://127.0.0.1:{listener.getsockname()[1]}", client_config.load(None))
+        with raises(RegistryAway, "schema-registry-unreachable"):
+            registry.schema(slow, 7)
 
 
 def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """The module host_facts: what it reads, and what it leaves alone."""
 
+import contextlib
 import http.server
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -68,6 +70,46 @@ def test_a_host_answers_all_at_once(tmp_path: Path, port: int) -> None:
     used_percent = 100 * (1 - disk["free"] / disk["size"])
     assert abs(used_percent - int(shown.split()[-1].rstrip("%"))) <= 2
     assert began <= facts["time"] <= time.time()
+
+
+@pytest.fixture
+def slow_port() -> Iterator[int]:
+    """Serve a page whose bytes come one by one, so that no read of the socket waits for long."""
+
+    def serve() -> None:
+        client, _ = listener.accept()
+        with client, contextlib.suppress(OSError):
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
+            for _ in range(20):
+                time.sleep(0.2)
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listener.getsockname()[1]
+
+
+def test_a_page_that_is_not_complete_in_time_is_none(module: ModuleType, slow_port: int) -> None:
+    assert module.page(slow_port, 1) is None
+
+
+def test_a_command_is_read_up_to_a_limit(module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that goes on is not waited for."""
+    monkeypatch.setattr(module, "MOST", 1000)
+    text = "import sys, time; print('x' * 2000, flush=True); time.sleep(60)"
+    assert module.answer([sys.executable, "-c", text], 10) == {
+        "code": None,
+        "output": "",
+        "error": "more than 1000 bytes",
+    }
+
+
+def test_of_errors_the_end_is_kept(module: ModuleType) -> None:
+    text = "import sys; sys.stderr.write('x' * 3_000_000 + 'last'); sys.exit(3)"
+    answer = module.answer([sys.executable, "-c", text], 30)
+    assert (answer["code"], answer["output"]) == (3, "")
+    assert answer["error"] == "x" * (module.MOST_ERRORS - 4) + "last"
 
 
 def test_silent_services_do_not_wait_for_each_other(tmp_path: Path) -> None:

@@ -160,7 +160,9 @@ def _kept(
                 location = _location(inventory, sound, site, host, variable, default)
                 if server and not wrong and location and location.scheme == "s3":
                     users = tuple(principal(service, site) for service in services)
-                    kept.setdefault((server, location.bucket), {})[site, location.path] = users
+                    paths = kept.setdefault((server, location.bucket), {})
+                    # A site may keep several of them under one URL.
+                    paths[site, location.path] = (*paths.get((site, location.path), ()), *users)
     return kept
 
 

@@ -9,6 +9,7 @@ from kafka.errors import KafkaError, NotLeaderForPartitionError, for_code
 from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.parser import KafkaProtocol
 
+from aqueduct.common.deadlines import within
 from aqueduct.kafka.admin.cluster import METADATA_LOG, as_quorum
 from aqueduct.kafka.admin.features import versions_request
 from aqueduct.kafka.client_config import ClientConfig
@@ -72,6 +73,11 @@ def without_zookeeper(brokers: Sequence[str], config: ClientConfig) -> list[str]
 
 def _ask(address: str, config: ClientConfig, *requests: Any) -> list[Any]:
     """Return a server's responses. kafka-python's client asks for Metadata, which controllers refuse."""
+    responses: list[Any] = within(2 * SECONDS, lambda: _responses(address, config, requests))
+    return responses
+
+
+def _responses(address: str, config: ClientConfig, requests: Sequence[Any]) -> list[Any]:
     host, _, port = address.rpartition(":")
     protocol = KafkaProtocol(client_id="aqueduct")
     responses: list[Any] = []

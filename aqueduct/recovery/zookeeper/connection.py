@@ -7,6 +7,7 @@ which takes ten times as long as to read it; here one thread asks, and reads.
 import socket
 import ssl
 import struct
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -23,6 +24,7 @@ from kazoo.protocol.serialization import (
 SECONDS = 5  # for a server to take the connection and to answer
 WORD_SECONDS = 2  # ... to say a word; one that waits for TLS says none
 SILENCE_SECONDS = 20  # after requests
+SLOWEST = 64 << 10  # bytes a second, of an answer
 SESSION_MILLISECONDS = 30_000
 BUFFER_BYTES = 256 << 10
 ANSWER_BYTES = 512 << 20  # at most
@@ -50,7 +52,7 @@ class Connection:
         """ServerUnusable if the server gives no session, or has not seen that change yet."""
         self.zxid = zxid  # the last change that the server had when it answered
         self._socket = _opened(server, context)
-        self._file = self._socket.makefile("rb", BUFFER_BYTES)
+        self._file: Any = self._socket.makefile("rb", BUFFER_BYTES)
         self._asked = self._answered = 0  # the last xid
         try:
             hello = Connect(0, zxid, SESSION_MILLISECONDS, 0, bytes(16), read_only=True).serialize()
@@ -100,7 +102,8 @@ class Connection:
         with suppress(OSError):
             self._socket.settimeout(SECONDS)
             self._socket.sendall(int_int_struct.pack(8, 0) + LENGTH.pack(CloseInstance.type))
-            while self._socket.recv(BUFFER_BYTES):
+            deadline = time.monotonic() + SECONDS
+            while self._socket.recv(BUFFER_BYTES) and time.monotonic() < deadline:
                 pass
         self.drop()
 
@@ -111,9 +114,14 @@ class Connection:
     def _read(self, size: int) -> bytes:
         if not 0 <= size <= ANSWER_BYTES:
             raise ConnectionError("it answered what ZooKeeper does not")
-        answer: bytes = self._file.read(size)
-        if len(answer) < size:
-            raise ConnectionError("it ended the connection")
+        answer: bytes = self._file.read1(size)
+        deadline = time.monotonic() + SILENCE_SECONDS + size / SLOWEST
+        while len(answer) < size:
+            if not (block := self._file.read1(size - len(answer))):
+                raise ConnectionError("it ended the connection")
+            answer += block
+            if time.monotonic() > deadline:
+                raise TimeoutError
         return answer
 
 
