@@ -192,7 +192,8 @@ def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
     (log / "meta.properties").unlink()
     (log / "flights-3").mkdir()
     (log / "lost+found").mkdir()
-    assert judged(asked).startswith(f"[broker-cannot-start] {log} has logs (1, among them flights-3) and no ")
+    sentence = f"{log} has logs (1, among them flights-3) and no meta.properties to say"
+    assert judged(asked).startswith(f"[broker-cannot-start] {sentence}")
     write_meta(log)
     assert judged(asked) == ""
 
