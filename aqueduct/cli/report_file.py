@@ -112,7 +112,7 @@ def file(text: str) -> Path:
     try:
         if path.exists() and not path.is_file():
             raise argparse.ArgumentTypeError(f"{text!r} isn't a file")
-        probe(path.parent)
+        probe(path)
     except OSError as error:
         raise argparse.ArgumentTypeError(
             f"{text!r} cannot be written: {error.strerror}; pass a file in an existing, writable directory"

@@ -2,7 +2,6 @@
 
 import os
 import secrets
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,7 +20,7 @@ def write_whole(
     default it is random. Without a `mode`, the umask decides. `owner`: user and group, if they are others
     than this process has.
     """
-    name = scratch or f".{path.name}.{secrets.token_hex(8)}"
+    name = scratch or _random(path)
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         if scratch:
@@ -48,8 +47,12 @@ def write_whole(
         os.close(folder)
 
 
-def probe(folder: Path) -> None:
-    """Make and remove a file in a folder; OSError where that may not be done."""
-    descriptor, name = tempfile.mkstemp(dir=folder, prefix=".aqueduct-")
-    os.close(descriptor)
-    Path(name).unlink()
+def probe(path: Path) -> None:
+    """Make and remove the random file of `write_whole`; OSError where that may not be done."""
+    scratch = path.parent / _random(path)
+    os.close(os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    scratch.unlink()
+
+
+def _random(path: Path) -> str:
+    return f".{path.name}.{secrets.token_hex(8)}"

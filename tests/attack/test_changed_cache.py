@@ -415,7 +415,7 @@ def test_what_changed_on_its_way_is_not_installed(host_software: Any, tmp_path: 
         lambda: host.archive("kafka-1", str(tmp_path / "there")),
         lambda: host.file("kafka-1", str(tmp_path / "there"), "0644", "0" * 64),
     ):
-        with pytest.raises(Stopped, match=rf"^kafka-1\.tar .*{brought['kafka-1']['sha256']}"):
+        with pytest.raises(Stopped, match=rf" kafka-1\.tar .*{brought['kafka-1']['sha256']}"):
             install()
         assert not (tmp_path / "there").exists()
 

@@ -79,7 +79,7 @@ RUNNING = {
     *(f"snapshots.restore.{name}" for name in ("continuation", "groups", "groups_only", "job", "links")),
     *(f"snapshots.restore.{name}" for name in ("mirrors", "planning", "positions", "records", "recount")),
     *(f"snapshots.restore.{name}" for name in ("rights", "run", "task_rights", "topics")),
-    *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle")),
+    *(f"store.{name}" for name in ("backends", "bucket_admin", "hdfs", "lifecycle", "sessions")),
     *(f"work.{name}" for name in ("daemon", "environment", "leader", "metrics", "sampling", "session")),
     *(f"work.{name}" for name in ("shared_classes", "spark", "updates", "workers")),
 }
