@@ -62,6 +62,7 @@ VERBS = {
     "mirror": ("--flow", "m", *SOURCE_AND_TARGET),
     "mirror --before-start": ("--flow", "m", *SOURCE_AND_TARGET),
     "mirror --group": ("--flow", "m", *SOURCE_AND_TARGET, "--group", "g", "--topics-pattern", "t"),
+    "switch": ("--flow", "m", *SOURCE_AND_TARGET, "--to", "batches", "--topics-pattern", "t"),
     "repair plan": ("--inspection", "{kept}/look"),
     "repair assign": ("--inspection", "{kept}/look"),
     "repair elect": ("--inspection", "{kept}/look"),

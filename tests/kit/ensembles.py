@@ -1,23 +1,19 @@
 """Servers of ZooKeeper by their units, as roles/zookeeper starts them."""
 
-import json
 import socket
 import ssl
-import subprocess
-import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import plugin_modules
 from kazoo.client import KazooClient
 
 from aqueduct.estate.zookeeper import Server
 from aqueduct.kafka import client_config
 from servers.pki import Authority
 from servers.process import Process
-
-MODULES = Path(__file__).resolve().parents[2] / "plugins/modules"
 
 
 def start(ensemble: str, properties: Path) -> KazooClient:
@@ -58,15 +54,7 @@ def ready(
 
 def module(name: str, **arguments: object) -> dict[str, Any]:
     """Run one of our modules as a host would."""
-    done = subprocess.run(
-        [sys.executable, str(MODULES / f"{name}.py")],
-        input=json.dumps({"ANSIBLE_MODULE_ARGS": arguments}),
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    return dict(json.loads(done.stdout))
+    return plugin_modules.run(name, arguments)
 
 
 def let_in(port: int, key: Path | None) -> bool:
