@@ -3,6 +3,7 @@
 import struct
 
 import clients
+from kafka.admin import KafkaAdminClient
 
 from servers.broker import Broker
 
@@ -11,6 +12,7 @@ HEADER = struct.Struct(">qi")  # of a batch: its first offset, and the bytes tha
 
 def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None:
     """Kill the broker, cut a log at the first offset of a batch, and start it: its leader has a new epoch."""
+    await_markers(broker)
     broker.process.kill()
     folder = broker.data / f"{topic}-{partition}"
     log = folder / f"{0:020}.log"
@@ -22,3 +24,21 @@ def cut_log(broker: Broker, topic: str, offset: int, partition: int = 0) -> None
         file.unlink()
     broker.process.start()
     clients.wait_for(f"the end {offset}", lambda: clients.ends(broker, topic, partition) == [offset])
+
+
+def await_markers(broker: Broker) -> None:
+    """Wait until the coordinator has written the markers of all transactions that it ended.
+
+    A coordinator that starts again forgets the markers of a partition whose leader it does not know yet. The
+    transaction then hangs in that partition.
+    """
+    asked = KafkaAdminClient(bootstrap_servers=broker.plaintext)
+
+    def all_written() -> bool:
+        listed = asked.list_transactions(state_filters=["PrepareCommit", "PrepareAbort"])
+        return not any(listed.values())
+
+    try:
+        clients.wait_for("markers of transactions", all_written)
+    finally:
+        asked.close()
