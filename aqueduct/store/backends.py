@@ -135,11 +135,22 @@ class _Cloud:
                 obstore.put(
                     store, path, data, mode="create", use_multipart=False
                 )  # multipart would overwrite
-            except AlreadyExistsError:
+            except (AlreadyExistsError, PermissionDeniedError) as error:
+                # versitygw denies to replace what object lock keeps before it looks at If-None-Match.
+                if isinstance(error, PermissionDeniedError) and not self._has(path):
+                    raise
                 if not is_same(self, path, data):
                     raise Exists(f"{self.url} has {path} already.") from None
 
         self._tried(create, path, "write")
+
+    def _has(self, path: str) -> bool:
+        """Return whether an object is known to be there."""
+        try:
+            self._get(path, {"head": True})
+        except (BaseError, FileNotFoundError):
+            return False
+        return True
 
     def head(self, path: str) -> int | None:
         def head() -> int | None:

@@ -12,9 +12,12 @@ import pytest
 from botocore.exceptions import ClientError
 from identifiers import raises
 
-from aqueduct.errors import Failed
+from aqueduct.errors import Failed, Refused
+from aqueduct.store.backends import open_store
 from aqueduct.store.bucket_admin import BucketAdmin, S3Server
 from aqueduct.store.bucket_policy import bucket_policy
+from aqueduct.store.catalog import Catalog
+from aqueduct.store.objects import Exists
 from servers.object_store import ACCESS_KEY, REGION, SECRET_KEY, Gateway, running
 from servers.pki import Authority
 
@@ -124,6 +127,29 @@ def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
 
     admin.ensure("open", None)
     assert [admin.ensure("open", None, 7), admin.ensure("open", None, 7)] == [True, False]
+
+
+def test_a_store_in_a_locked_bucket_is_opened_again_and_takes_one_of_two_writers(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server denies to replace a locked object, where it says of others that they exist."""
+    admin = BucketAdmin(endpoint(gateway))
+    admin.wait(30)
+    admin.ensure("kept", bucket_policy("kept", write=["writer"]), 7)
+    for name, value in gateway.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "writer")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    store = open_store("s3://kept/pro1")
+    first, again = Catalog.open_or_make(store), Catalog.open_or_make(open_store("s3://kept/pro1"))
+    assert first.id == again.id
+    store.create("a", b"first")
+    store.create("a", b"first")
+    with pytest.raises(Exists):
+        store.create("a", b"second")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "reader")
+    with raises(Refused, "store-access-refused"):
+        open_store("s3://kept/pro1").create("b", b"of a reader")
 
 
 @pytest.mark.parametrize(
