@@ -99,6 +99,8 @@ case "$*" in *diode_upstream*) echo inactive;; *) echo active;; esac
         (["flights"], [], [*MIRRORS, "diode_upstream@enclave-pro1"], MIRRORS),
         (["other"], [], [], []),
         (["other"], ["diode_upstream@enclave-pro1"], [], ["diode_upstream@enclave-pro1"]),
+        # A captured backup host chooses no unit that root starts on another one.
+        (["other"], ["debug-shell", "diode_upstream@enclave-pro1"], [], ["diode_upstream@enclave-pro1"]),
     ],
 )
 def test_a_run_notes_what_it_is_to_start(
@@ -126,7 +128,7 @@ def test_a_run_notes_what_it_is_to_start(
         json.dumps({"partitions": [{"topic": topic, "partition": 0} for topic in topics]})
     )
     if earlier:
-        noted = [{"host": "h", "unit": unit, "group": "g"} for unit in earlier]
+        noted = [{"host": "pro1-kafka-1", "unit": unit, "group": "g"} for unit in earlier]
         (tmp_path / "note.json").write_text(json.dumps(noted))
     play = {
         "hosts": "backup:&site_pro1",
