@@ -29,6 +29,7 @@ from aqueduct.control_node.status.exporter_facts import (
 from aqueduct.control_node.status.facts import HostFacts
 from aqueduct.control_node.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus
 from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.scraping import principal_error
 from aqueduct.errors import ExitCode, Refused
 from servers.pki import Authority
 
@@ -164,6 +165,22 @@ def test_a_host_without_an_answer_has_the_reason() -> None:
     assert "Connection refused" in facts.error
 
 
+@pytest.mark.parametrize(
+    ("common_names", "is_expected"),
+    [(["monitoring-lake"], True), (["connect-lake"], False), ([], False), (["monitoring-lake", "x"], False)],
+)
+def test_only_the_certificate_of_monitoring_speaks_for_a_host(
+    common_names: list[str], is_expected: bool
+) -> None:
+    certificate = {
+        "subject": (*((("commonName", name),) for name in common_names), (("organizationName", "o"),))
+    }
+    error = principal_error(certificate, "monitoring-lake")
+    assert (not error) == is_expected
+    assert is_expected or error.startswith("[exporter-principal-wrong] ")
+    assert principal_error(None, "monitoring-lake")
+
+
 def test_another_file_is_refused() -> None:
     for source in ({}, [], {"exporters": [{}]}, {"version": 1, "declared": [], "hosts": {}}):
         with pytest.raises(Refused) as refused:
@@ -247,7 +264,9 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
     """Start an exporter for each host that has pages, and ask them by the command."""
     with ExitStack() as exporters:
 
-        def asked(pages: Mapping[str, Pages], *options: str, **document: Any) -> tuple[int, dict[str, Any]]:
+        def asked(
+            pages: Mapping[str, Pages], *options: str, principal: str = "", **document: Any
+        ) -> tuple[int, dict[str, Any]]:
             hosts = [
                 ScrapedHost(
                     name=host,
@@ -261,7 +280,12 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
                 for host, own in pages.items()
                 for port in [
                     exporters.enter_context(
-                        exporter(authority, f"monitoring-{host}", own, readers="monitoring-lake")
+                        exporter(
+                            authority,
+                            principal or f"monitoring-{host.partition('-')[0]}",
+                            own,
+                            readers="monitoring-lake",
+                        )
                     )
                 ]
             ]
@@ -310,7 +334,9 @@ def test_an_estate_is_asked_by_the_principal_of_monitoring(ask: Ask, authority: 
     assert states(document, "backup")["topics of pro at pro-kafka-1"] == "unknown"
     assert states(document, "landing") == {"lake/a.flights": "unknown"}
     assert states(document, "cluster") == {"lake": "unknown", "pro": "unknown"}
-    assert {each for name, each in states(document, "certificate").items() if "kafka" in name} == {"unknown"}
+    certificates = states(document, "certificate")
+    assert {state for name, state in certificates.items() if name.startswith("kafka-")} == {"unknown"}
+    assert {state for name, state in certificates.items() if name.startswith("monitoring-")} == {"well"}
     assert document["objects"][0]["state"] == "needs action"
 
 
@@ -354,6 +380,28 @@ def test_hosts_of_another_authority_are_unknown(ask: Ask, authority: Authority, 
     assert code == ExitCode.FAILED
     assert set(states(document, "host").values()) == {"unknown"}
     assert "certificate" in reasons(document, "host", "lake-land-1")
+
+
+@pytest.mark.parametrize("principal", ["connect-lake", "monitoring-pro", "monitoring-lake-land-1"])
+def test_another_service_of_the_host_answers_for_none(ask: Ask, authority: Authority, principal: str) -> None:
+    """Its certificate is of the host's name, too, and it may listen at the port."""
+    config = str(authority.client_config("monitoring-lake"))
+    options = ("--command-config", config, "--patience", "60", "--site", "lake")
+    _, document = ask({"lake-land-1": host_pages("lake-land-1")}, *options, principal=principal)
+    assert document["hosts"]["answered"] == 0
+    assert states(document, "host")["lake-land-1"] == "unknown"
+    assert states(document, "landing") == {"lake/a.flights": "unknown"}
+    assert "[exporter-principal-wrong]" in reasons(document, "host", "lake-land-1")
+
+
+def test_one_host_with_another_principal_is_unknown(ask: Ask, authority: Authority) -> None:
+    """`pro-kafka-1` shows the certificate of another site."""
+    pages = {host: host_pages(host) for host in ("pro-kafka-1", "lake-land-1")}
+    config = str(authority.client_config("monitoring-lake"))
+    code, document = ask(pages, "--command-config", config, "--patience", "60", principal="monitoring-lake")
+    assert code == ExitCode.INCOMPLETE
+    assert states(document, "host")["pro-kafka-1"] == "unknown"
+    assert states(document, "host")["lake-land-1"] == "well"
 
 
 def test_one_site_is_asked_alone(ask: Ask, authority: Authority) -> None:
