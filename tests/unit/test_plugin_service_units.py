@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import subprocess
 import threading
 import time
 import urllib.request
@@ -41,15 +42,51 @@ def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tm
     assert not plugin._younger([str(tmp_path / "nowhere")], runtime)
 
 
-def test_one_that_left_no_folder_is_restarted(plugin: ModuleType, tmp_path: Path) -> None:
-    since = plugin._since({"name": "backup", "runtime": "aqueduct-of-nobody"}, {})
-    assert plugin._younger([str(file(tmp_path / "old", age=100_000))], since)
+@pytest.mark.parametrize("shown", [{}, {"InactiveExitTimestampMonotonic": "0"}])
+def test_a_unit_is_restarted_if_its_start_is_not_known(
+    plugin: ModuleType, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    assert plugin._younger([str(file(tmp_path / "old", age=100_000))], plugin._since(shown))
 
 
-def test_a_timer_runs_since_systemd_says_so(plugin: ModuleType) -> None:
-    shown = {"ActiveEnterTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
-    since = plugin._since({"name": "land_compact.timer", "runtime": None}, shown)
-    assert abs(time.time_ns() - since - 5 * 10**9) < 10**9
+def test_a_unit_runs_since_systemd_began_to_start_it(plugin: ModuleType) -> None:
+    shown = {"InactiveExitTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
+    assert abs(time.time_ns() - plugin._since(shown) - 5 * 10**9) < 10**9
+
+
+class Asked:
+    """The class `Systemd` of the module, which asks a systemd that is not there."""
+
+    def __init__(self, plugin: ModuleType, seconds: float) -> None:
+        class Systemd(plugin.Systemd):  # type: ignore[name-defined,misc]
+            def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
+                started = time.monotonic_ns() // 1000 - int(seconds * 1e6)
+                properties = {
+                    "ActiveState": "active",
+                    "UnitFileState": "enabled",
+                    "InactiveExitTimestampMonotonic": started,
+                }
+                output = "\n".join(f"{name}={text}" for name, text in properties.items())
+                return subprocess.CompletedProcess(command, 0, output, "")
+
+        self.systemd = Systemd(Module())
+
+    def restarted(self, unit: dict[str, object]) -> list[str]:
+        self.systemd.have([{"name": "connect", "state": "started", **unit}], restart=True)
+        return list(self.systemd.restarted)
+
+
+@pytest.mark.parametrize("seconds", [60.0, -60.0])
+def test_a_service_that_changes_times_of_its_folder_is_restarted_all_the_same(
+    plugin: ModuleType, tmp_path: Path, seconds: float
+) -> None:
+    """`RuntimeDirectory=` belongs to the service, which can set any time there."""
+    runtime, config = tmp_path / "run", tmp_path / "config"
+    runtime.mkdir()
+    config.touch()  # the service was started before, or is after
+    os.utime(runtime, (4e9, 4e9) if seconds > 0 else (1, 1))
+    unit = {"runtime": str(runtime), "files": [str(config)]}
+    assert Asked(plugin, seconds).restarted(unit) == (["connect"] if seconds > 0 else [])
 
 
 @pytest.mark.parametrize(
