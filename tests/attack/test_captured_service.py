@@ -178,6 +178,44 @@ def test_what_is_removed_is_the_link_and_not_where_it_leads(own: Path, victim: P
     assert_refused(files(own / "log/file", "", state="absent"), own / "log")
 
 
+def test_a_deep_folder_in_the_place_of_a_report_is_removed(own: Path, victim: Path) -> None:
+    """More levels than calls of Python, and longer than a path."""
+    current = os.open(own, os.O_RDONLY)
+    for name in ["report.json"] + ["a"] * 2500:
+        os.mkdir(name, dir_fd=current)
+        following = os.open(name, os.O_RDONLY, dir_fd=current)
+        for subfolder in ("empty", "other"):
+            os.mkdir(subfolder, dir_fd=following)
+        os.symlink(victim, "link", dir_fd=following)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=following))
+        os.close(current)
+        current = following
+    os.close(current)
+    answer = files(own / "report.json", "", state="absent")
+    assert not answer.get("failed")
+    assert list(own.iterdir()) == []
+
+
+def test_a_folder_that_is_moved_while_it_is_removed_leads_nowhere(
+    own: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service moves the folder that is open, whose `..` is another one then."""
+    safe_files = plugin_modules.load("service_content").safe_files
+    inner = made(made(own / "report.json") / "inner")
+    elsewhere = made(own / "elsewhere")
+    real = safe_files._without_files
+
+    def move_first(descriptor: int) -> list[str]:
+        if inner.exists() and os.fstat(descriptor).st_ino == inner.stat().st_ino:
+            inner.rename(elsewhere / "inner")
+        return list(real(descriptor))
+
+    monkeypatch.setattr(safe_files, "_without_files", move_first)
+    with pytest.raises(safe_files.UnsafePath), safe_files.folder(own) as folder:
+        folder.remove("report.json")
+    assert (elsewhere / "inner").is_dir()
+
+
 @pytest.mark.parametrize("linked", ["report.json", "run"])
 def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
     own: Path, victim: Path, tmp_path: Path, linked: str
