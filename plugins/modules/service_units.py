@@ -90,6 +90,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -298,15 +299,28 @@ def _since(shown: dict[str, str]) -> int:
 
 def _younger(files: list[str], since: int) -> bool:
     """Return whether a file is younger than that."""
-    return any(path.stat().st_mtime_ns > since for file in files for path in _files(Path(file)))
+    return any(changed > since for file in files for changed in _change_times(Path(file)))
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    else:
-        files = [path]
-    return [file for file in files if file.is_file() and file.name != "client.properties"]
+def _change_times(path: Path) -> Iterator[int]:
+    """Yield when a file, or each file below a folder, was changed. No link of a service is followed."""
+    try:
+        with safe_files.folder(path):
+            folders = [path]
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        with safe_files.folder(path.parent) as folder:
+            yield os.stat(path.name, dir_fd=folder.descriptor, follow_symlinks=False).st_mtime_ns
+        return
+    while folders:
+        current = folders.pop()
+        with safe_files.folder(current) as folder, os.scandir(folder.descriptor) as children:
+            for entry in children:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(current / entry.name)
+                elif entry.name != "client.properties":
+                    yield entry.stat(follow_symlinks=False).st_mtime_ns
 
 
 def _answers(port: int) -> bool:
@@ -365,9 +379,9 @@ def main() -> None:
     try:
         if given["retire"]:
             systemd.retire(**given["retire"])
+        systemd.have(given["units"], given["restart"])
     except safe_files.UnsafePath as error:
         module.fail_json(msg=f"[path-unsafe] {error}")
-    systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
     systemd.await_steady(given["units"], given["steady_seconds"], given["waits_for"])
     changed = systemd.started + systemd.restarted + systemd.stopped + systemd.retired

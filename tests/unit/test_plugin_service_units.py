@@ -36,6 +36,32 @@ def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
     assert plugin._younger([str(file(tmp_path / "tls/deep/key.pem", age=1).parents[1])], runtime)
 
 
+def test_a_link_of_a_service_is_not_followed_to_files(plugin: ModuleType, tmp_path: Path) -> None:
+    (own := tmp_path / "own").mkdir()
+    os.chown(own, 1, 1)
+    file(tmp_path / "elsewhere/file", age=1)
+    (own / "link").symlink_to(tmp_path / "elsewhere")
+    os.chown(own / "link", 1, 1, follow_symlinks=False)
+    with pytest.raises(plugin.safe_files.UnsafePath):
+        plugin._younger([str(own / "link")], 0)
+    os.utime(own / "link", (1, 1), follow_symlinks=False)
+    assert not plugin._younger([str(own)], 10**10)  # the time of the link, not that of a file behind it
+
+
+def test_deep_folders_are_read(plugin: ModuleType, tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=descriptor)
+        following = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = following
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    assert plugin._younger([str(tmp_path / "d")], 0)
+    with plugin.safe_files.folder(tmp_path) as folder:  # pytest's own removal ends at the depth of calls
+        folder.remove("d")
+
+
 def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tmp_path: Path) -> None:
     runtime = file(tmp_path / "run", age=100).stat().st_mtime_ns
     assert not plugin._younger([str(file(tmp_path / "tls/client.properties", age=1).parent)], runtime)
