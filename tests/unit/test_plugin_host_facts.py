@@ -140,9 +140,7 @@ def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:
     assert module.text(str(tmp_path / "none")) is None
 
 
-def test_no_link_of_a_service_is_followed_in_the_folders_of_a_path(
-    module: ModuleType, tmp_path: Path
-) -> None:
+def test_no_link_in_the_folders_of_a_path_is_followed(module: ModuleType, tmp_path: Path) -> None:
     (own := tmp_path / "own").mkdir()
     (elsewhere := tmp_path / "elsewhere").mkdir()
     (elsewhere / "x.pem").write_text(certificate(30))
