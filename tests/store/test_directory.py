@@ -2,6 +2,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -117,13 +118,21 @@ def test_what_goes_while_it_is_listed_is_passed_over(tmp_path: Path) -> None:
     assert [each.path for each in listed] == ["a/3"]
 
 
-def test_folders_of_any_depth_are_listed(tmp_path: Path) -> None:
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a store, which pytest itself can not remove: it has many levels."""
+    yield (folder := tmp_path / "store")
+    if folder.exists():
+        remove_tree(folder)
+
+
+def test_folders_of_any_depth_are_listed(deep: Path) -> None:
     """A writer of the store can make more levels than calls of Python."""
-    store = open_editable(f"file://{tmp_path}/store")
+    store = open_editable(f"file://{deep}")
     store.create("a/1", b"x")
     store.create("c/1", b"x")
-    (tmp_path / "store/b").mkdir()
-    descriptor = os.open(tmp_path / "store/b", os.O_RDONLY)
+    (deep / "b").mkdir()
+    descriptor = os.open(deep / "b", os.O_RDONLY)
     for _ in range(1200):
         os.mkdir("d", dir_fd=descriptor)
         following = os.open("d", os.O_RDONLY, dir_fd=descriptor)
@@ -134,4 +143,3 @@ def test_folders_of_any_depth_are_listed(tmp_path: Path) -> None:
     deepest = "/".join(["b", *["d"] * 1200, "1"])
     assert [entry.path for entry in store.list("")] == ["a/1", deepest, "c/1"]
     assert [entry.path for entry in store.list("", after=deepest)] == ["c/1"]
-    remove_tree(tmp_path / "store")  # pytest's own removal ends at the depth of calls

@@ -47,10 +47,13 @@ def test_a_staged_copy_is_removed_however_deep(top: Path, tmp_path: Path) -> Non
     own = tmp_path / "own"
     own.mkdir()
     parent = os.open(own, os.O_RDONLY)
-    with staging.staging(parent) as private:
-        os.rename(top, "tree/deep", dst_dir_fd=private)
-    os.close(parent)
-    assert list(own.iterdir()) == []
+    try:
+        with staging.staging(parent) as private:
+            os.rename(top, "tree/deep", dst_dir_fd=private)
+        assert list(own.iterdir()) == []
+    finally:
+        os.close(parent)
+        folder.remove_tree(own)  # pytest's own removal ends at the depth of calls
 
 
 def test_what_cannot_be_listed_is_an_error(top: Path) -> None:

@@ -6,11 +6,14 @@ import subprocess
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import plugin_modules
 import pytest
+
+from aqueduct.recovery.file_backup.folder import remove_tree
 
 
 @pytest.fixture(scope="module")
@@ -48,8 +51,16 @@ def test_a_link_of_a_service_is_not_followed_to_files(plugin: ModuleType, tmp_pa
     assert not plugin._younger([str(own)], 10**10)  # the time of the link, not that of a file behind it
 
 
-def test_deep_folders_are_read(plugin: ModuleType, tmp_path: Path) -> None:
-    descriptor = os.open(tmp_path, os.O_RDONLY)
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """Return the path of a folder that pytest itself can not remove: it has many levels."""
+    yield (folder := tmp_path / "d")
+    if folder.exists():
+        remove_tree(folder)
+
+
+def test_deep_folders_are_read(plugin: ModuleType, deep: Path) -> None:
+    descriptor = os.open(deep.parent, os.O_RDONLY)
     for _ in range(1200):
         os.mkdir("d", dir_fd=descriptor)
         following = os.open("d", os.O_RDONLY, dir_fd=descriptor)
@@ -57,9 +68,7 @@ def test_deep_folders_are_read(plugin: ModuleType, tmp_path: Path) -> None:
         descriptor = following
     os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
     os.close(descriptor)
-    assert plugin._younger([str(tmp_path / "d")], 0)
-    with plugin.safe_files.folder(tmp_path) as folder:  # pytest's own removal ends at the depth of calls
-        folder.remove("d")
+    assert plugin._younger([str(deep)], 0)
 
 
 def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tmp_path: Path) -> None:
