@@ -7,8 +7,9 @@ With --facts, it evaluates the file of facts that the playbook wrote, and contac
 
 With --estate, it asks without Ansible, from any host: the exporters of all hosts of the group `monitoring`,
 and the brokers, all at once and within --patience. It shows what the metrics and the ACL Describe of the
-principal `monitoring-<site>` show. All other objects are unknown. Hosts of the group have both files:
-`sudo -u monitoring aqueduct status --config /etc/aqueduct/status/status.yml`.
+principal `monitoring-<site>` show. All other objects are unknown. Hosts of the group have both files.
+There, run the command as the user monitoring, in the sandbox of its service (docs/security.md, in_sandbox):
+`in_sandbox monitoring '' /opt/aqueduct/base/bin/aqueduct status --config /etc/aqueduct/status/status.yml`.
 
 The command changes nothing. If no host was asked about an object, or the asked host did not answer, its state
 is unknown.

@@ -28,7 +28,8 @@ def refuse_root_beside_others(folder: Path, command: str) -> None:
     raise Refused(
         "folder-of-other-user",
         f"Root does not write in {folder}, because user {user} could lead root to other files with a link. "
-        f"Run the command as that user: `sudo -u {user} aqueduct {command} ...`. Nothing was done.",
+        f"Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
+        f"`in_sandbox {user} {folder} aqueduct {command} ...`. Nothing was done.",
     )
 
 

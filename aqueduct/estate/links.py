@@ -218,6 +218,16 @@ def read_readers(
     )
 
 
+def noted_readers(readers: Iterable[Reader], noted: Any) -> tuple[Reader, ...]:
+    """Return the readers that a host noted, by their hosts and units.
+
+    Root starts them on other hosts, so a compromised host must not choose units that are not declared.
+    """
+    entries = [entry for entry in noted if isinstance(entry, dict)] if isinstance(noted, list) else []
+    pairs = [(entry.get("host"), entry.get("unit")) for entry in entries]
+    return tuple(reader for reader in readers if (reader.host, reader.unit) in pairs)
+
+
 @dataclass(frozen=True, kw_only=True)
 class DedupWork:
     """The work of one dedup: all that arrives raw at a site from one source, by however many links."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
+from aqueduct.errors import Failed
 from aqueduct.kafka import offsets
 from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.plain_records import bodies
@@ -17,7 +18,16 @@ from aqueduct.kafka.fetch import Fetched, read
 
 AHEAD = 16  # partitions of which the first batches are on their way while others are read
 
+# Of the state of a mirror: some KiB for each of 100,000 partitions.
+MOST_STATE_BYTES = 512 << 20
+
 KeyValue = tuple[bytes | None, bytes | None]
+
+
+class TableTooLarge(Failed):
+    """A topic with more keys and values than its service writes."""
+
+    id = "compacted-topic-too-large"
 
 
 class Row(NamedTuple):
@@ -31,12 +41,21 @@ class Table:
     """The rows of some partitions by key, read committed, tombstones left out; `refresh` reads on."""
 
     def __init__(
-        self, client: Client, on_record: Callable[[bytes, bytes | None], None] | None = None
+        self,
+        client: Client,
+        on_record: Callable[[bytes, bytes | None], None] | None = None,
+        *,
+        most_bytes: int | None = None,
     ) -> None:
-        """`on_record` is called with every record, in the order of its partition."""
+        """`on_record` is called with every record, in the order of its partition.
+
+        `most_bytes`: of all keys and values together; TableTooLarge if there are more.
+        """
         self.rows: dict[bytes, Row] = {}
         self._client = client
         self._on_record = on_record
+        self._most_bytes = most_bytes
+        self._bytes = 0  # of all rows
         self._positions: dict[TopicPartition, int] = {}
 
     def refresh(self, partitions: Collection[TopicPartition]) -> None:
@@ -48,13 +67,26 @@ class Table:
         ]
         for range_, records in keys_and_values(self._client, ranges):
             for key, value in records:
-                if self._on_record:
-                    self._on_record(key or b"", value)
-                if value is None:
-                    self.rows.pop(key or b"", None)
-                else:
-                    self.rows[key or b""] = Row(value, range_.topic_partition)
+                self.add(range_.topic_partition, key or b"", value)
         self._positions |= ends
+
+    def add(self, partition: TopicPartition, key: bytes, value: bytes | None) -> None:
+        """Add a record of a partition."""
+        if self._on_record:
+            self._on_record(key, value)
+        if former := self.rows.get(key):
+            self._bytes -= len(key) + len(former.value)
+        if value is None:
+            self.rows.pop(key, None)
+            return
+        self._bytes += len(key) + len(value)
+        if self._most_bytes is not None and self._bytes > self._most_bytes:
+            raise TableTooLarge(
+                f"The topic {partition.topic} has more than {self._most_bytes >> 20} MiB of keys and newest "
+                "values, and was not read. Find out which client writes there: only the service of the topic "
+                "should."
+            )
+        self.rows[key] = Row(value, partition)
 
 
 def newest(client: Client, partitions: Collection[TopicPartition]) -> dict[bytes, Row]:

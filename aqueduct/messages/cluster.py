@@ -25,6 +25,12 @@ CLUSTER = (
         fix="Check the error in the message, the rights of the client and the state of the brokers.",
     ),
     DeclaredMessage(
+        id="compacted-topic-too-large",
+        area=Area.CLUSTER,
+        meaning="A topic of a service's state has more keys and values than the service writes.",
+        fix="Find out which client writes to the topic, and revoke its rights.",
+    ),
+    DeclaredMessage(
         id="cluster-not-responding",
         area=Area.CLUSTER,
         meaning="The cluster stopped answering, or answered with errors that did not pass.",

@@ -206,7 +206,10 @@ COMMAND_LINE = (
         id="folder-of-other-user",
         area=Area.COMMAND_LINE,
         meaning="Another user could lead root to other files with a link in the folder. Nothing was done.",
-        fix="Run the command as the owner of the folder: `sudo -u USER aqueduct ...`.",
+        fix=(
+            "Run the command as the owner of the folder, [in the service's sandbox]"
+            "(security.md#run-a-command-as-the-user-of-a-service)."
+        ),
     ),
     DeclaredMessage(
         id="lock-file-unusable",

@@ -264,8 +264,11 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="ssh-key-invalid",
         area=Area.CONTROL_NODE,
-        meaning="The text that is to be authorized for SSH is not a public key.",
-        fix="Run `playbooks/file_backups.yml` again. It creates the key on the backup host.",
+        meaning="The text that is to be authorized for SSH is not a public key of OpenSSH.",
+        fix=(
+            "Check the backup host, which answers with the key: it may be compromised. Then run "
+            "`playbooks/file_backups.yml` again."
+        ),
     ),
     DeclaredMessage(
         id="host-command-failed",

@@ -179,9 +179,12 @@ MIRROR = (
         area=Area.MIRROR,
         meaning=(
             "A record in the flow's topics of positions or checkpoints cannot be read. A newer version of "
-            "Aqueduct or another program wrote it."
+            "Aqueduct or another program wrote it. A restore is refused before it stops or writes anything."
         ),
-        fix="Update Aqueduct on the host of the flow. Let no other program write to the flow's topics.",
+        fix=(
+            "Update Aqueduct on the host of the flow. Let no other program write to the flow's topics: if no "
+            "service of the flow wrote the record, replace the key of its site."
+        ),
     ),
     DeclaredMessage(
         id="mirror-target-recreated",

@@ -14,6 +14,12 @@ STATUS = (
         "Check that the host runs and that the control node reaches it by SSH.",
     ),
     _message(
+        "exporter-principal-wrong",
+        "Metrics of a host were answered with the certificate of another service, so they are not used.",
+        "Check what listens at the port of metrics on this host. Another service with a certificate for the "
+        "host's name may be compromised. `playbooks/monitoring.yml` starts `monitoring.service`.",
+    ),
+    _message(
         "object-not-answered",
         "The hosts of an object answered, but not about this object.",
         "Run the command in the message on the host, and read its error.",

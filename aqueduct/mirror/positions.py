@@ -20,13 +20,14 @@ from aqueduct.errors import Failed
 from aqueduct.kafka import addresses, offsets
 from aqueduct.kafka.client import Client
 from aqueduct.kafka.client_errors import RECONNECT, answering
-from aqueduct.kafka.compacted_topics import Table, keys_and_values
+from aqueduct.kafka.compacted_topics import MOST_STATE_BYTES, Table, keys_and_values
 from aqueduct.mirror import binding
 from aqueduct.mirror.binding import NO_EPOCH, Binding, Evidence, SourceLog, UnreadableBinding
 from aqueduct.mirror.status import SOURCE_CONNECTOR
 
 TRANSACTION_SECONDS = 10
 SEND_SECONDS = 30
+FLOW_UNREADABLE = "mirror-maker-position-unreadable"
 
 PositionRecord = tuple[bytes, bytes | None]  # key and value of a record
 Suspects = Mapping[TopicPartition, Binding]
@@ -65,7 +66,7 @@ class FlowPositions:
         self.topic = f"mm2-offsets.{flow}.internal"
         self._syncs = TopicPartition(f"mm2-offset-syncs.{flow}.internal", 0)
         self._target = target
-        self._table = Table(target, self._note)
+        self._table = Table(target, self._note, most_bytes=MOST_STATE_BYTES)
         self._parsed: dict[bytes, tuple[str, TopicPartition] | None] = {}
         self._last: dict[TopicPartition, int] = {}
         self._fell_from: dict[TopicPartition, int] = {}
@@ -108,12 +109,17 @@ class FlowPositions:
 
     def _unreadable(self, partition: TopicPartition) -> Failed:
         return Failed(
-            "mirror-maker-position-unreadable",
+            FLOW_UNREADABLE,
             f"The stored position of {partition} in {self.topic} at the target cannot be read. MirrorMaker "
             "would mirror the partition from its beginning again, so do not start it. Write the record again "
             'with the offset of the last mirrored record, {"offset": N}, or, to mirror the partition again, '
             "a tombstone.",
         )
+
+    def check(self) -> None:
+        """Failed if a position or a binding is unreadable."""
+        for _ in (self.stored, self.bindings):
+            pass
 
     def sync_end(self) -> int:
         """Return the end of the topic of offset syncs; 0 without one."""
@@ -247,7 +253,9 @@ class FlowPositions:
         if key not in self._parsed:
             parsed = binding.parse_key(key)
             is_known = parsed and parsed[0] in (SOURCE_CONNECTOR, binding.CONNECTOR)
-            self._parsed[key] = parsed if is_known else None
+            if not is_known:  # not remembered: another program may write ever new keys
+                return None
+            self._parsed[key] = parsed
         return self._parsed[key]
 
     def _note(self, key: bytes, value: bytes | None) -> None:

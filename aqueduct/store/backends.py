@@ -468,8 +468,12 @@ class _Directory:
     def list(self, prefix: str, after: str | None = None) -> Iterator[Entry]:
         """Return what is below a folder, with no more than folders on the way in memory."""
         with self._sentences(prefix, "listed"):
-            for name, dir_entry in self._folder(prefix):
-                if not dir_entry.is_dir(follow_symlinks=False):
+            folders = [iter(self._folder(prefix))]  # no recursion: a writer may make folders of any depth
+            while folders:
+                name, dir_entry = next(folders[-1], ("", None))
+                if dir_entry is None:
+                    folders.pop()
+                elif not dir_entry.is_dir(follow_symlinks=False):
                     if after is None or name > after:
                         try:
                             status = dir_entry.stat()
@@ -479,7 +483,7 @@ class _Directory:
                 elif name != WRITING and (
                     after is None or f"{name}/" > after or after.startswith(f"{name}/")
                 ):
-                    yield from self.list(name, after)
+                    folders.append(iter(self._folder(name)))
 
     def _folder(self, prefix: str) -> "Sequence[tuple[str, os.DirEntry[str]]]":
         """Return what is in a folder, in the order of the paths of all that is below."""

@@ -248,6 +248,13 @@ def readers(
     return [asdict(reader) for reader in links.read_readers(groups, hostvars, site, topics)]
 
 
+def noted_readers(groups: model.Groups, hostvars: model.HostVars, site: str, noted: Any) -> list[Json]:
+    """`groups | noted_readers(hostvars, site, noted)`: the declared readers of a site that its backup host
+    noted, as `readers` has them."""
+    site_readers = links.read_readers(groups, hostvars, site)
+    return [asdict(reader) for reader in links.noted_readers(site_readers, noted)]
+
+
 def reader_options(groups: model.Groups, hostvars: model.HostVars, site_readers: list[Json]) -> list[str]:
     """`groups | reader_options(hostvars, readers)`: options of `aqueduct restore` for these readers."""
     mirrors = sorted(
@@ -607,6 +614,7 @@ class FilterModule:
             mirror_options,
             site_acls,
             readers,
+            noted_readers,
         )
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)

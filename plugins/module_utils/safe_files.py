@@ -10,7 +10,6 @@ Python has no openat2 (RESOLVE_NO_SYMLINKS), and a host has no library for it be
 import errno
 import os
 import secrets
-import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -132,7 +131,42 @@ class Folder:
         except FileNotFoundError:
             pass
         except IsADirectoryError:
-            shutil.rmtree(name, dir_fd=self.descriptor)
+            self._remove_folder(name)
+
+    def _remove_folder(self, top: str) -> None:
+        """Remove a folder with all below it, however deep: shutil.rmtree ends at Python's depth of calls.
+
+        Folders are opened one in the other, so that no link is followed, whenever it is made. Only one is
+        open at a time; on the way back, `..` must be the folder that the way down led through.
+        """
+        current = os.dup(self.descriptor)
+        levels = [(_inode(current), [top])]
+        entered: list[str] = []
+        try:
+            while levels[-1][1] or entered:
+                names = levels[-1][1]
+                if names:
+                    name = names.pop()
+                    descriptor = _subfolder(current, name)
+                    if descriptor is None:
+                        continue
+                    os.close(current)
+                    current = descriptor
+                    entered.append(name)
+                    levels.append((_inode(current), _without_files(current)))
+                    continue
+                levels.pop()
+                above = os.open("..", FOLDER, dir_fd=current)
+                os.close(current)
+                current = above
+                if _inode(current) != levels[-1][0]:
+                    raise UnsafePath(
+                        f"{self.path / top} was changed while it was removed. Stop the service whose folder "
+                        "this is, and run again."
+                    )
+                os.rmdir(entered.pop(), dir_fd=current)
+        finally:
+            os.close(current)
 
     def exists(self, name: str) -> bool:
         """Return whether something has this name, a link included."""
@@ -190,6 +224,36 @@ def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
         yield Folder(full_path, descriptor, above)
     finally:
         os.close(descriptor)
+
+
+def _inode(descriptor: int) -> tuple[int, int]:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino
+
+
+def _subfolder(descriptor: int, name: str) -> "int | None":
+    """Open a folder in an open one; what took its place meanwhile is removed."""
+    try:
+        return os.open(name, FOLDER, dir_fd=descriptor)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        os.unlink(name, dir_fd=descriptor)
+        return None
+
+
+def _without_files(descriptor: int) -> list[str]:
+    """Remove files and links in an open folder; return the names of its folders."""
+    names = []
+    with os.scandir(descriptor) as children:
+        for entry in children:
+            if entry.is_dir(follow_symlinks=False):
+                names.append(entry.name)
+            else:
+                os.unlink(entry.name, dir_fd=descriptor)
+    return names
 
 
 def _step(descriptor: int, name: str, make: bool) -> int:

@@ -40,7 +40,6 @@ import http.client
 import os
 import re
 import selectors
-import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -49,6 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
 MOST = 8 << 20  # bytes of one answer
@@ -186,10 +186,17 @@ def page(port: int, seconds: int) -> str | None:
 
 
 def content(path: str | Path) -> bytes:
-    """Read a plain file. A link is not followed, and a pipe is not waited for: a service may have made it."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as file:  # noqa: PTH123 (a descriptor)
-        return file.read(MOST) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    """Read a plain file. No link of a service is followed, also none in the folders of the path.
+
+    UnsafePath for such a link, a pipe, which would be waited for, or a hard link.
+    """
+    file_path = Path(path)
+    with (
+        safe_files.folder(file_path.parent) as folder,
+        folder.open(file_path.name) as descriptor,
+        os.fdopen(os.dup(descriptor), "rb") as file,
+    ):
+        return file.read(MOST)
 
 
 def text(path: str) -> str | None:
@@ -198,14 +205,14 @@ def text(path: str) -> str | None:
         return content(path).decode(errors="replace")
     except FileNotFoundError:
         return None
-    except OSError:
+    except (OSError, safe_files.UnsafePath):
         return ""
 
 
 def certificates(patterns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the certificates of files, and nothing else that is in them."""
     for path in sorted({path for pattern in patterns for path in Path("/").glob(pattern.lstrip("/"))}):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, safe_files.UnsafePath):
             if pems := CERTIFICATE.findall(content(path)):
                 yield str(path), b"".join(pems).decode("ascii")
 
@@ -216,8 +223,9 @@ def disks(folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
     unmeasured = []
     for folder in folders:
         try:
-            device, of = Path(folder).stat().st_dev, os.statvfs(folder)
-        except OSError:
+            with safe_files.folder(folder) as opened:
+                device, of = os.fstat(opened.descriptor).st_dev, os.fstatvfs(opened.descriptor)
+        except (OSError, safe_files.UnsafePath):
             unmeasured.append(folder)
             continue
         # As df: what is kept for root, or is not to be had at all, is no part of the size.

@@ -5,9 +5,9 @@ DOCUMENTATION = r"""
 module: service_units
 short_description: Start, restart and retire units of systemd
 description:
-  - A unit restarts where a file of its is younger than its process. systemd makes C(/run/<runtime>)
-    (C(RuntimeDirectory=)) at every start, so that folder is as old as the process, however that began.
-  - A timer has no process, and systemd knows since when it runs. What it starts has its files at every start.
+  - A unit restarts where a file of its is younger than its last start. systemd knows when that began, however
+    the unit was started. A service can change the times of its own folders, so these are not asked.
+  - What a timer starts has its files at every start.
   - Files C(client.properties) are for people and other programs; they restart nothing.
 author: The Aqueduct project (!UNKNOWN)
 options:
@@ -21,7 +21,9 @@ options:
         description: Its name; of a service without C(.service), of a timer with C(.timer).
         type: str
         required: true
-      runtime: {description: "Its C(RuntimeDirectory=); a timer has none.", type: str}
+      runtime:
+        description: Its C(RuntimeDirectory=); a timer has none. It tells nothing about the unit's age.
+        type: str
       files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
       state:
         description: V(stopped) disables it too.
@@ -88,6 +90,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -97,10 +100,17 @@ from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 from ansible_collections.aqueduct.estate.plugins.module_utils.deadlines import within
 
 UNITS = Path("/etc/systemd/system")
+STARTED = (
+    "InactiveExitTimestampMonotonic"  # before the first program of the unit, also of a restart by systemd
+)
 JOURNAL_LINES = 10
 ANSWER_SECONDS = 5  # for all of a page of metrics
 # A host's proxy is for other hosts.
 WITHOUT_PROXY = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+PROPERTIES = (
+    *("ActiveState", "Result", "NRestarts", "UnitFileState", "NeedDaemonReload"),
+    *("ActiveEnterTimestampMonotonic", STARTED),
+)
 ERROR_LINES = 100  # in which the last error of a service is: systemd and Spark write lines after it
 
 
@@ -159,7 +169,7 @@ class Systemd:
             if not runs:
                 self.started.append(name)
                 self._systemctl("start", name, unit=name)
-            elif _younger(unit["files"], _since(unit, shown)):
+            elif _younger(unit["files"], _since(shown)):
                 if restart:
                     self.restarted.append(name)
                     self._systemctl("restart", name, unit=name)
@@ -214,8 +224,7 @@ class Systemd:
             self._fail(name, reason)
 
     def _show(self, names: list[str]) -> list[dict[str, str]]:
-        asked = "ActiveState,Result,NRestarts,UnitFileState,NeedDaemonReload,ActiveEnterTimestampMonotonic"
-        properties = f"--property={asked}"
+        properties = f"--property={','.join(PROPERTIES)}"
         output = self._run(["systemctl", "show", properties, "--", *names]).stdout
         return [dict(line.split("=", 1) for line in block.splitlines()) for block in output.split("\n\n")]
 
@@ -281,28 +290,37 @@ def _full(name: str) -> str:
     return name if name.endswith(".timer") else f"{name}.service"
 
 
-def _since(unit: dict[str, Any], shown: dict[str, str]) -> int:
-    """Return since when a unit runs, in nanoseconds; 0 if its process left no folder."""
-    if unit["name"].endswith(".timer"):
-        booted = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
-        return booted + int(shown["ActiveEnterTimestampMonotonic"]) * 1000
-    try:
-        return Path("/run", unit["runtime"]).stat().st_mtime_ns
-    except FileNotFoundError:
-        return 0
+def _since(shown: dict[str, str]) -> int:
+    """Return when the last start of a unit began, in nanoseconds since 1970; 0 if systemd does not know."""
+    started = int(shown.get(STARTED) or 0)
+    booted = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    return booted + started * 1000 if started else 0
 
 
 def _younger(files: list[str], since: int) -> bool:
     """Return whether a file is younger than that."""
-    return any(path.stat().st_mtime_ns > since for file in files for path in _files(Path(file)))
+    return any(changed > since for file in files for changed in _change_times(Path(file)))
 
 
-def _files(path: Path) -> list[Path]:
-    if path.is_dir():
-        files = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    else:
-        files = [path]
-    return [file for file in files if file.is_file() and file.name != "client.properties"]
+def _change_times(path: Path) -> Iterator[int]:
+    """Yield when a file, or each file below a folder, was changed. No link of a service is followed."""
+    try:
+        with safe_files.folder(path):
+            folders = [path]
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        with safe_files.folder(path.parent) as folder:
+            yield os.stat(path.name, dir_fd=folder.descriptor, follow_symlinks=False).st_mtime_ns
+        return
+    while folders:
+        current = folders.pop()
+        with safe_files.folder(current) as folder, os.scandir(folder.descriptor) as children:
+            for entry in children:
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append(current / entry.name)
+                elif entry.name != "client.properties":
+                    yield entry.stat(follow_symlinks=False).st_mtime_ns
 
 
 def _answers(port: int) -> bool:
@@ -361,9 +379,9 @@ def main() -> None:
     try:
         if given["retire"]:
             systemd.retire(**given["retire"])
+        systemd.have(given["units"], given["restart"])
     except safe_files.UnsafePath as error:
         module.fail_json(msg=f"[path-unsafe] {error}")
-    systemd.have(given["units"], given["restart"])
     systemd.await_ready(given["units"], given["ready_seconds"])
     systemd.await_steady(given["units"], given["steady_seconds"], given["waits_for"])
     changed = systemd.started + systemd.restarted + systemd.stopped + systemd.retired

@@ -5,7 +5,8 @@ DOCUMENTATION = r"""
 module: ssh_authorized_key
 short_description: Authorize an SSH key, and follow no link of the user
 description:
-  - The line of the key is in C(~/.ssh/authorized_keys). Other lines stay as they are.
+  - The line of the key is in C(~/.ssh/authorized_keys). Lines of other keys stay as they are.
+  - Another host may have sent the key. A text that is not a public key of OpenSSH is refused.
   - The user can write in the home folder. A link in the place of C(.ssh) or of the file is refused, unless
     only root can have made it.
 author: The Aqueduct project (!UNKNOWN)
@@ -28,7 +29,11 @@ RETURN = r"""
 path: {description: The file., type: str, returned: success}
 """
 
+import base64
+import binascii
 import pwd
+import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -36,15 +41,46 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
 FOLDER, FILE = ".ssh", "authorized_keys"
+KEY_TYPES = (
+    *("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
+    *("sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"),
+)
+# Options end at the first blank outside of quotes (sshd(8)).
+OPTIONS = re.compile(r'(?:"(?:\\.|[^"\\])*"|[^"\s])+\s+')
+
+
+def public_key(text: str) -> tuple[str, str]:
+    """Return type and base64 text of a public key; ValueError if it is none, or not of that type."""
+    words = text.split()
+    if len(words) < 2 or words[0] not in KEY_TYPES:
+        raise ValueError("its type is not one of OpenSSH")
+    key_type, key_text = words[:2]
+    try:
+        blob = base64.b64decode(key_text, validate=True)
+    except binascii.Error:
+        raise ValueError("it is not base64") from None
+    start = struct.pack(">I", len(key_type)) + key_type.encode()
+    if not blob.startswith(start) or len(blob) == len(start):
+        raise ValueError("its content is not of its type")
+    return key_type, key_text
+
+
+def line_key(line: str) -> tuple[str, ...]:
+    """Return type and base64 text of the key in a line; empty if the line has none."""
+    fields = line.split(None, 2)
+    if fields and not fields[0].startswith("#") and fields[0] not in KEY_TYPES:
+        options = OPTIONS.match(line.lstrip())
+        fields = line.lstrip()[options.end() :].split(None, 2) if options else []
+    return tuple(fields[:2]) if fields and fields[0] in KEY_TYPES else ()
 
 
 def authorized(content: str, key: str, key_options: str, comment: str) -> str:
     """Return the content of the file with the line of a key, which has one line afterwards."""
-    key_type, key_text = key.split()[:2]
+    key_type, key_text = public_key(key)
     declared = " ".join(part for part in (key_options, key_type, key_text, comment) if part)
     lines: list[str] = []
     for line in content.removesuffix("\n").split("\n") if content else ():
-        if line.lstrip().startswith("#") or key_text not in line.split():
+        if line_key(line) != (key_type, key_text):
             lines.append(line)
         elif declared not in lines:
             lines.append(declared)
@@ -93,8 +129,13 @@ def main() -> None:
         module.fail_json(
             msg=f"[host-user-missing] The key can't be authorized: there is no user {user}. Create the user."
         )
-    if len(module.params["key"].split()) < 2:
-        module.fail_json(msg="[ssh-key-invalid] The key can't be authorized: it is not a public key of SSH.")
+    try:
+        public_key(module.params["key"])
+    except ValueError as error:
+        module.fail_json(
+            msg=f"[ssh-key-invalid] The key can't be authorized for {user}: it is not a public key of "
+            f"OpenSSH ({error}). Nothing was changed. Find out why the host that has the key answers with it."
+        )
     path = Path(account.pw_dir, FOLDER, FILE)
     try:
         changed = apply(module, account)

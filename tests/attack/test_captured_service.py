@@ -6,7 +6,9 @@ Run as root, as Ansible runs these modules on a host. The service's user is one 
 import json
 import os
 import pwd
+import struct
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +19,7 @@ import plugin_modules
 import pytest
 
 from aqueduct.control_node import certificates
+from aqueduct.recovery.file_backup.folder import remove_tree
 
 SERVICE = "daemon"
 USER = pwd.getpwnam(SERVICE).pw_uid
@@ -176,6 +179,48 @@ def test_what_is_removed_is_the_link_and_not_where_it_leads(own: Path, victim: P
     assert_refused(files(own / "log/file", "", state="absent"), own / "log")
 
 
+def test_a_deep_folder_in_the_place_of_a_report_is_removed(own: Path, victim: Path) -> None:
+    """More levels than calls of Python, and longer than a path."""
+    current = os.open(own, os.O_RDONLY)
+    for name in ["report.json"] + ["a"] * 2500:
+        os.mkdir(name, dir_fd=current)
+        following = os.open(name, os.O_RDONLY, dir_fd=current)
+        for subfolder in ("empty", "other"):
+            os.mkdir(subfolder, dir_fd=following)
+        os.symlink(victim, "link", dir_fd=following)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=following))
+        os.close(current)
+        current = following
+    os.close(current)
+    try:
+        answer = files(own / "report.json", "", state="absent")
+        assert not answer.get("failed")
+        assert list(own.iterdir()) == []
+    finally:
+        if (own / "report.json").exists():  # pytest's own removal ends at the depth of calls
+            remove_tree(own / "report.json")
+
+
+def test_a_folder_that_is_moved_while_it_is_removed_leads_nowhere(
+    own: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service moves the folder that is open, whose `..` is another one then."""
+    safe_files = plugin_modules.load("service_content").safe_files
+    inner = made(made(own / "report.json") / "inner")
+    elsewhere = made(own / "elsewhere")
+    real = safe_files._without_files
+
+    def move_first(descriptor: int) -> list[str]:
+        if inner.exists() and os.fstat(descriptor).st_ino == inner.stat().st_ino:
+            inner.rename(elsewhere / "inner")
+        return list(real(descriptor))
+
+    monkeypatch.setattr(safe_files, "_without_files", move_first)
+    with pytest.raises(safe_files.UnsafePath), safe_files.folder(own) as folder:
+        folder.remove("report.json")
+    assert (elsewhere / "inner").is_dir()
+
+
 @pytest.mark.parametrize("linked", ["report.json", "run"])
 def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
     own: Path, victim: Path, tmp_path: Path, linked: str
@@ -266,7 +311,9 @@ def test_a_link_of_root_in_a_sticky_folder_is_followed(shared: Path, tmp_path: P
 
 
 READ_ONLY = 'command="rrsync -ro /etc/x",restrict'
-KEY = "ssh-ed25519 AAAAC3Nz"
+BLOB = struct.pack(">I", 11) + b"ssh-ed25519" + struct.pack(">I", 32)
+KEY = f"ssh-ed25519 {b64encode(BLOB + bytes(32)).decode()}"
+OTHER_KEY = f"ssh-ed25519 {b64encode(BLOB + bytes([7] * 32)).decode()}"
 
 
 class Account:
@@ -315,6 +362,45 @@ def test_a_key_is_authorized_once_beside_others(own: Path) -> None:
     assert "twice" in file.read_text()
     assert authorize(own)
     assert file.read_text() == f"# mine\nssh-rsa BBBB me\n{line}\n"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "x ssh-ed25519",
+        "ssh-ed25519 ssh-ed25519",
+        "ssh-ed25519 AAAAC3Nz",
+        f"ssh-rsa {KEY.split()[1]}",
+        f"ssh-ed25519 {KEY.split()[1]}!",
+        f'command="x" {KEY}',
+        "ssh-ed25519",
+        f"ssh-ed25519 {b64encode(BLOB[:15]).decode()}",
+    ],
+)
+def test_what_a_host_answers_in_place_of_its_key_replaces_no_line(answer: str) -> None:
+    """A captured backup host answers with its public key, which is then authorized on the source's host."""
+    module = plugin_modules.load("ssh_authorized_key")
+    before = f"{OTHER_KEY} operator@control\n{KEY} second@control\n"
+    with pytest.raises(ValueError, match=r"its|not"):
+        module.authorized(before, answer, READ_ONLY, "file_backup etc")
+    refused = plugin_modules.run("ssh_authorized_key", {"user": SERVICE, "key": answer})
+    assert refused["failed"]
+    assert refused["msg"].startswith("[ssh-key-invalid] ")
+
+
+def test_only_lines_of_exactly_this_key_are_replaced() -> None:
+    module = plugin_modules.load("ssh_authorized_key")
+    kept = [
+        f"{OTHER_KEY} operator@control",
+        f"{OTHER_KEY} {KEY}",  # a comment
+        f'environment="KEY= {KEY} " {OTHER_KEY}',
+        f"ssh-rsa {KEY.split()[1]}",
+        f"# {KEY}",
+    ]
+    replaced = [KEY, f'command="a \\" b" , {KEY} x'.replace(" , ", ",restrict "), f"  restrict\t{KEY}"]
+    content = "".join(f"{line}\n" for line in kept + replaced)
+    written = module.authorized(content, f"{KEY} of the host", READ_ONLY, "file_backup etc")
+    assert written.splitlines() == [*kept, f"{READ_ONLY} {KEY} file_backup etc"]
 
 
 def test_a_user_that_does_not_exist_gets_no_key() -> None:

@@ -32,12 +32,29 @@ def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
     tasks = [*flattened(yaml.safe_load(text))]
     runs = [number for number, task in enumerate(tasks) if "aqueduct.estate.transient_unit" in task]
     services = [number for number, task in enumerate(tasks) if "ansible.builtin.systemd_service" in task]
-    (check,) = (
+    check, mirrors = (
         number
         for number, task in enumerate(tasks)
         if "--dry-run" in str(task.get("vars", {}).get("_backup_argv", ""))
     )
-    assert check < runs[0] < services[0] < runs[1]
+    assert check < runs[0] < mirrors < runs[1] < services[0] < runs[2]
+
+
+def test_a_dry_run_reads_the_positions_of_mirrors_before_a_service_is_stopped() -> None:
+    """Whoever has a mirror's key can write positions that cannot be read."""
+    tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
+    with_readers = [
+        number
+        for number, task in enumerate(tasks)
+        if "_backup_reader_options" in str(task.get("vars", {}).get("_backup_argv", ""))
+    ]
+    names = [task["name"] for task in tasks]
+    listed = names.index("List the mirrors and links that read the restored topics")
+    stopped = names.index("Stop the mirrors, links and the backup")
+    checked, restored = with_readers
+    assert listed < checked < stopped < restored
+    assert "--dry-run" in tasks[checked]["vars"]["_backup_argv"]
+    assert "when" not in tasks[listed]  # a dry run of the playbook reads them, too
 
 
 def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_started() -> None:
@@ -82,6 +99,8 @@ case "$*" in *diode_upstream*) echo inactive;; *) echo active;; esac
         (["flights"], [], [*MIRRORS, "diode_upstream@enclave-pro1"], MIRRORS),
         (["other"], [], [], []),
         (["other"], ["diode_upstream@enclave-pro1"], [], ["diode_upstream@enclave-pro1"]),
+        # A captured backup host chooses no unit that root starts on another one.
+        (["other"], ["debug-shell", "diode_upstream@enclave-pro1"], [], ["diode_upstream@enclave-pro1"]),
     ],
 )
 def test_a_run_notes_what_it_is_to_start(
@@ -109,7 +128,7 @@ def test_a_run_notes_what_it_is_to_start(
         json.dumps({"partitions": [{"topic": topic, "partition": 0} for topic in topics]})
     )
     if earlier:
-        noted = [{"host": "h", "unit": unit, "group": "g"} for unit in earlier]
+        noted = [{"host": "pro1-kafka-1", "unit": unit, "group": "g"} for unit in earlier]
         (tmp_path / "note.json").write_text(json.dumps(noted))
     play = {
         "hosts": "backup:&site_pro1",

@@ -2,6 +2,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from identifiers import raises
 
 from aqueduct.errors import Failed, Refused
+from aqueduct.recovery.file_backup.folder import remove_tree
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import STALE_SECONDS
 
@@ -114,3 +116,30 @@ def test_what_goes_while_it_is_listed_is_passed_over(tmp_path: Path) -> None:
     assert next(iter(listed)).path == "a/1"
     (tmp_path / "store/a/2").unlink()
     assert [each.path for each in listed] == ["a/3"]
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """Return the folder of a store, which pytest itself can not remove: it has many levels."""
+    yield (folder := tmp_path / "store")
+    if folder.exists():
+        remove_tree(folder)
+
+
+def test_folders_of_any_depth_are_listed(deep: Path) -> None:
+    """A writer of the store can make more levels than calls of Python."""
+    store = open_editable(f"file://{deep}")
+    store.create("a/1", b"x")
+    store.create("c/1", b"x")
+    (deep / "b").mkdir()
+    descriptor = os.open(deep / "b", os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=descriptor)
+        following = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = following
+    os.close(os.open("1", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    deepest = "/".join(["b", *["d"] * 1200, "1"])
+    assert [entry.path for entry in store.list("")] == ["a/1", deepest, "c/1"]
+    assert [entry.path for entry in store.list("", after=deepest)] == ["c/1"]

@@ -13,6 +13,7 @@ from aqueduct.estate.links import (
     Link,
     Reader,
     ledgers,
+    noted_readers,
     read_links,
     read_links_from,
     read_readers,
@@ -261,3 +262,18 @@ def test_a_source_gives_no_link_a_right_to_write(links: list[Link]) -> None:
 
 def test_a_site_without_links_gives_nothing() -> None:
     assert link_acls("pro1", (), ()) == ()
+
+
+READERS = tuple(Reader(host=host, unit="mirror_maker@pro1") for host in ("m1", "h2"))
+
+
+@pytest.mark.parametrize(
+    "noted", [{}, None, "text", [1, {"host": ["m1"]}, {"unit": "ssh"}], [{"host": "m1", "unit": "ssh"}]]
+)
+def test_a_host_notes_no_unit_that_is_not_declared(noted: object) -> None:
+    assert noted_readers(READERS, noted) == ()
+
+
+def test_noted_readers_are_those_of_the_inventory() -> None:
+    noted = [{"host": "h2", "unit": "mirror_maker@pro1", "group": "other", "flow": "../x"}]
+    assert noted_readers(READERS, noted) == (READERS[1],)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aqueduct.recovery.file_backup import entries, folder
+from aqueduct.recovery.file_backup import entries, folder, staging
 
 DEPTH = 1_500  # Python's limit is 1,000; a path may have 4,096 bytes
 
@@ -41,6 +41,19 @@ def test_deep_folders_are_removed(top: Path) -> None:
     folder.remove_tree(top)
     assert not top.exists()
     assert Path("/").is_dir()
+
+
+def test_a_staged_copy_is_removed_however_deep(top: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    parent = os.open(own, os.O_RDONLY)
+    try:
+        with staging.staging(parent) as private:
+            os.rename(top, "tree/deep", dst_dir_fd=private)
+        assert list(own.iterdir()) == []
+    finally:
+        os.close(parent)
+        folder.remove_tree(own)  # pytest's own removal ends at the depth of calls
 
 
 def test_what_cannot_be_listed_is_an_error(top: Path) -> None:

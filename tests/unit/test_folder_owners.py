@@ -90,7 +90,7 @@ def test_root_is_refused_in_the_data_folder_of_a_service(
         plant(own / name, target)
         with raises(Refused, "folder-of-other-user") as refused:
             command(own)
-        assert "sudo -u daemon aqueduct " in str(refused.value)
+        assert f"in_sandbox daemon {own} aqueduct " in str(refused.value)
         (own / name).unlink()
 
 

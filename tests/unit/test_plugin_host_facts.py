@@ -140,6 +140,23 @@ def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:
     assert module.text(str(tmp_path / "none")) is None
 
 
+def test_no_link_in_the_folders_of_a_path_is_followed(module: ModuleType, tmp_path: Path) -> None:
+    (own := tmp_path / "own").mkdir()
+    (elsewhere := tmp_path / "elsewhere").mkdir()
+    (elsewhere / "x.pem").write_text(certificate(30))
+    for name in ("link", "other"):
+        (own / name).symlink_to(elsewhere)
+        os.chown(own / name, 1, 1, follow_symlinks=False)
+    os.chown(own, 1, 1)
+    assert dict(module.certificates([f"{own}/*/x.pem", f"{elsewhere}/*.pem"])).keys() == {
+        f"{elsewhere}/x.pem"
+    }
+    assert module.text(str(own / "link/x.pem")) == ""
+    assert module.disks([str(own / "link"), str(elsewhere)])[1] == [str(own / "link")]
+    os.link(elsewhere / "x.pem", own / "hard.pem")
+    assert module.text(str(own / "hard.pem")) == ""
+
+
 @pytest.fixture
 def process() -> Iterator[int]:
     """Start a process that has Kafka's classpath in its command line."""

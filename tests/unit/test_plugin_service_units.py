@@ -2,14 +2,18 @@
 
 import http.server
 import os
+import subprocess
 import threading
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import plugin_modules
 import pytest
+
+from aqueduct.recovery.file_backup.folder import remove_tree
 
 
 @pytest.fixture(scope="module")
@@ -35,21 +39,89 @@ def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
     assert plugin._younger([str(file(tmp_path / "tls/deep/key.pem", age=1).parents[1])], runtime)
 
 
+def test_a_link_of_a_service_is_not_followed_to_files(plugin: ModuleType, tmp_path: Path) -> None:
+    (own := tmp_path / "own").mkdir()
+    os.chown(own, 1, 1)
+    file(tmp_path / "elsewhere/file", age=1)
+    (own / "link").symlink_to(tmp_path / "elsewhere")
+    os.chown(own / "link", 1, 1, follow_symlinks=False)
+    with pytest.raises(plugin.safe_files.UnsafePath):
+        plugin._younger([str(own / "link")], 0)
+    os.utime(own / "link", (1, 1), follow_symlinks=False)
+    assert not plugin._younger([str(own)], 10**10)  # the time of the link, not that of a file behind it
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """Return the path of a folder that pytest itself can not remove: it has many levels."""
+    yield (folder := tmp_path / "d")
+    if folder.exists():
+        remove_tree(folder)
+
+
+def test_deep_folders_are_read(plugin: ModuleType, deep: Path) -> None:
+    descriptor = os.open(deep.parent, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=descriptor)
+        following = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = following
+    os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+    os.close(descriptor)
+    assert plugin._younger([str(deep)], 0)
+
+
 def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tmp_path: Path) -> None:
     runtime = file(tmp_path / "run", age=100).stat().st_mtime_ns
     assert not plugin._younger([str(file(tmp_path / "tls/client.properties", age=1).parent)], runtime)
     assert not plugin._younger([str(tmp_path / "nowhere")], runtime)
 
 
-def test_one_that_left_no_folder_is_restarted(plugin: ModuleType, tmp_path: Path) -> None:
-    since = plugin._since({"name": "backup", "runtime": "aqueduct-of-nobody"}, {})
-    assert plugin._younger([str(file(tmp_path / "old", age=100_000))], since)
+@pytest.mark.parametrize("shown", [{}, {"InactiveExitTimestampMonotonic": "0"}])
+def test_a_unit_is_restarted_if_its_start_is_not_known(
+    plugin: ModuleType, tmp_path: Path, shown: dict[str, str]
+) -> None:
+    assert plugin._younger([str(file(tmp_path / "old", age=100_000))], plugin._since(shown))
 
 
-def test_a_timer_runs_since_systemd_says_so(plugin: ModuleType) -> None:
-    shown = {"ActiveEnterTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
-    since = plugin._since({"name": "land_compact.timer", "runtime": None}, shown)
-    assert abs(time.time_ns() - since - 5 * 10**9) < 10**9
+def test_a_unit_runs_since_systemd_began_to_start_it(plugin: ModuleType) -> None:
+    shown = {"InactiveExitTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
+    assert abs(time.time_ns() - plugin._since(shown) - 5 * 10**9) < 10**9
+
+
+class Asked:
+    """The class `Systemd` of the module, which asks a systemd that is not there."""
+
+    def __init__(self, plugin: ModuleType, seconds: float) -> None:
+        class Systemd(plugin.Systemd):  # type: ignore[name-defined,misc]
+            def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
+                started = time.monotonic_ns() // 1000 - int(seconds * 1e6)
+                properties = {
+                    "ActiveState": "active",
+                    "UnitFileState": "enabled",
+                    "InactiveExitTimestampMonotonic": started,
+                }
+                output = "\n".join(f"{name}={text}" for name, text in properties.items())
+                return subprocess.CompletedProcess(command, 0, output, "")
+
+        self.systemd = Systemd(Module())
+
+    def restarted(self, unit: dict[str, object]) -> list[str]:
+        self.systemd.have([{"name": "connect", "state": "started", **unit}], restart=True)
+        return list(self.systemd.restarted)
+
+
+@pytest.mark.parametrize("seconds", [60.0, -60.0])
+def test_a_service_that_changes_times_of_its_folder_is_restarted_all_the_same(
+    plugin: ModuleType, tmp_path: Path, seconds: float
+) -> None:
+    """`RuntimeDirectory=` belongs to the service, which can set any time there."""
+    runtime, config = tmp_path / "run", tmp_path / "config"
+    runtime.mkdir()
+    config.touch()  # the service was started before, or is after
+    os.utime(runtime, (4e9, 4e9) if seconds > 0 else (1, 1))
+    unit = {"runtime": str(runtime), "files": [str(config)]}
+    assert Asked(plugin, seconds).restarted(unit) == (["connect"] if seconds > 0 else [])
 
 
 @pytest.mark.parametrize(

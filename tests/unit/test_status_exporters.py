@@ -29,6 +29,7 @@ from aqueduct.control_node.status.exporter_facts import (
 from aqueduct.control_node.status.facts import HostFacts
 from aqueduct.control_node.status.model import EstateStatus, ObjectKind, ObjectState, ObjectStatus
 from aqueduct.control_node.status.objects import declared_objects
+from aqueduct.control_node.status.scraping import principal_error
 from aqueduct.errors import ExitCode, Refused
 from servers.pki import Authority
 
@@ -41,10 +42,11 @@ HOST = ScrapedHost(
     address="lake-land-1:9464",
     exporters=("node", "land"),
     units=("land", "monitoring"),
-    runs=("file_backup@etc",),
+    runs=("file_backup@etc", "drill"),
     folders=("/srv/backups",),
 )
 STATES = {"land.service": "active", "monitoring.service": "active", "file_backup@etc.service": "inactive"}
+LABELS = 'device="/dev/sdb1",fstype="ext4"'
 MOUNTS = {"/": (100, 70, 60), "/srv": (200, 100, 100)}
 
 
@@ -133,8 +135,8 @@ def test_without_the_collector_of_systemd_units_are_unknown() -> None:
         ("/home/backups", ""),
         ("/root", ""),
         ("/srv/backups", 'node_filesystem_device_error{mountpoint="/srv/backups"} 1'),
-        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} NaN'),
-        ("/srv/backups", 'node_filesystem_size_bytes{mountpoint="/srv/backups"} 1e9'),
+        ("/srv/backups", f'node_filesystem_size_bytes{{{LABELS},mountpoint="/srv/backups"}} NaN'),
+        ("/srv/backups", f'node_filesystem_size_bytes{{{LABELS},mountpoint="/srv/backups"}} 1e9'),
     ],
 )
 def test_a_file_system_that_is_not_reported_is_not_that_of_its_parent(folder: str, extra: str) -> None:
@@ -146,6 +148,86 @@ def test_metrics_of_a_drill_are_in_the_folder_of_the_node_exporter() -> None:
     drill = metrics(drill_exit_code=0)
     assert parsed(node_page(extra=drill)).metrics.keys() == {"drill", "land"}
     assert parsed(node_page()).metrics.keys() == {"land"}
+    other = replace(HOST, runs=("file_backup@etc",))
+    assert parsed(node_page(extra=drill), other).metrics.keys() == {"land"}  # no drill is declared there
+
+
+def unit_sample(unit: str, state: str, labels: str = "") -> str:
+    return f'node_systemd_unit_state{{name="{unit}",state="{state}"{labels}}} 1'
+
+
+def disk_samples(mount: str, labels: str = "", *, free: int = 99) -> str:
+    """Return samples of a file system, as a service can write them into the folder of text files."""
+    figures = {"size": 100, "free": free, "avail": free}
+    return "\n".join(
+        f'node_filesystem_{name}_bytes{{{LABELS},mountpoint="{mount}"{labels}}} {figure}'
+        for name, figure in figures.items()
+    )
+
+
+FULL = {"/": (100, 1, 1), "/srv": (200, 2, 2)}
+
+
+@pytest.mark.parametrize("labels", [',type="simple",x="1"', ',x="1"', ""])
+def test_a_text_file_with_other_labels_makes_no_unit_active(labels: str) -> None:
+    forged = "\n".join(unit_sample(unit, "active", labels) for unit in ("land.service", "monitoring.service"))
+    facts = parsed(node_page({"land.service": "failed"}, extra=forged))
+    assert {name: facts.units[name].state for name in HOST.units} == {
+        "land": "failed",
+        "monitoring": "not loaded",
+    }
+    assert facts.failed_units == ("land.service",)
+
+
+def test_a_unit_with_two_states_is_unknown_or_failed() -> None:
+    labels = ',type="oneshot"'
+    forged = "\n".join(unit_sample(unit, "active", labels) for unit in ("land.service", "monitoring.service"))
+    facts = parsed(node_page({"land.service": "failed", "monitoring.service": "inactive"}, extra=forged))
+    assert facts.units["land"].state == "failed"
+    assert "monitoring" not in facts.units  # its state is unknown
+    assert facts.failed_units == ("land.service",)
+
+
+def test_a_sample_that_comes_twice_makes_its_unit_unknown() -> None:
+    forged = unit_sample("land.service", "active", ',type="simple"')
+    facts = parsed(node_page({"land.service": "inactive"}, extra=forged))
+    assert "land" not in facts.units
+
+
+@pytest.mark.parametrize("labels", ['{name="file_backup@etc.timer"}', '{name="file_backup@etc.timer",x="1"}'])
+def test_a_timer_that_is_listed_twice_is_unknown(labels: str) -> None:
+    forged = f"node_systemd_timer_last_trigger_seconds{labels} {BOOTED + 7000}"
+    facts = parsed(node_page(triggers={"file_backup@etc.timer": BOOTED + 60}, extra=forged))
+    is_ignored = "x=" in labels
+    assert ("file_backup@etc" in facts.units) == is_ignored
+    assert not is_ignored or facts.units["file_backup@etc"].ended == BOOTED + 60
+
+
+def test_a_text_file_with_other_labels_empties_no_disk() -> None:
+    forged = "\n".join(disk_samples(mount, ',x="1"') for mount in FULL)
+    facts = parsed(node_page(mounts=FULL, extra=forged))
+    assert [disk.used_percent for disk in facts.disks] == [99, 99]
+    assert facts.unmeasured == ()
+
+
+@pytest.mark.parametrize("free", [0, 99])
+def test_a_file_system_that_is_listed_twice_has_its_worst_figures(free: int) -> None:
+    forged = "\n".join(disk_samples(mount, free=free) for mount in FULL)
+    facts = parsed(node_page(mounts=FULL, extra=forged))
+    assert all(disk.used_percent >= 99 for disk in facts.disks)
+    assert len(facts.disks) == 2
+    assert facts.unmeasured == ("/", "/srv/backups")
+
+
+def test_a_mount_point_that_a_service_wrote_hides_none_above_it() -> None:
+    facts = parsed(node_page(mounts=FULL, extra=disk_samples("/srv/backups")))
+    assert {disk.path: disk.used_percent for disk in facts.disks}["/srv"] == 99
+
+
+@pytest.mark.parametrize("labels", ["", '{x="1"}'])
+def test_a_clock_that_is_listed_twice_is_unknown(labels: str) -> None:
+    facts = parsed(node_page(extra=f"node_time_seconds{labels} 1"))
+    assert (facts.clock_skew is None) == (labels == "")
 
 
 @pytest.mark.parametrize("name", ["node_time_seconds", "node_boot_time_seconds"])
@@ -162,6 +244,22 @@ def test_a_host_without_an_answer_has_the_reason() -> None:
     facts = HostFacts.parse(HOST.name, host_facts(HOST, scrape))
     assert not facts.has_answered
     assert "Connection refused" in facts.error
+
+
+@pytest.mark.parametrize(
+    ("common_names", "is_expected"),
+    [(["monitoring-lake"], True), (["connect-lake"], False), ([], False), (["monitoring-lake", "x"], False)],
+)
+def test_only_the_certificate_of_monitoring_speaks_for_a_host(
+    common_names: list[str], is_expected: bool
+) -> None:
+    certificate = {
+        "subject": (*((("commonName", name),) for name in common_names), (("organizationName", "o"),))
+    }
+    error = principal_error(certificate, "monitoring-lake")
+    assert (not error) == is_expected
+    assert is_expected or error.startswith("[exporter-principal-wrong] ")
+    assert principal_error(None, "monitoring-lake")
 
 
 def test_another_file_is_refused() -> None:
@@ -247,7 +345,9 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
     """Start an exporter for each host that has pages, and ask them by the command."""
     with ExitStack() as exporters:
 
-        def asked(pages: Mapping[str, Pages], *options: str, **document: Any) -> tuple[int, dict[str, Any]]:
+        def asked(
+            pages: Mapping[str, Pages], *options: str, principal: str = "", **document: Any
+        ) -> tuple[int, dict[str, Any]]:
             hosts = [
                 ScrapedHost(
                     name=host,
@@ -261,7 +361,12 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
                 for host, own in pages.items()
                 for port in [
                     exporters.enter_context(
-                        exporter(authority, f"monitoring-{host}", own, readers="monitoring-lake")
+                        exporter(
+                            authority,
+                            principal or f"monitoring-{host.partition('-')[0]}",
+                            own,
+                            readers="monitoring-lake",
+                        )
                     )
                 ]
             ]
@@ -310,7 +415,9 @@ def test_an_estate_is_asked_by_the_principal_of_monitoring(ask: Ask, authority: 
     assert states(document, "backup")["topics of pro at pro-kafka-1"] == "unknown"
     assert states(document, "landing") == {"lake/a.flights": "unknown"}
     assert states(document, "cluster") == {"lake": "unknown", "pro": "unknown"}
-    assert {each for name, each in states(document, "certificate").items() if "kafka" in name} == {"unknown"}
+    certificates = states(document, "certificate")
+    assert {state for name, state in certificates.items() if name.startswith("kafka-")} == {"unknown"}
+    assert {state for name, state in certificates.items() if name.startswith("monitoring-")} == {"well"}
     assert document["objects"][0]["state"] == "needs action"
 
 
@@ -354,6 +461,28 @@ def test_hosts_of_another_authority_are_unknown(ask: Ask, authority: Authority, 
     assert code == ExitCode.FAILED
     assert set(states(document, "host").values()) == {"unknown"}
     assert "certificate" in reasons(document, "host", "lake-land-1")
+
+
+@pytest.mark.parametrize("principal", ["connect-lake", "monitoring-pro", "monitoring-lake-land-1"])
+def test_another_service_of_the_host_answers_for_none(ask: Ask, authority: Authority, principal: str) -> None:
+    """Its certificate is of the host's name, too, and it may listen at the port."""
+    config = str(authority.client_config("monitoring-lake"))
+    options = ("--command-config", config, "--patience", "60", "--site", "lake")
+    _, document = ask({"lake-land-1": host_pages("lake-land-1")}, *options, principal=principal)
+    assert document["hosts"]["answered"] == 0
+    assert states(document, "host")["lake-land-1"] == "unknown"
+    assert states(document, "landing") == {"lake/a.flights": "unknown"}
+    assert "[exporter-principal-wrong]" in reasons(document, "host", "lake-land-1")
+
+
+def test_one_host_with_another_principal_is_unknown(ask: Ask, authority: Authority) -> None:
+    """`pro-kafka-1` shows the certificate of another site."""
+    pages = {host: host_pages(host) for host in ("pro-kafka-1", "lake-land-1")}
+    config = str(authority.client_config("monitoring-lake"))
+    code, document = ask(pages, "--command-config", config, "--patience", "60", principal="monitoring-lake")
+    assert code == ExitCode.INCOMPLETE
+    assert states(document, "host")["pro-kafka-1"] == "unknown"
+    assert states(document, "host")["lake-land-1"] == "well"
 
 
 def test_one_site_is_asked_alone(ask: Ask, authority: Authority) -> None:

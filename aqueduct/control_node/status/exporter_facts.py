@@ -20,6 +20,19 @@ NOT_MONITORED = "it is not in the group monitoring"
 UNASKED = "its exporters do not show it, only playbooks/status.yml asks it"
 # Folders whose file systems the node exporter does not report, or does not see because of its sandbox.
 HIDDEN = ("/dev", "/home", "/proc", "/root", "/run", "/sys", "/var/lib/containers/storage", "/var/lib/docker")
+# Labels of the collectors. Services may write into the folder of text files, under any name.
+FILE_SYSTEM = frozenset({"device", "fstype", "mountpoint"})
+COLLECTED: Mapping[str, frozenset[frozenset[str]]] = {
+    "node_time_seconds": frozenset({frozenset[str]()}),
+    "node_boot_time_seconds": frozenset({frozenset[str]()}),
+    "node_scrape_collector_success": frozenset({frozenset({"collector"})}),
+    "node_systemd_unit_state": frozenset({frozenset({"name", "state", "type"})}),
+    "node_systemd_timer_last_trigger_seconds": frozenset({frozenset({"name"})}),
+    **{
+        f"node_filesystem_{name}_bytes": frozenset({FILE_SYSTEM, FILE_SYSTEM | {"device_error"}})
+        for name in ("size", "free", "avail")
+    },
+}
 SUFFIXES = (".service", ".socket", ".timer")
 
 NodeSamples = Mapping[str, Sequence[tuple[Mapping[str, str], float]]]
@@ -135,7 +148,8 @@ def host_facts(host: ScrapedHost, scrape: HostScrape) -> dict[str, Any]:
 def _node_facts(host: ScrapedHost, scrape: HostScrape, page: str) -> dict[str, Any]:
     by_name: dict[str, list[tuple[dict[str, str], float]]] = {}
     for name, labels, value in samples(page):
-        by_name.setdefault(name, []).append((labels, value))
+        if name not in COLLECTED or frozenset(labels) in COLLECTED[name]:
+            by_name.setdefault(name, []).append((labels, value))
     facts: dict[str, Any] = {}
     if (clock := _value(by_name, "node_time_seconds")) is not None:
         facts |= {"time": clock, "asked": scrape.asked, "answered": scrape.answered}
@@ -146,32 +160,43 @@ def _node_facts(host: ScrapedHost, scrape: HostScrape, page: str) -> dict[str, A
     texts = {
         name: page
         for name, prefix in TEXT_FILES.items()
-        if any(metric_name.startswith(prefix) for metric_name in by_name)
+        if name in host.runs and any(metric_name.startswith(prefix) for metric_name in by_name)
     }
     own = {exporter: text for exporter, text in scrape.pages.items() if exporter != NODE}
     return facts | {"metrics": texts | own}
 
 
 def _value(by_name: NodeSamples, name: str, **labels: str) -> float | None:
-    return next((value for has, value in by_name.get(name, ()) if labels.items() <= has.items()), None)
+    """Return the value of the one sample with these labels; None without it, or if there are several."""
+    values = [value for has, value in by_name.get(name, ()) if has == labels]
+    return values[0] if len(values) == 1 else None
+
+
+def _values(by_name: NodeSamples, name: str, label: str) -> dict[str, list[float]]:
+    """Return the values of a metric by one of its labels. More than one: not all are of the collector."""
+    values: dict[str, list[float]] = {}
+    for labels, value in by_name.get(name, ()):
+        values.setdefault(labels[label], []).append(value)
+    return values
 
 
 def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
-    """Return the states of units. The collector lists each unit that is loaded, and so each active one."""
-    states = {
-        labels.get("name", ""): labels.get("state", "")
-        for labels, value in by_name.get("node_systemd_unit_state", ())
-        if value == 1
-    }
+    """Return the states of units. The collector lists each unit that is loaded, and so each active one.
+
+    A unit with two states is failed if one of them is that. Else its state is unknown, and it is left out.
+    """
+    listed = _unit_states(by_name)
+    states = {unit: _one_state(unit_states) for unit, unit_states in listed.items()}
     triggers = {
-        labels.get("name", ""): value
-        for labels, value in by_name.get("node_systemd_timer_last_trigger_seconds", ())
+        timer: values[0]
+        for timer, values in _values(by_name, "node_systemd_timer_last_trigger_seconds", "name").items()
+        if len(values) == 1
     }
     booted = _value(by_name, "node_boot_time_seconds")
     booted = booted if booted is not None and math.isfinite(booted) else None
-    units = {unit: _unit(states.get(_full(unit), "not loaded")) for unit in host.units}
+    units = {unit: _unit(state) for unit in host.units if (state := states.get(_full(unit), "not loaded"))}
     for run in host.runs:
-        state = states.get(_full(run))
+        state = states.get(_full(run), "")
         trigger = triggers.get(f"{run}.timer")
         # The state is that since the host started; of a run that lasts, the one before is not known.
         if state in ("inactive", "failed") and trigger is not None and booted is not None:
@@ -180,6 +205,28 @@ def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
         "units": units,
         "failed_units": sorted(unit for unit, state in states.items() if state == "failed"),
     }
+
+
+def _unit_states(by_name: NodeSamples) -> dict[str, list[str]]:
+    """Return the states of each unit; of one that the collector alone lists, one state."""
+    states: dict[str, list[str]] = {}
+    samples_by_state: dict[tuple[str, str, str], int] = {}
+    for labels, value in by_name.get("node_systemd_unit_state", ()):
+        sample = (labels["name"], labels["state"], labels["type"])
+        samples_by_state[sample] = samples_by_state.get(sample, 0) + 1
+        if value == 1:
+            states.setdefault(labels["name"], []).append(labels["state"])
+    for (unit, state, _), count in samples_by_state.items():
+        if count > 1 and unit in states:
+            states[unit].append(state)
+    return states
+
+
+def _one_state(states: Sequence[str]) -> str:
+    """Return the state of a unit; empty: unknown."""
+    if len(states) == 1:
+        return states[0]
+    return "failed" if "failed" in states else ""
 
 
 def _unit(state: str, ended: float = 0.0) -> dict[str, Any]:
@@ -193,14 +240,14 @@ def _full(unit: str) -> str:
 
 
 def _disks(by_name: NodeSamples, folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the file system of each folder once, and the folders of which there are no figures."""
-    sizes, free, available = (
-        {
-            labels.get("mountpoint", ""): value
-            for labels, value in by_name.get(f"node_filesystem_{name}_bytes", ())
-        }
-        for name in ("size", "free", "avail")
-    )
+    """Return the file system of each folder once, and the folders of which there are no figures.
+
+    The file systems above it are returned, too: a mount point that a service wrote hides none of them. One
+    that has several figures has the worst of them, and its folder counts as not measured.
+    """
+    figures = [
+        _values(by_name, f"node_filesystem_{name}_bytes", "mountpoint") for name in ("size", "free", "avail")
+    ]
     failed = {
         labels.get("mountpoint", "")
         for labels, value in by_name.get("node_filesystem_device_error", ())
@@ -210,14 +257,24 @@ def _disks(by_name: NodeSamples, folders: Iterable[str]) -> tuple[list[dict[str,
     unmeasured = []
     for folder in folders:
         path = PurePosixPath(folder)
-        mounts = [mount for mount in sizes.keys() | failed if mount and path.is_relative_to(mount)]
-        mount = max(mounts, key=len, default="")
-        is_hidden = any(path.is_relative_to(hidden) for hidden in HIDDEN)
-        figures = [of_mounts.get(mount, math.nan) for of_mounts in (sizes, free, available)]
-        if is_hidden or mount in failed or not all(map(math.isfinite, figures)):
+        if any(path.is_relative_to(hidden) for hidden in HIDDEN):
             unmeasured.append(folder)
             continue
-        # As df: what is kept for root is no part of the size.
-        size = int(sizes[mount] - free[mount] + available[mount])
-        disk_by_mount.setdefault(mount, {"path": folder, "size": size, "free": int(available[mount])})
+        mounts = [mount for mount in figures[0].keys() | failed if mount and path.is_relative_to(mount)]
+        own = max(mounts, key=len, default="")
+        for mount in sorted(mounts, key=len, reverse=True):
+            if mount not in failed and (disk := _disk(figures, mount)):
+                disk_by_mount.setdefault(mount, {"path": folder if mount == own else mount, **disk})
+        is_certain = all(len(values.get(own, ())) == 1 for values in figures)
+        if own in failed or not is_certain or own not in disk_by_mount:
+            unmeasured.append(folder)
     return list(disk_by_mount.values()), unmeasured
+
+
+def _disk(figures: Sequence[Mapping[str, Sequence[float]]], mount: str) -> dict[str, int]:
+    """Return size and free space of a file system, the worst ones; nothing if they are not known."""
+    sizes, free, available = (values.get(mount, ()) for values in figures)
+    if not (sizes and free and available and all(map(math.isfinite, (*sizes, *free, *available)))):
+        return {}
+    # As df: what is kept for root is no part of the size.
+    return {"size": int(max(sizes) - min(free) + min(available)), "free": int(min(available))}

@@ -26,11 +26,14 @@ from aqueduct.control_node.status.exporter_facts import (
     host_facts,
 )
 from aqueduct.control_node.status.model import ObjectKind
+from aqueduct.errors import labelled
+from aqueduct.estate.model import principal
 from aqueduct.kafka.client_config import ClientConfig
 from aqueduct.kafka.tls import tls_context
 
 MOST_THREADS = 256
 MOST_BYTES = 8 << 20  # of one page
+NODE_PRINCIPAL = "monitoring"  # the service that answers for all exporters of a host
 CONNECT_SECONDS = 3  # a host that is gone must not hold a thread until the deadline
 END_SECONDS = 0.3  # before the deadline, so that a process that is ended can still be reported
 
@@ -139,10 +142,17 @@ def _in_parallel(questions: Mapping[Any, Question], seconds: float) -> dict[Any,
 
 
 def _exporter_question(host: ScrapedHost, exporter: str, context: ssl.SSLContext) -> Question:
-    return lambda deadline: _page(host.address, exporter, context, deadline)
+    expected = principal(NODE_PRINCIPAL, host.site)
+    return lambda deadline: _page(host.address, exporter, context, deadline, expected)
 
 
-def _page(address: str, exporter: str, context: ssl.SSLContext, deadline: float) -> ExporterAnswer:
+def _page(
+    address: str, exporter: str, context: ssl.SSLContext, deadline: float, expected: str
+) -> ExporterAnswer:
+    """Ask for a page of metrics. `expected`: the principal of the certificate.
+
+    Other services of the host have certificates for its name, too, and each could listen in its place.
+    """
     name, _, port = address.rpartition(":")
     remaining = max(0.1, deadline - time.monotonic())
     connection = HTTPSConnection(
@@ -152,6 +162,8 @@ def _page(address: str, exporter: str, context: ssl.SSLContext, deadline: float)
     try:
         connection.connect()
         certificate = connection.sock.getpeercert()
+        if error := principal_error(certificate, expected):
+            return ExporterAnswer(error=error)
         connection.sock.settimeout(max(0.1, deadline - time.monotonic()))
         connection.request("GET", f"/{exporter}")
         response = connection.getresponse()
@@ -169,15 +181,23 @@ def _page(address: str, exporter: str, context: ssl.SSLContext, deadline: float)
         error="" if content else "its page is empty",
         asked=asked,
         answered=time.time(),
-        principal=_common_name(certificate),
+        principal=expected,
         certificate_end=ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else 0.0,
     )
 
 
-def _common_name(certificate: Any) -> str:
-    """Return the CN of a certificate, in the form of `getpeercert`."""
+def principal_error(certificate: Any, expected: str) -> str:
+    """Return why a certificate, in the form of `getpeercert`, is not a principal's; nothing if it is."""
+    if (shown := _common_names(certificate)) == [expected]:
+        return ""
+    sentence = f"its certificate is that of {' and '.join(shown) or 'no service'}, not of {expected}"
+    return labelled("exporter-principal-wrong", sentence)
+
+
+def _common_names(certificate: Any) -> list[str]:
+    """Return the CNs of a certificate, in the form of `getpeercert`."""
     pairs = [pair for names in (certificate or {}).get("subject", ()) for pair in names]
-    return next((str(value) for key, value in pairs if key == "commonName"), "")
+    return [str(value) for key, value in pairs if key == "commonName"]
 
 
 def _cluster_question(cluster: ScrapedCluster, properties: Path) -> Question:

@@ -8,7 +8,7 @@ import json
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aqueduct.common import strict_json
 from aqueduct.common.strict_json import ADDED
@@ -156,13 +156,34 @@ def status_record(task: int, status: TaskStatus) -> tuple[bytes, bytes]:
     return json.dumps({"task": task}, separators=(",", ":")).encode(), strict_json.dumps(status)
 
 
-def parse_status(key: bytes, value: bytes) -> tuple[int, TaskStatus] | None:
-    """Parse a record of the topic of positions; None if it is not a task's status."""
+def is_engine_key(key: bytes) -> bool:
+    """Return whether the engine, or a later version of it, writes such keys: JSON arrays and objects.
+
+    Records with other keys are ignored, as those with other keys in MirrorMaker's topic of positions are.
+    """
+    try:
+        return isinstance(strict_json.parse(key), list | dict)
+    except ValueError:
+        return False
+
+
+def parse_status_key(key: bytes) -> int | None:
+    """Parse a key of the topic of positions; None if it is not that of a task's status."""
     if not key.startswith(b"{"):
         return None
     try:
-        return int(strict_json.parse(key)["task"]), strict_json.loads(TaskStatus, value)
+        return _integer(strict_json.parse(key)["task"])
     except (ValueError, TypeError, KeyError) as error:
+        raise _unreadable("position", key, error) from None
+
+
+def parse_status(key: bytes, value: bytes) -> tuple[int, TaskStatus] | None:
+    """Parse a record of the topic of positions; None if it is not a task's status."""
+    if (task := parse_status_key(key)) is None:
+        return None
+    try:
+        return task, strict_json.loads(TaskStatus, value)
+    except (ValueError, TypeError) as error:
         raise _unreadable("position", key, error) from None
 
 
@@ -214,11 +235,20 @@ def checkpoint_record(partition: TopicPartition, checkpoint: Checkpoint) -> tupl
     return checkpoint_key(partition, checkpoint), strict_json.dumps(stored)
 
 
-def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, Position]:
-    """Parse a record of the topic of positions; UnreadablePosition if it is none."""
+def parse_position_key(key: bytes) -> TopicPartition:
+    """Parse the key of a position; UnreadablePosition if it is none."""
     try:
         topic, partition = strict_json.parse(key)
-        return TopicPartition(str(topic), int(partition)), strict_json.loads(Position, value)
+        return TopicPartition(_text(topic), _integer(partition))
+    except (ValueError, TypeError) as error:
+        raise _unreadable("position", key, error) from None
+
+
+def parse_position(key: bytes, value: bytes) -> tuple[TopicPartition, Position]:
+    """Parse a record of the topic of positions; UnreadablePosition if it is none."""
+    partition = parse_position_key(key)
+    try:
+        return partition, strict_json.loads(Position, value)
     except (ValueError, TypeError) as error:
         raise _unreadable("position", key, error) from None
 
@@ -227,7 +257,7 @@ def parse_checkpoint_key(key: bytes) -> tuple[TopicPartition, int, int]:
     """Parse the key of a checkpoint: source partition, generation and source offset."""
     try:
         topic, partition, generation, source = strict_json.parse(key)
-        return TopicPartition(str(topic), int(partition)), int(generation), int(source)
+        return TopicPartition(_text(topic), _integer(partition)), _integer(generation), _integer(source)
     except (ValueError, TypeError) as error:
         raise _unreadable("checkpoint", key, error) from None
 
@@ -242,6 +272,18 @@ def parse_checkpoint(key: bytes, value: bytes) -> tuple[TopicPartition, Checkpoi
     return partition, Checkpoint(
         generation, source, stored.target, stored.records, stored.topic_id, stored.producers
     )
+
+
+def _integer(value: Any) -> int:
+    if type(value) is not int:  # `int` of a float such as 1e999 is an error of another kind
+        raise TypeError("an integer was expected")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("a text was expected")
+    return value
 
 
 def _unreadable(kind: str, key: bytes, error: Exception) -> UnreadablePosition:

@@ -19,13 +19,14 @@ from aqueduct.errors import labelled
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import Client, Patience, Topic
 from aqueduct.kafka.client_errors import answering
-from aqueduct.kafka.compacted_topics import Table
+from aqueduct.kafka.compacted_topics import MOST_STATE_BYTES, Table
 from aqueduct.kafka.lag_seconds import unread_ages
 from aqueduct.mirror.engine.names import group_of, member_host, positions_topic
 from aqueduct.mirror.engine.position import (
     Position,
     TaskStatus,
     UnreadablePosition,
+    is_engine_key,
     parse_holder,
     parse_position,
     parse_status,
@@ -65,7 +66,7 @@ class BatchesReader:
         self._topics = MirroredTopics(pattern)
         self._source = source_cluster
         self._target = target_cluster
-        self._table = Table(target_cluster)
+        self._table = Table(target_cluster, most_bytes=MOST_STATE_BYTES)
         self._positions: dict[TopicPartition, Position] = {}
         self._mirrored: frozenset[str] = frozenset()  # topics of the last look
         self._flow_tasks: list[FlowTask] = []
@@ -163,6 +164,8 @@ class BatchesReader:
         statuses: dict[int, TaskStatus] = {}
         unreadable: list[str] = []
         for key, row in self._table.rows.items():
+            if not is_engine_key(key):
+                continue
             try:
                 if parse_holder(key, row.value):
                     continue

@@ -21,6 +21,7 @@ from aqueduct.mirror.engine.position import (
     Position,
     TaskStatus,
     UnreadablePosition,
+    is_engine_key,
     parse_checkpoint,
     parse_checkpoint_key,
     parse_holder,
@@ -94,6 +95,8 @@ class FlowState:
         self._next |= ends
 
     def _read(self, range_: Range, key: bytes, value: bytes | None) -> None:
+        if not is_engine_key(key):
+            return
         if range_.topic == self._positions_topic:
             self._position(range_.partition, key, value)
         else:

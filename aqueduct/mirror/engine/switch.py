@@ -22,7 +22,7 @@ from aqueduct.kafka.batches.bodies import key_and_value
 from aqueduct.kafka.batches.plain_records import bodies
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.client_errors import RECONNECT, answering
-from aqueduct.kafka.compacted_topics import Table
+from aqueduct.kafka.compacted_topics import MOST_STATE_BYTES, Table
 from aqueduct.kafka.fetch import read
 from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.mirror.binding import Binding
@@ -44,6 +44,7 @@ from aqueduct.mirror.engine.position import (
     check_holder,
     checkpoint_record,
     holder_record,
+    is_engine_key,
     parse_checkpoint,
     parse_holder,
     parse_position,
@@ -104,7 +105,7 @@ class EngineState:
         self.statuses: dict[int, TaskStatus] = {}
         self.checkpoints: dict[TopicPartition, Checkpoint] = {}  # the newest ones
         self._target = target
-        self._positions_table = Table(target)
+        self._positions_table = Table(target, most_bytes=MOST_STATE_BYTES)
         self._checkpoints_table = Table(target)
         self._transactional: dict[bytes, bool] = {}  # by key of a record of MirrorMaker's topic of positions
         self._read_to: dict[TopicPartition, int] = {}
@@ -149,6 +150,8 @@ class EngineState:
 
     def _parse(self) -> None:
         for key, row in self._positions_table.rows.items():
+            if not is_engine_key(key):
+                continue
             if holder := parse_holder(key, row.value):
                 self.holder = holder
             elif status := parse_status(key, row.value):
@@ -157,6 +160,8 @@ class EngineState:
                 partition, position = parse_position(key, row.value)
                 self.positions[partition] = position
         for key, row in self._checkpoints_table.rows.items():
+            if not is_engine_key(key):
+                continue
             partition, checkpoint = parse_checkpoint(key, row.value)
             newest = self.checkpoints.get(partition)
             if newest is None or newest[:2] < checkpoint[:2]:
@@ -477,11 +482,13 @@ def check_mirror_maker(flow: str, target: Client) -> None:
         topic = target.topics([name]).get(name)
         if topic is None:
             return
-        table = Table(target)
+        table = Table(target, most_bytes=MOST_STATE_BYTES)
         table.refresh(topic.topic_partitions)
     holder: Holder | None = None
     positions: set[TopicPartition] = set()
     for key, row in table.rows.items():
+        if not is_engine_key(key):
+            continue
         if found := parse_holder(key, row.value):
             holder = found
         elif parse_status(key, row.value) is None:

@@ -6,7 +6,6 @@ last step of a path, no rename follows a link.
 
 import os
 import secrets
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
@@ -14,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from aqueduct.errors import Failed
 from aqueduct.recovery.file_backup import entries
 from aqueduct.recovery.file_backup.entries import FOLDER
+from aqueduct.recovery.file_backup.folder import remove_tree
 
 TREE = "tree"
 
@@ -37,8 +37,8 @@ def staging(parent: int) -> Iterator[int]:
             try:
                 yield descriptor
             finally:
-                with suppress(OSError, RecursionError):
-                    shutil.rmtree(TREE, dir_fd=descriptor)
+                with suppress(OSError):
+                    remove_tree(Path(f"/proc/self/fd/{descriptor}") / TREE)
         finally:
             os.close(descriptor)
     finally:

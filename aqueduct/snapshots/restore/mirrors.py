@@ -22,11 +22,11 @@ from aqueduct.common import timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
-from aqueduct.errors import Failed, LeftOut, Refused, Skipped
+from aqueduct.errors import AqueductError, Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import fetch, groups, offsets
 from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
-from aqueduct.kafka.compacted_topics import Table
+from aqueduct.kafka.compacted_topics import MOST_STATE_BYTES, Table, TableTooLarge
 from aqueduct.kafka.produce import TransactionalProducer, until_committed
 from aqueduct.kafka.requests import METADATA_BYTES
 from aqueduct.mirror.binding import (
@@ -46,11 +46,14 @@ from aqueduct.mirror.engine.names import positions_topic
 from aqueduct.mirror.engine.position import (
     BATCHES,
     HOLDER_KEY,
+    UnreadablePosition,
+    is_engine_key,
     parse_holder,
     parse_position,
-    parse_status,
+    parse_position_key,
+    parse_status_key,
 )
-from aqueduct.mirror.positions import FlowPositions, source_logs, suspects
+from aqueduct.mirror.positions import FLOW_UNREADABLE, FlowPositions, source_logs, suspects
 from aqueduct.snapshots.restore import topics
 from aqueduct.snapshots.restore.job import CLIENT, Job, connected
 from aqueduct.snapshots.restore.order import FollowingMirror
@@ -70,6 +73,9 @@ from aqueduct.snapshots.restore.plan import RestoreLane
 from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.snapshots.restore.progress import group
 from aqueduct.work.workers import Workers
+
+# Errors of topics that only a mirror's own service, or who has its key, can have written.
+UNREADABLE = {UnreadablePosition.id, FLOW_UNREADABLE, TableTooLarge.id}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,7 +187,9 @@ def check(job: Job) -> None:
     names = {lane.topic for lane in job.plan.continued_lanes.values()}
     for mirror in job.order.mirrors:
         with _opened(mirror, job.id) as opened:
-            if topics_of_it := _mirrored_by_batches(opened) & names:
+            with readable(mirror, Refused):
+                mirrored = _mirrored_by_batches(opened, names)
+            if topics_of_it := mirrored & names:
                 raise Refused(
                     "mirror-batches-restored",
                     f"Mirror {mirror.name} has the engine batches, which mirrors a re-created topic from its "
@@ -199,7 +207,7 @@ def check(job: Job) -> None:
         return
     with connected(job.order) as source:
         for mirror in job.order.mirrors:
-            with _opened(mirror, job.id) as opened:
+            with _opened(mirror, job.id) as opened, readable(mirror, Refused):
                 unread = [
                     str(partition)
                     for partition, position in _found(job, source, opened.positions, lanes, {}).items()
@@ -216,6 +224,38 @@ def check(job: Job) -> None:
                 )
 
 
+def check_readable(job: Job) -> None:
+    """Refused if the positions of a mirror cannot be read: they could not be moved after the restore."""
+    for mirror in job.order.mirrors:
+        with _opened(mirror, job.id) as opened, readable(mirror, Refused):
+            if _mirrored_by_batches(opened):
+                continue
+            opened.positions.refresh()
+            opened.positions.check()
+
+
+@contextmanager
+def readable(mirror: FollowingMirror, error_type: type[AqueductError]) -> Iterator[None]:
+    """Raise an error that names the mirror, if its positions cannot be read.
+
+    `Refused`: nothing was written. `Failed`: records were, and the positions stay as they were.
+    """
+    try:
+        yield
+    except Failed as error:
+        if error.id not in UNREADABLE:
+            raise
+        result = "Nothing was written." if error_type is Refused else "None of its positions was changed."
+        # The other errors name the topic.
+        topic = f"topic {positions_topic(mirror.name)}: " if isinstance(error, UnreadablePosition) else ""
+        raise error_type(
+            error.id,
+            f"Mirror {mirror.name} at {mirror.end.bootstrap_servers}: {topic}{error.sentence} {result} If no "
+            "service of this mirror wrote the record, replace the key of the mirror's site. Then run the "
+            "same command again.",
+        ) from None
+
+
 def move(
     job: Job, written: Mapping[TopicPartition, Written], workers: Workers
 ) -> tuple[LeftOut, tuple[FlowRange, ...]]:
@@ -226,7 +266,7 @@ def move(
     left_out: list[Skipped] = []
     ranges: list[FlowRange] = []
     for mirror in job.order.mirrors:
-        with _opened(mirror, job.id) as opened:
+        with _opened(mirror, job.id) as opened, readable(mirror, Failed):
             if _mirrored_by_batches(opened):  # of other topics: `check` has seen to it
                 continue
             if not opened.positions.exists:
@@ -269,20 +309,35 @@ def _kept(notes: Sequence[str]) -> str:
     return text[: METADATA_BYTES // 4]
 
 
-def _mirrored_by_batches(opened: MirrorPositions) -> set[str]:
-    """Return the source topics that a mirror of the engine `batches` has positions of; none of another."""
+def _mirrored_by_batches(opened: MirrorPositions, restored: Collection[str] = ()) -> set[str]:
+    """Read the positions of a mirror of the engine `batches`; see `mirrored_by_batches`."""
     name = positions_topic(opened.mirror.name)
     topic = opened.client.topics([name]).get(name)
     if topic is None:
         return set()
-    table = Table(opened.client)
+    table = Table(opened.client, most_bytes=MOST_STATE_BYTES)
     table.refresh(topic.topic_partitions)
-    if (row := table.rows.get(HOLDER_KEY)) and (holder := parse_holder(HOLDER_KEY, row.value)):
-        if holder.engine != BATCHES:  # the positions are outdated, and those of MirrorMaker 2 count
-            return set()
-        del table.rows[HOLDER_KEY]
-    stored = [(key, row.value) for key, row in table.rows.items() if parse_status(key, row.value) is None]
-    return {parse_position(key, value)[0].topic for key, value in stored}
+    return mirrored_by_batches({key: row.value for key, row in table.rows.items()}, restored)
+
+
+def mirrored_by_batches(rows: Mapping[bytes, bytes], restored: Collection[str] = ()) -> set[str]:
+    """Return the source topics that a mirror of the engine `batches` has positions of; of another, none.
+
+    `rows`: of its topic of positions. UnreadablePosition if a key, or the position of a restored topic, is
+    unreadable: it could be of a topic to restore. Positions of other topics do not matter to the restore.
+    """
+    holder = parse_holder(HOLDER_KEY, rows[HOLDER_KEY]) if HOLDER_KEY in rows else None
+    if holder and holder.engine != BATCHES:  # the positions are outdated, and those of MirrorMaker 2 count
+        return set()
+    mirrored = set()
+    for key, value in rows.items():
+        if key == HOLDER_KEY or not is_engine_key(key) or parse_status_key(key) is not None:
+            continue
+        name = parse_position_key(key).topic
+        if name in restored:
+            parse_position(key, value)
+        mirrored.add(name)
+    return mirrored
 
 
 def _unknown(name: str, positions: FlowPositions) -> Skipped:

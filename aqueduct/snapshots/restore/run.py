@@ -45,6 +45,7 @@ def main(order: RestoreOrder, workers: Workers) -> RestoreOutcome:
         note(f"Restore {job.id}: {report.summary(job.plan)}")
         if not job.done:
             planning.check(job)
+        mirrors.check_readable(job)
     if order.dry_run:
         return RestoreOutcome(
             restore_id=job.id,
