@@ -40,7 +40,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 
-FOLDER, FILE = ".ssh", "authorized_keys"
+FOLDER = ".ssh"
+FILE = "authorized_keys"
 KEY_TYPES = (
     *("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521"),
     *("sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"),
