@@ -4,7 +4,7 @@ import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 
 from aqueduct.common.wording import some
-from aqueduct.connect.worker import REFERENCE
+from aqueduct.connect.worker import has_reference, references
 
 _PACKAGE = "org.apache.kafka.connect.file."
 # As connector.class may name them.
@@ -24,7 +24,7 @@ def faults(config: Mapping[str, str], folders: Sequence[str], secrets_file: str)
         yield from _faults_of_file(config.get("file", ""), folders)
     for key, value in config.items():
         if any(
-            reference[1] == "file" and reference[3] != secrets_file for reference in REFERENCE.finditer(value)
+            reference.provider == "file" and reference.path != secrets_file for reference in references(value)
         ):
             yield key, f"a connector may refer to {secrets_file} alone; put the value into connect_secrets."
 
@@ -43,4 +43,4 @@ def _faults_of_file(file: str, folders: Sequence[str]) -> Iterator[tuple[str, st
 
 def _is_in(file: str, folder: str) -> bool:
     inside = posixpath.normpath(folder).rstrip("/") + "/"
-    return not REFERENCE.search(file) and posixpath.normpath(file).startswith(inside)
+    return not has_reference(file) and posixpath.normpath(file).startswith(inside)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from aqueduct.common.wording import some
-from aqueduct.connect.worker import CLIENTS, REFERENCE
+from aqueduct.connect.worker import CLIENTS, has_reference, is_reference
 from aqueduct.errors import Refused, labelled
 
 MASK = "********"
@@ -24,6 +24,7 @@ SECRET = re.compile(r"passw|secret|token|api[._-]?key|private[._-]?key|credentia
 SECRET_KEY = re.compile(
     r"(^|[._-])(password|passphrase|secret|token|credentials?|jaas\.config|keystore\.key)$", re.IGNORECASE
 )
+MOST_SECRETS = 100  # of a URL that is shown without them
 # //user:HERE@host, and ?password=HERE or ;password=HERE of a database's URL.
 SECRET_OF_URL = re.compile(
     r"//[^/?#\s:@]*:([^/?#\s@]+)(?=@)|[?&;][\w.]*(?:passw(?:or)?d|pwd|secret|token)=([^&;\s]+)", re.IGNORECASE
@@ -171,13 +172,13 @@ def unknown(declared: WantedConnector, validation: Validation) -> list[str]:
 
 def _without_secrets(error: str, key: str, config: Mapping[str, str]) -> str:
     declared = config.get(key, "")
-    if REFERENCE.search(declared):  # the sentence has what it stands for
+    if has_reference(declared):  # the sentence has what it stands for
         return f"what {declared} stands for is refused"
     return error.replace(declared, MASK) if declared and SECRET.search(key) else _masked_urls(error)
 
 
 def _is_literal(value: str) -> bool:
-    return bool(value) and not REFERENCE.fullmatch(value)
+    return bool(value) and not is_reference(value)
 
 
 def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -> list[str]:
@@ -188,7 +189,7 @@ def plain_secrets(config: Mapping[str, str], passwords: frozenset[str] = frozens
     return [
         key
         for key, value in config.items()
-        if ((key in passwords or SECRET_KEY.search(key)) and value and not REFERENCE.search(value))
+        if ((key in passwords or SECRET_KEY.search(key)) and value and not has_reference(value))
         or secrets_of_url(value)
     ]
 
@@ -208,7 +209,10 @@ def masked(config: Mapping[str, str], passwords: frozenset[str] = frozenset()) -
 
 
 def _masked_urls(value: str) -> str:
-    for secret in secrets_of_url(value):
+    plain = set(secrets_of_url(value))
+    if len(plain) > MOST_SECRETS:  # each is looked for in the whole value
+        return MASK
+    for secret in sorted(plain, key=len, reverse=True):
         value = re.sub(rf"(?<=[:=]){re.escape(secret)}", MASK, value)
     return value
 

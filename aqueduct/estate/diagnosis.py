@@ -166,5 +166,5 @@ def uncompared_links(links: Iterable[Link]) -> list[str]:
 def _reason(result: Mapping[str, Any]) -> str:
     """Return the reason: the last line of the command's errors, or Ansible's message about the host."""
     message = str(result.get("stderr") or result.get("module_stderr") or result.get("msg") or "")
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    lines = [line.strip() for line in message.split("\n") if line.strip()]
     return f": {lines[-1]}" if lines else ", and why is not known."

@@ -1,13 +1,16 @@
 """Reads data of Avro without a step of Python for each record: one field of all records after the other.
 
+Where few records are left, each is read by itself (avro_walk): a step of numpy costs as much for one record
+as for hundreds.
+
 Nothing is believed of what the bytes say of themselves. A length is compared with what is left of the record
 before anything is read or kept for it; who is wrong is left out from there on, and named.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
-from functools import cached_property
+from functools import cached_property, partial
 from uuid import UUID
 
 import numpy as np
@@ -18,16 +21,31 @@ import pyarrow.compute as pc
 from aqueduct.kafka.batches.varints import Bytes, Mask, Numbers
 from aqueduct.land import columns, times, types
 from aqueduct.land.avro_schema import NULL, Items, RecordType, Scalar, Schema, Union
+from aqueduct.land.avro_walk import (
+    DEEP,
+    DEPTH,
+    EARLY,
+    FREE_STEPS,
+    LARGE_INT,
+    LARGE_NUMBER,
+    MANY_STEPS,
+    NO_BRANCH,
+    NO_SYMBOL,
+    NOT_FREE,
+    STEPS,
+    WIDTHS,
+    RecordWalk,
+    UnreadableRecord,
+)
 from aqueduct.land.declaration import Column
 from aqueduct.land.text_conversion import are_text
 
-WIDTHS = {"boolean": 1, "float": 4, "double": 8}
 PADDING = 16  # bytes behind the last record, so that a number that ends too late is read, and refused
-DEPTH = 64  # records in records
-STEPS = 100_000  # in a record, of what can only be read one after the other
+FEW = 16  # records, up to which each is read by itself
+MOST_COST = 20_000_000  # of all steps of a `read`: one in a single record costs 1, about a microsecond
+ROWS_OF_COST = 8  # whose part in a step of numpy costs 1
 WIDE = 76  # digits of a decimal256
 DECIMAL_BYTES = 16  # of 38 digits
-EARLY = "it ends too early"
 DIGITS = f"a decimal has over {types.DIGITS} digits"
 
 
@@ -61,11 +79,16 @@ class AvroData:
     def __post_init__(self) -> None:
         self.right: Mask = np.ones(len(self.at), np.bool_)
         self._steps = np.zeros(len(self.at), np.int64)
+        self._cost = 0  # of all rows
 
     @cached_property
     def _last_bytes(self) -> Numbers:
         """Where numbers end: bytes after which none of theirs follows."""
         return np.flatnonzero(self.bytes < 0x80)
+
+    @cached_property
+    def _text(self) -> memoryview:
+        return self.bytes.data
 
     def read(self, schema: RecordType, fields: WantedFields) -> Mapping[str, pa.Array]:
         """Read records, one a row; return columns' fields, by the columns' names, null where a row has none.
@@ -104,7 +127,7 @@ class AvroData:
         """Read which branch of a nullable type is there; return the rows that aren't null, and their type."""
         if not isinstance(schema, Union):
             return rows, schema
-        numbers = self._choice(len(schema.branches), rows, "a branch that its union has not")
+        numbers = self._choice(len(schema.branches), rows, NO_BRANCH)
         other = next((index for index, branch in enumerate(schema.branches) if branch != NULL), 0)
         return rows[numbers == other], schema.branches[other]
 
@@ -112,7 +135,7 @@ class AvroData:
         """Read a number below the number of choices; -1 where it isn't one."""
         numbers = self._number(rows)
         wrong = (numbers < 0) | (numbers >= choices)
-        self._wrong(rows, wrong, f"it has {otherwise}")
+        self._wrong(rows, wrong, otherwise)
         return np.where(wrong, -1, numbers)
 
     def _skip(self, schema: Schema, rows: Numbers, depth: int) -> None:
@@ -121,16 +144,22 @@ class AvroData:
         if not len(rows):
             return
         if depth > DEPTH:
-            self._wrong(rows, np.ones(len(rows), np.bool_), f"it is nested more than {DEPTH} deep")
+            self._wrong(rows, np.ones(len(rows), np.bool_), DEEP)
+        elif len(rows) <= FEW and not isinstance(schema, Scalar):
+            for row in rows.tolist():
+                self._walk(row, lambda walk, _: walk.skip(schema, depth))
         elif isinstance(schema, RecordType):
             self._step(rows)
+            self._cost += len(schema.fields)
             for _, inner_schema in schema.fields:
                 self._skip(inner_schema, rows, depth + 1)
         elif isinstance(schema, Union):
-            numbers = self._choice(len(schema.branches), rows, "a branch that its union has not")
+            branches = schema.branches
+            numbers = self._choice(len(branches), rows, NO_BRANCH)
             self._step(rows)
-            for number, inner_schema in enumerate(schema.branches):
-                self._skip(inner_schema, rows[numbers == number], depth + 1)
+            few = len(branches) <= FEW
+            for number in range(len(branches)) if few else np.unique(numbers[numbers >= 0]).tolist():
+                self._skip(branches[number], rows[numbers == number], depth + 1)
         elif isinstance(schema, Items):
             self._items(schema.items, rows, depth + 1)
         elif schema.kind in ("int", "long", "enum"):
@@ -181,11 +210,11 @@ class AvroData:
     def _whole(self, schema: Scalar, rows: Numbers) -> Numbers:
         """Read whole numbers, each within its type; 0 where it is not."""
         if schema.kind == "enum":
-            return np.maximum(self._choice(len(schema.symbols), rows, "a symbol that its enum has not"), 0)
+            return np.maximum(self._choice(len(schema.symbols), rows, NO_SYMBOL), 0)
         numbers = self._number(rows)
         if schema.kind == "int":
             wrong = numbers != numbers.astype(np.int32)
-            self._wrong(rows, wrong, "an int has more than 32 bits")
+            self._wrong(rows, wrong, LARGE_INT)
             return np.where(wrong, 0, numbers)
         return numbers
 
@@ -250,7 +279,7 @@ class AvroData:
         """Pass over the blocks of arrays; return each item's row and where it begins, if kept."""
         kept: list[tuple[Numbers, Numbers]] = []
         open_ = rows[self.right[rows]]
-        while len(open_):
+        while len(open_) > FEW:
             counts = self._number(open_)
             sized = open_[counts < 0]
             if len(sized):
@@ -269,6 +298,8 @@ class AvroData:
                 kept += self._one_by_one(schema, open_, counts, depth, keep=keep)
             self._step(open_)
             open_ = open_[self.right[open_]]
+        for row in open_.tolist():
+            kept += self._walk(row, lambda walk, begins: walk.blocks(schema, depth, begins), keep=keep)
         if not keep or not kept:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         parents, begins = (np.concatenate(parts) for parts in zip(*kept, strict=True))
@@ -296,7 +327,7 @@ class AvroData:
     ) -> list[tuple[Numbers, Numbers]]:
         kept = []
         number = 0
-        while len(rows):
+        while len(rows) > FEW:
             if keep:
                 kept.append((rows, self.at[rows]))
             self._skip(schema, rows, depth)
@@ -304,13 +335,42 @@ class AvroData:
             number += 1
             more = (counts > number) & self.right[rows]
             rows, counts = rows[more], counts[more]
+        for row, count in zip(rows.tolist(), (counts - number).tolist(), strict=True):
+            items = partial(_items_of, schema, count, depth)
+            kept += self._walk(row, items, keep=keep)
         return kept
 
     def _step(self, rows: Numbers) -> None:
         """Count a step that can't be made for all items of a row at once."""
         self._steps[rows] += 1
-        reason = f"it takes over {STEPS:,} steps to read what stands in its arrays, maps, unions and records"
-        self._wrong(rows, self._steps[rows] > STEPS, reason)
+        self._cost += FEW + len(rows) // ROWS_OF_COST
+        steps = self._steps[rows]
+        self._wrong(rows, steps > STEPS, MANY_STEPS)
+        if self._cost > MOST_COST:
+            self._wrong(rows, steps > FREE_STEPS, NOT_FREE)
+
+    def _walk(
+        self, row: int, read: Callable[[RecordWalk, list[Numbers] | None], None], *, keep: bool = False
+    ) -> list[tuple[Numbers, Numbers]]:
+        """Read on in one row; return its items' row and where they begin, if kept."""
+        walk = RecordWalk(
+            self._text,
+            lambda: self._last_bytes,
+            position=int(self.at[row]),
+            end=int(self.ends[row]),
+            steps=int(self._steps[row]),
+            cost=MOST_COST - self._cost,
+        )
+        begins: list[Numbers] | None = [] if keep else None
+        try:
+            read(walk, begins)
+        except UnreadableRecord as error:
+            self._wrong(np.array([row]), np.ones(1, np.bool_), str(error))
+        else:
+            self.at[row] = walk.position
+        self._steps[row] = walk.steps
+        self._cost = MOST_COST - walk.cost
+        return [(np.full(len(some), row), some) for some in begins or ()]
 
     # Bytes
 
@@ -327,7 +387,7 @@ class AvroData:
             byte = self.bytes[after[unended]]
             if shift == 63:
                 wrong = byte > 1
-                self._wrong(rows[unended], wrong, "a number has more than 64 bits")
+                self._wrong(rows[unended], wrong, LARGE_NUMBER)
                 byte = np.where(wrong, 0, byte).astype(np.uint8)
             zigzags[unended] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             after[unended] += 1
@@ -386,6 +446,10 @@ class AvroData:
 def _where(right: Mask, values: pa.Array) -> pa.Array:
     """Return values, null where they are not right."""
     return values if right.all() else pc.if_else(pa.array(right), values, pa.scalar(None, values.type))
+
+
+def _items_of(schema: Schema, count: int, depth: int, walk: RecordWalk, begins: list[Numbers] | None) -> None:
+    walk.one_by_one(schema, count, depth, begins)
 
 
 def _within(counts: Numbers) -> Numbers:

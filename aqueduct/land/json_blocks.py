@@ -26,12 +26,19 @@ ZERO_BYTE = "it ends with a byte of zero; declare strip: [nul] to pass over it"
 BLOCK = 1000  # records: little is read again where one of them is wrong
 OBJECT = r"^[\t\n\r ]*\{"
 _BROKEN = "JSON parse error: "
-_ROW = re.compile(r" in row (\d+)$")
-_CHANGED = re.compile(r"Column\(/?(.*?)\) changed from (\w+) to (\w+)")
-_TWICE = re.compile(r"Column\(/?(.*?)\) was specified twice")
+# A message of Arrow can hold the whole text of a record. What is left of it, and its row, stand at its ends.
+_HEAD, _TAIL = 3000, 100
+_ROW = re.compile(r" in row ([0-9]{1,9})\Z")
+_CHANGED = re.compile(r"Column\(/?(.*)\) changed from (\w+) to (\w+)", re.DOTALL)
+_TWICE = re.compile(r"Column\(/?(.*)\) was specified twice", re.DOTALL)
 _NUMBER = re.compile(r"Failed to convert JSON to ([^:,]+)(?:, couldn't parse)?: ?(.*)", re.DOTALL)
-_DECIMAL = re.compile(r"Failed to convert JSON to decimal\d+\(.+?\): (.*) requires .*", re.DOTALL)
-_NO_DECIMAL = re.compile(r"(?:The string '(.*)' |Empty string )(?:is not|cannot be).* decimal", re.DOTALL)
+_DECIMAL = re.compile(
+    r"Failed to convert JSON to decimal\d+\(\d+, -?\d+\): (.*) requires [a-z]+ \d+", re.DOTALL
+)
+_NO_DECIMAL = re.compile(
+    r"(?:The string '(.*)' is not a valid|Empty string cannot be converted to) decimal\w*(?: number)?",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True)
@@ -108,9 +115,10 @@ class JsonReader:
                         yield table, begin, end
                         return
                 except pa.ArrowInvalid as error:
-                    reason = _reason(str(error))
-                    if row := _ROW.search(str(error)):
-                        broken = begin + int(row[1]) // 2
+                    message = _cut(str(error))
+                    reason = _reason(message)
+                    if (row := _row(message)) is not None:
+                        broken = begin + row // 2
             if broken == begin or end - begin == 1:
                 yield WrongRecord(begin, ZERO_BYTE if block.ends_with_zero(begin) else reason)
                 begin += 1
@@ -182,17 +190,32 @@ def _no_object(value: bytes) -> str:
     return "it isn't a JSON object"
 
 
+def _cut(message: str) -> str:
+    """Cut a message of Arrow in its middle, where the text of a record stands if it is long."""
+    return message if len(message) <= _HEAD + _TAIL else message[:_HEAD] + message[-_TAIL:]
+
+
+def _row(message: str) -> int | None:
+    """Return the number of the object that isn't JSON; no other message of Arrow has one."""
+    row = _ROW.search(message[-_TAIL:]) if message.startswith(_BROKEN) else None
+    return int(row[1]) if row else None
+
+
 def _reason(message: str) -> str:
-    """Return a reason for people, by what Arrow says."""
+    """Return a reason for people, by what Arrow says in a message that is cut.
+
+    The patterns match whole messages, so that none of them looks for its begin in the text of a record.
+    """
     broken = message.startswith(_BROKEN)
-    message = _ROW.sub("", message.removeprefix(_BROKEN))
-    if match := _CHANGED.search(message):
+    if broken:
+        message = _ROW.sub("", message.removeprefix(_BROKEN))
+    if match := _CHANGED.fullmatch(message):
         return f"{_path(match[1])} is of type {match[3]}, not {match[2]}"
-    if match := _TWICE.search(message):
+    if match := _TWICE.fullmatch(message):
         return f"{_path(match[1])} is there twice"
     if match := _DECIMAL.fullmatch(message):
         return f"{match[1][:100]} doesn't fit a decimal's digits"
-    if match := _NO_DECIMAL.search(message):
+    if match := _NO_DECIMAL.fullmatch(message):
         return f"{(match[1] or 'empty text')[:100]} isn't a value of type decimal"
     if match := _NUMBER.fullmatch(message):
         return f"{match[2][:100]} isn't a value of type {match[1]}"

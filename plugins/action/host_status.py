@@ -79,5 +79,5 @@ class ActionModule(ActionBase):
 
 def _reason(result: dict[str, Any]) -> str:
     """Return why a host gave no facts: the last line of its errors, or Ansible's message."""
-    lines = str(result.get("module_stderr") or "").strip().splitlines()
-    return lines[-1] if lines else str(result.get("msg") or "it gave no facts")
+    errors = str(result.get("module_stderr") or "").strip()
+    return errors.split("\n")[-1].strip() if errors else str(result.get("msg") or "it gave no facts")

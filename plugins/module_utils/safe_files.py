@@ -28,6 +28,10 @@ class UnsafePath(Exception):
     """A path that a service has led elsewhere, or may have."""
 
 
+class LargeFile(UnsafePath):
+    """A file that is larger than what is read of it."""
+
+
 @dataclass(frozen=True)
 class Access:
     """Who owns a file or a folder, and its permissions."""
@@ -79,16 +83,16 @@ class Folder:
         with self.open(name) as descriptor:
             return _give(descriptor, access, self.path / name, self._here, dry)
 
-    def read(self, name: str) -> bytes | None:
-        """Read a file; None if it does not exist. UnsafePath if it is larger than `MOST_BYTES`."""
+    def read(self, name: str, most: int = MOST_BYTES) -> bytes | None:
+        """Read a file; None if it does not exist. LargeFile if it has more than `most` bytes."""
         try:
             with self.open(name) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
-                content = file.read(MOST_BYTES + 1)
+                content = file.read(most + 1)
         except FileNotFoundError:
             return None
-        if len(content) > MOST_BYTES:
-            raise UnsafePath(
-                f"{self.path / name} is larger than {MOST_BYTES >> 20} MiB, and was not read. Find out what "
+        if len(content) > most:
+            raise LargeFile(
+                f"{self.path / name} is larger than {most >> 20} MiB, and was not read. Find out what "
                 "its service wrote there."
             )
         return content

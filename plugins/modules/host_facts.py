@@ -221,7 +221,7 @@ def moment(written: str) -> float:
 
 def failed_units(seconds: int) -> list[str]:
     argv = ["list-units", "--state=failed", "--plain", "--no-legend", "--no-pager"]
-    return [line.split()[0] for line in systemctl(argv, seconds).splitlines() if line.strip()]
+    return [line.split()[0] for line in systemctl(argv, seconds).split("\n") if line.strip()]
 
 
 def systemctl(argv: Sequence[str], seconds: int) -> str:

@@ -11,6 +11,9 @@ description:
   - Each folder gets C(<principal>.pem) (key and certificate chain in one), C(ca.pem) and
     C(client.properties); where O(keys[].java_password) is given, C(rest.p12), C(trust.p12) and
     C(stores.properties), too. Without it, such files of an earlier run are removed.
+  - A service owns its files, so what it wrote there is only trusted if it can be a key. A file that is none,
+    or is larger than 1 MiB, is replaced, and so are stores that are not byte for byte those that root wrote.
+    C(.stores.json) has their digests, for root alone.
   - Files are the user's. The folder is root's, and the user's group may read it, so that no service puts a
     link in the place of a file. One that is there is refused.
 author: The Aqueduct project (!UNKNOWN)
@@ -52,9 +55,12 @@ keys:
   returned: success
 """
 
+import hashlib
+import json
 import os
 import pwd
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +70,14 @@ from ansible_collections.aqueduct.estate.plugins.module_utils import safe_files
 REST = "rest.p12"  # for Java, as the next two
 TRUST = "trust.p12"
 STORES = "stores.properties"
-KEY = re.compile("-----BEGIN ([A-Z]+ )*PRIVATE KEY-----.*?-----END ([A-Z]+ )*PRIVATE KEY-----", re.DOTALL)
-ONE_CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
-CERTIFICATES = re.compile("-----BEGIN CERTIFICATE-----.*-----END CERTIFICATE-----", re.DOTALL)
+RECORD = ".stores.json"  # digests of these stores, and of what is in them
+MOST_BYTES = 1 << 20  # of a file that a service owns
+MOST_KEY = 1024  # characters of a key on the curve P-256, which has 241; other kinds can take long to check
+# No dash in a body, so that each begin is followed once.
+KEY = re.compile(
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----[A-Za-z0-9+/=\s]+-----END (?:[A-Z]+ )*PRIVATE KEY-----"
+)
+CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 
 
 class Keys:
@@ -117,6 +128,8 @@ class Keys:
                 self._java_stores(key, certificate)
             else:
                 self._remove(REST, TRUST, STORES)
+                if self.folder and not self.module.check_mode:
+                    self.folder.remove(RECORD)
         return {
             "public_key": _public(key) if key else "",
             "certificate": certificate,
@@ -127,7 +140,7 @@ class Keys:
         if self.entry["provided"]:
             self._file(self.pem, self.entry["provided"].encode(), 0o600)
             return _parts(self.entry["provided"])
-        key, certificate = _parts((self._read(self.pem) or b"").decode())
+        key, certificate = _own_parts(self._read(self.pem))
         if self.entry["new_key"] and not self.entry["certificate"]:
             return self._pending_key(), ""
         if self.entry["new_key"] or not key:
@@ -142,8 +155,9 @@ class Keys:
         return key, certificate
 
     def _pending_key(self) -> str:
-        if pending := self._read(self.pending):
-            return pending.decode()
+        pending, _ = _own_parts(self._read(self.pending))
+        if pending:
+            return pending
         self.changed.append(str(self.path / self.pem))
         if self.module.check_mode:
             return ""
@@ -158,7 +172,11 @@ class Keys:
         return key.decode()
 
     def _java_stores(self, key: str, certificate: str) -> None:
-        """Write PKCS12 for Jetty, which takes no PEM; each again only where it holds something else."""
+        """Write PKCS12 for Jetty, which takes no PEM; each again only where it holds something else.
+
+        Stores of a service are not opened: it knows their password, and can make root spend hours on
+        rounds of a key derivation. So root keeps a record of what it wrote.
+        """
         import base64
 
         from cryptography import x509
@@ -168,29 +186,54 @@ class Keys:
         password = self.entry["java_password"].encode()
         own = x509.load_pem_x509_certificate(certificate.encode())
         private: Any = serialization.load_pem_private_key(key.encode(), password=None)
-        held = _load_p12(self._read(REST), password)
-        if held and held.key and held.cert and held.cert.certificate == own:
-            same = held.key.public_key().public_numbers() == private.public_key().public_numbers()
-        else:
-            same = False
         self._file(STORES, b"password=" + password + b"\n", 0o600)
-        if same:
-            self._access(REST, 0o600)
-        else:
-            encryption = serialization.BestAvailableEncryption(password)
-            made = pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption)
-            self._file(REST, made, 0o600)
-        # One by one: Debian 12's cryptography can't load several.
-        pems = ONE_CERTIFICATE.findall(self.entry["ca"])
-        authorities = {x509.load_pem_x509_certificate(pem.encode()) for pem in pems}
-        held = _load_p12(self._read(TRUST), password)
-        if held and {trusted.certificate for trusted in held.additional_certs} == authorities:
-            self._access(TRUST, 0o600)
-        else:
-            self._file(TRUST, base64.b64decode(self.entry["java_trust"]), 0o600)
+        encryption = serialization.BestAvailableEncryption(password)
+        record = self._record()
+        self._store(
+            record,
+            REST,
+            _digest(password, own.public_bytes(serialization.Encoding.DER), _public(key).encode()),
+            lambda: pkcs12.serialize_key_and_certificates(b"rest", private, own, None, encryption),
+        )
+        self._store(
+            record,
+            TRUST,
+            _digest(password, self.entry["ca"].encode()),
+            lambda: base64.b64decode(self.entry["java_trust"]),
+        )
+        content = json.dumps(record, sort_keys=True).encode()
+        if self.folder and not self.module.check_mode and self._read(RECORD) != content:
+            self.folder.write(RECORD, content, safe_files.Access(os.geteuid(), os.getegid(), 0o600))
+
+    def _store(self, record: dict[str, Any], name: str, holds: str, make: Callable[[], bytes]) -> None:
+        """Write a store, unless it is the one that was written with the same in it."""
+        stored = self._read(name)
+        if stored is not None and record.get(name) == {"file": _digest(stored), "holds": holds}:
+            self._access(name, 0o600)
+            return
+        made = make()
+        self._file(name, made, 0o600)
+        record[name] = {"file": _digest(made), "holds": holds}
+
+    def _record(self) -> dict[str, Any]:
+        """Return what root wrote of its stores; nothing if the record is not root's own."""
+        try:
+            if self.folder is None:
+                return {}
+            with self.folder.open(RECORD) as descriptor:
+                if os.fstat(descriptor).st_uid != os.geteuid():
+                    return {}
+            record = json.loads(self._read(RECORD) or b"{}")
+        except (FileNotFoundError, ValueError, RecursionError):
+            return {}
+        return record if isinstance(record, dict) else {}
 
     def _read(self, name: str) -> bytes | None:
-        return self.folder.read(name) if self.folder else None
+        """Read a file; None if there is none, or one that is too large to be it."""
+        try:
+            return self.folder.read(name, MOST_BYTES) if self.folder else None
+        except safe_files.LargeFile:
+            return None
 
     def _file(self, name: str, content: bytes, mode: int) -> None:
         if self._read(name) == content:
@@ -220,8 +263,46 @@ class Keys:
 
 def _parts(pem: str) -> tuple[str, str]:
     """Return private key and certificates of a file, in whichever order it has them."""
-    key, certificates = KEY.search(pem), CERTIFICATES.search(pem)
-    return (f"{key[0]}\n" if key else "", f"{certificates[0]}\n" if certificates else "")
+    key, certificates = KEY.search(pem), CERTIFICATE.findall(pem)
+    return (f"{key[0]}\n" if key else "", "".join(f"{certificate}\n" for certificate in certificates))
+
+
+def _own_parts(content: bytes | None) -> tuple[str, str]:
+    """Return key and certificates of a service's own file, without what cannot be one."""
+    key, certificates = _parts((content or b"").decode(errors="replace"))
+    return (key if _is_key(key) else "", certificates if _is_certificate(certificates) else "")
+
+
+def _is_key(pem: str) -> bool:
+    """Return whether the authority would sign a key: it signs those on the curve P-256 only."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    if not pem or len(pem) > MOST_KEY:
+        return False
+    try:
+        key = serialization.load_pem_private_key(pem.encode(), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return isinstance(key, ec.EllipticCurvePrivateKey) and isinstance(key.curve, ec.SECP256R1)
+
+
+def _is_certificate(pem: str) -> bool:
+    """Return whether the first certificate can be read, and its key."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        x509.load_pem_x509_certificate(pem.encode()).public_key()
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _digest(*parts: bytes) -> str:
+    digests = b"".join(hashlib.sha256(part).digest() for part in parts)
+    return hashlib.sha256(digests).hexdigest()
 
 
 def _public(key: str) -> str:
@@ -233,16 +314,6 @@ def _public(key: str) -> str:
         .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     )
     return public.decode()
-
-
-def _load_p12(content: bytes | None, password: bytes) -> Any:
-    """Read a PKCS #12 file; None if it is missing, or has another password."""
-    from cryptography.hazmat.primitives.serialization import pkcs12
-
-    try:
-        return pkcs12.load_pkcs12(content or b"", password)
-    except ValueError:
-        return None
 
 
 def main() -> None:

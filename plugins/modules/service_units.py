@@ -236,7 +236,10 @@ class Systemd:
             self._fail(unit, f"systemctl {' '.join(arguments)} failed: {process.stderr.strip()}")
 
     def _run(self, command: list[str]) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        # As text, a carriage return would end a line: in the journal, it can be part of a name.
+        process = subprocess.run(command, capture_output=True, check=False)  # noqa: S603
+        output, errors = (printed.decode(errors="replace") for printed in (process.stdout, process.stderr))
+        return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
     def _fail(self, unit: str, reason: str) -> None:
         lines = self._journal(unit) if unit else []
@@ -246,7 +249,8 @@ class Systemd:
     def _journal(self, unit: str, lines: int = JOURNAL_LINES) -> list[str]:
         self._run(["journalctl", "--sync"])  # else it may lack the last lines
         show = ["journalctl", f"--unit={unit}", f"--lines={lines}", "--no-pager", "--output=cat"]
-        return self._run(show).stdout.splitlines()
+        output = self._run(show).stdout.removesuffix("\n")
+        return output.split("\n") if output else []
 
 
 def has_failed(shown: dict[str, str]) -> bool:

@@ -1,13 +1,23 @@
 """Client settings of a worker, as org.apache.kafka.connect.runtime.Worker makes them."""
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from identifiers import raises
 
-from aqueduct.connect.worker import ConnectorConfig, Worker, parse_connector, parse_worker
+from aqueduct.connect.connectors import MASK, MOST_SECRETS, masked
+from aqueduct.connect.worker import (
+    ConnectorConfig,
+    Worker,
+    has_reference,
+    is_reference,
+    parse_connector,
+    parse_worker,
+    references,
+)
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import parse_properties
 
@@ -153,3 +163,32 @@ def converted(text: str) -> str:
 @given(st.lists(st.sampled_from([*LETTERS, "\\u00e4", "\\\n", "\\\r\n"]), max_size=30).map("".join))
 def test_properties_are_read_as_java_reads_them(text: str) -> None:
     assert parse_properties(text) == as_java(text)
+
+
+KAFKAS = re.compile(
+    r"\$\{([^}]*?):(([^}]*?):)?([^}]*?)\}"
+)  # of org.apache.kafka.common.config.ConfigTransformer
+
+
+@given(st.text(st.sampled_from("$${{}}::ab\n"), max_size=30))
+def test_references_are_those_of_kafka(value: str) -> None:
+    matches = [(match[1], match[3], match[4], *match.span()) for match in KAFKAS.finditer(value)]
+    assert [(one.provider, one.path, one.key, one.begin, one.end) for one in references(value)] == matches
+    assert has_reference(value) == bool(matches)
+    assert is_reference(value) == bool(KAFKAS.fullmatch(value))
+
+
+@pytest.mark.parametrize("part", [":", "${", "${:", "${:}", "}", "${a}", "a:"])
+def test_cost_of_references_is_linear(part: str) -> None:
+    """4,000 colons took minutes, and a megabyte as good as for ever."""
+    value = "${" + part * 1_000_000
+    assert is_reference(value) is False
+    assert len(list(references(value))) == (1_000_000 if part == "${:}" else 0)
+
+
+@pytest.mark.parametrize("count", [1, MOST_SECRETS, MOST_SECRETS + 1, 100_000])
+def test_url_with_many_secrets_is_masked(count: int) -> None:
+    url = "jdbc://h?" + "&".join(f"password=secret{number}" for number in range(count))
+    shown = masked({"url": url})["url"]
+    assert "secret" not in shown
+    assert (shown == MASK) == (count > MOST_SECRETS)

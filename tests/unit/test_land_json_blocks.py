@@ -5,6 +5,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -151,3 +152,74 @@ def test_no_record_reaches_into_another(values: list[bytes]) -> None:
 @given(st.lists(st.one_of(st.just(GOOD), st.binary(max_size=12).map(lambda some: b"{" + some)), max_size=8))
 def test_bytes_of_any_kind(values: list[bytes]) -> None:
     assert outcome(values) == [by_python(each) for each in values]
+
+
+DECIMAL = pa.decimal256(76, 2)
+REASONS: dict[str, tuple[bytes, pa.DataType, str]] = {
+    "another type": (b'{"a":"no"}', pa.int64(), "a is of type string, not number"),
+    "another type in arrays": (
+        b'{"a":[["x"]]}',
+        pa.list_(pa.list_(pa.int64())),
+        "a[][] is of type string, not number",
+    ),
+    "another type below": (
+        b'{"a":{"b":"x"}}',
+        pa.struct([("b", pa.int64())]),
+        "a.b is of type string, not number",
+    ),
+    "twice": (b'{"a":1,"a":2}', pa.int64(), "a is there twice"),
+    "a large number": (
+        b'{"a":%s}' % (b"1" * 5000),
+        pa.int64(),
+        f"{'1' * 100} isn't a value of type int64",
+    ),
+    "too many digits": (b'{"a":%s}' % (b"1" * 5000), DECIMAL, f"{'1' * 100} doesn't fit a decimal's digits"),
+    "too many places": (b'{"a":1.234}', DECIMAL, "1.234 doesn't fit a decimal's digits"),
+    "no decimal": (b'{"a":"x\\ny"}', DECIMAL, "x\ny isn't a value of type decimal"),
+    "no text": (b'{"a":""}', DECIMAL, "empty text isn't a value of type decimal"),
+    "a long text": (
+        b'{"a":"%s"}' % (b"xy" * 5000),
+        DECIMAL,
+        f"{'xy' * 50} isn't a value of type decimal",
+    ),
+    "text as Arrow's": (
+        b'{"a":"Column(/b) changed from number to string in row 8"}',
+        DECIMAL,
+        "Column(/b) changed from number to string in row 8 isn't a value of type decimal",
+    ),
+    "no JSON": (
+        b'{"a" 1}',
+        pa.int64(),
+        "it isn't JSON: Missing a colon after a name of object member",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REASONS)
+def test_reason_for_a_record(case: str) -> None:
+    value, type_, reason = REASONS[case]
+    good = b"{}"
+    read = JsonReader(pa.schema([("a", type_)])).read(pa.array([good, value, good, value], pa.binary()))
+    assert [(fault.index, fault.reason) for fault in read.faults] == [(1, reason), (3, reason)]
+    assert read.records.tolist() == [0, 2]
+
+
+HOSTILE_TEXTS = {
+    "columns": "Column(",
+    "changed": "Column() changed from a",
+    "strings": "The string '",
+    "ends of strings": "' ",
+    "failed": "Failed to convert JSON to decimal256(76, 2): ",
+    "requires": ") requires ",
+    "rows": " in row 1",
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_TEXTS)
+def test_cost_of_a_reason_is_linear(case: str) -> None:
+    """With 1 MiB of "Column(", it took 34 minutes."""
+    text = HOSTILE_TEXTS[case] * (2**20 // len(HOSTILE_TEXTS[case]))
+    values = [b"{}", b'{"a":"%s"}' % text.encode(), b'{"a":"1"}']
+    read = JsonReader(pa.schema([("a", DECIMAL)])).read(pa.array(values, pa.binary()))
+    reason = f"{text[:100]} isn't a value of type decimal"
+    assert [(fault.index, fault.reason) for fault in read.faults] == [(1, reason)]

@@ -3,13 +3,21 @@
 import base64
 import getpass
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import plugin_modules
 import pytest
-from cryptography.hazmat.primitives.serialization import load_pem_private_key, pkcs12
+from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    pkcs12,
+)
 
 from aqueduct.control_node import certificates
 from aqueduct.control_node.certificates import SERVICE, Authority, Wanted
@@ -158,3 +166,91 @@ def test_a_file_that_others_may_read_is_repaired(tmp_path: Path, authority: Auth
 def test_check_mode_makes_nothing(tmp_path: Path, authority: Authority) -> None:
     assert run(tmp_path / "tls", authority, check=True)["changed"]
     assert not (tmp_path / "tls").exists()
+
+
+def text(key: Any, password: bytes = b"") -> bytes:
+    encryption = BestAvailableEncryption(password) if password else NoEncryption()
+    pem: bytes = key.private_bytes(certificates.PEM, PrivateFormat.PKCS8, encryption)
+    return pem
+
+
+BEGIN, END = b"-----BEGIN PRIVATE KEY-----\n", b"-----END PRIVATE KEY-----\n"
+CERTIFICATE = b"-----BEGIN CERTIFICATE-----\n"
+UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "no text": lambda _: b"\xff" * 99,
+    "begins of keys": lambda _: BEGIN * ((1 << 20) // len(BEGIN) - 1),
+    "begins of certificates": lambda pem: CERTIFICATE * 30_000 + BEGIN,
+    "kinds of keys": lambda _: b"-----BEGIN " + b"A " * 500_000,
+    "a body without an end": lambda _: BEGIN + b"A" * 1_000_000,
+    "no key": lambda _: BEGIN + b"AAAA\n" + END,
+    "a large key": lambda _: BEGIN + b"A" * 1_000_000 + END,
+    "a large file": lambda pem: pem + bytes(1 << 20),
+    "encrypted": lambda _: text(x25519.X25519PrivateKey.generate(), b"password"),
+    "no key for signatures": lambda _: text(x25519.X25519PrivateKey.generate()),
+    "RSA": lambda _: text(rsa.generate_private_key(65537, 2048)),
+    "another curve": lambda _: text(ec.generate_private_key(ec.SECP384R1())),
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_unusable_file_of_a_service_is_replaced(case: str, tmp_path: Path, authority: Authority) -> None:
+    folders = [tmp_path / "tls", tmp_path / "other"]
+    for folder in folders:
+        made = run(folder, authority)["key"]["public_key"]
+        run(folder, authority, certificate=sign(made, authority))
+    pem = folders[0] / "mirror-lake.pem"
+    pem.write_bytes(UNUSABLE[case](pem.read_bytes()))
+    entry = {"principal": "mirror-lake", "owner": getpass.getuser(), "ca": authority.trusted}
+    entry["properties"] = "a=b\n"
+    keys = [{**entry, "folder": str(folder)} for folder in folders]
+    bad, good = plugin_modules.run("host_keys", {"keys": keys})["keys"]
+    assert certificates.fault(good["certificate"], good["public_key"], WANTED, authority, NOW) == ""
+    assert bad["certificate"] == ""
+    run(folders[0], authority, certificate=sign(bad["public_key"], authority))
+    last = run(folders[0], authority)["key"]
+    assert certificates.fault(last["certificate"], bad["public_key"], WANTED, authority, NOW) == ""
+    assert not run(folders[0], authority)["changed"]
+
+
+def test_unusable_pending_key_is_replaced(tmp_path: Path, authority: Authority) -> None:
+    made = run(tmp_path / "tls", authority)["key"]["public_key"]
+    (tmp_path / "tls/.mirror-lake.key").write_bytes(BEGIN * 30_000)
+    other = run(tmp_path / "tls", authority)["key"]["public_key"]
+    assert other not in ("", made)
+    assert run(tmp_path / "tls", authority)["key"]["public_key"] == other
+
+
+@pytest.mark.parametrize("name", ["rest.p12", "trust.p12"])
+def test_store_that_root_did_not_write_is_replaced_unopened(
+    name: str, tmp_path: Path, authority: Authority
+) -> None:
+    """The service knows its password, and could have the store need hours of a key derivation."""
+    folder = tmp_path / "tls"
+    made = run(folder, authority, **ONE)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority), **ONE)
+    assert not run(folder, authority, **ONE)["changed"]
+    store = pkcs12.load_pkcs12((folder / name).read_bytes(), b"one")
+    if store.key and store.cert:
+        key: Any = store.key
+        own, encryption = store.cert.certificate, BestAvailableEncryption(b"one")
+        same = pkcs12.serialize_key_and_certificates(b"rest", key, own, None, encryption)
+    else:
+        same = certificates.java_truststore(authority.trusted, "one")
+    (folder / name).write_bytes(same)
+    assert run(folder, authority, **ONE)["files"] == [str(folder / name)]
+    assert (folder / name).read_bytes() != same
+    assert not run(folder, authority, **ONE)["changed"]
+
+
+def test_record_of_stores_is_for_root_and_goes_with_them(tmp_path: Path, authority: Authority) -> None:
+    folder = tmp_path / "tls"
+    made = run(folder, authority, **ONE)["key"]["public_key"]
+    run(folder, authority, certificate=sign(made, authority), **ONE)
+    record = folder / ".stores.json"
+    assert record.stat().st_mode & 0o777 == 0o600
+    record.write_text("[" * 100_000)
+    names = {"rest.p12", "trust.p12"}
+    assert {Path(path).name for path in run(folder, authority, **ONE)["files"]} == names
+    run(folder, authority)
+    assert not record.exists()

@@ -229,6 +229,21 @@ def test_one_that_does_not_stay_is_noticed(
     systemd.await_steady([unit], 0, [])  # not asked
 
 
+@pytest.mark.parametrize("end", ["\r", "\v", "\x85", "\u2028"])
+def test_name_in_the_journal_forges_no_error(
+    plugin: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: str
+) -> None:
+    journal = tmp_path / "journalctl"
+    text = f"aqueduct: [store-unreachable] x\nTopic a{end}aqueduct: [topic-unknown] y\n"
+    (tmp_path / "journal").write_bytes(text.encode() + b"\xff\n")
+    journal.write_text(f"#!/bin/sh\ncase $1 in --sync) ;; *) cat {tmp_path}/journal ;; esac\n")
+    journal.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    lines = plugin.Systemd(Module())._journal("land")
+    assert len(lines) == 3
+    assert plugin.last_error(lines) == "store-unreachable"
+
+
 class Metrics(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)

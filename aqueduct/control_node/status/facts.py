@@ -9,9 +9,17 @@ from typing import Any
 
 from aqueduct.common.wording import printable
 
-# A line of Prometheus's text format, as aqueduct.common.prometheus writes it.
-_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]*)(\{[^}\n]*\})?[ \t]+([-+.\deEinfINFna]+)[ \t]*$", re.ASCII)
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+# A line of Prometheus's text format, as aqueduct.common.prometheus writes it. The parser of prometheus_client
+# needs time that grows with the square of a line's length, and one line that it cannot read ends it. So each
+# part of these patterns is read once (possessive), and a line that does not match as a whole has no sample.
+_LABEL = re.compile(r'[ \t]*+([a-zA-Z_]\w*+)="((?:[^"\\]|\\.)*+)"[ \t]*+', re.ASCII)
+_SAMPLE = re.compile(
+    r"([a-zA-Z_:][\w:]*+)"
+    r'(?:\{((?:[ \t]*+[a-zA-Z_]\w*+="(?:[^"\\]|\\.)*+"[ \t]*+,?+)*+[ \t]*+)\})?+'
+    r"[ \t]++([-+.\deEinfINFna]{1,64}+)[ \t]*+",
+    re.ASCII,
+)
+LONGEST_LINE = 16_384  # characters of a sample
 LONGEST = 400  # characters of a text that a host wrote into a sentence
 
 
@@ -109,9 +117,12 @@ def told(text: object) -> str:
 
 
 def samples(text: str) -> Iterator[tuple[str, dict[str, str], float]]:
-    """Yield name, labels and value of each sample of a page of metrics."""
-    for line in text.splitlines():
-        if not line.startswith("#") and (match := _SAMPLE.match(line)):
+    """Yield name, labels and value of each sample of a page of metrics.
+
+    Lines end only with a line feed: a value of a label may have other characters that end lines elsewhere.
+    """
+    for line in text.split("\n"):
+        if len(line) <= LONGEST_LINE and (match := _SAMPLE.fullmatch(line)):
             try:
                 value = float(match[3])
             except ValueError:
@@ -208,7 +219,8 @@ def _answer(raw: Mapping[str, Any]) -> CommandAnswer:
         document = json.loads(output) if output.strip() else None
     except ValueError:
         document = None
-    errors = tuple(told(line) for line in str(raw.get("error", "")).strip().splitlines())
+    error = str(raw.get("error", "")).strip()
+    errors = tuple(told(line) for line in error.split("\n")) if error else ()
     return CommandAnswer(
         code=None if code is None else int(code),
         document=document,
