@@ -23,7 +23,7 @@ TIMES = 5  # in what was given of the log
 _LISTENER = re.compile(r"\s*([\w.-]+)://.*:(\d+)\s*")
 # A channel of a listener, unlike one to another broker, has both addresses in its name.
 _FAILED = re.compile(
-    r"(?:Failed authentication with|Unexpected error from) \S*?/(\S+) \(channelId=\S*?:(\d+)-"
+    r"(?:Failed authentication with|Unexpected error from) [^\s/]*+/([^\s/]++) \(channelId=\S*?:(\d+)-"
 )
 _SIZE = re.compile(r"Invalid receive \(size = (\d+) ")
 _TLS = 0x1603  # how a ClientHello begins (RFC 8446, 5.1): Kafka takes it for the upper half of a size

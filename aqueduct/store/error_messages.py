@@ -187,8 +187,8 @@ _PASSING = (
     "LeaseExpiredException",
     "NotReplicatedYetException",
 )
-_DENIED = re.compile(r'user=([^,]+), access=(\w+), inode=\\?"([^"\\]*)')
-_NO_BLOCK = re.compile(r"There are (\d+) datanode\(s\) running and (.+?) node\(s\) are excluded")
+_DENIED = re.compile(r'user=([^,=]+), access=(\w+), inode=\\?"([^"\\]*)')
+_NO_BLOCK = re.compile(r"There are (\d+) datanode\(s\) running and (\w+) node\(s\) are excluded")
 
 
 def explain_hdfs(error: Exception, action: str, user: str) -> Trouble:

@@ -250,7 +250,8 @@ _LOT = b",\t"  # between rows, too, there may be a blank
 _ROWS = 10_000
 _ARRAY = b'"segments":['
 _FIELD = re.compile(rb'"([a-z_]+)":')
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"')
+# A string without an end reaches to the end of the text, so that none of its quotes begins another one.
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 @strict_json.uncollected()

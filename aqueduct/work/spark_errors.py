@@ -17,7 +17,7 @@ ENDED_EXECUTORS = 4  # with none that ran: no later one will
 # Braces take what the pattern's groups found. The first pattern that is found is the reason.
 SENTENCES = (
     (
-        r"aqueduct: (The worker [^\n]+)\.\n",
+        r"aqueduct: (The worker [^\n]{1,1000})\.\n",
         "{}. Install that Python there, or pack it (aqueduct environment) on a host like that one.",
     ),
     (
@@ -43,7 +43,7 @@ SENTENCES = (
     ),
     (r"No module named '?(\w+)", f"Workers lack the Python package {{}}: {GIVE}."),
     (
-        r"(?:gzip|tar): .*?/([^/\s]+\.t(?:ar\.)?gz): ([^\n]+)",
+        r"(?:gzip|tar): \S*/([^/\s]+\.t(?:ar\.)?gz): ([^\n]+)",
         f"The archive {{}} can't be unpacked ({{}}): pack it again, by {PACK}.",
     ),
     (

@@ -379,8 +379,8 @@ def test_record_is_read_alone_as_among_many(row: Any, chance: st.DataObject) -> 
     """Few records are read by Python, many by numpy: rows, reasons and what lies behind must be the same."""
     value = row if isinstance(row, bytes) else written(NESTED, row)
     if value and chance.draw(st.booleans()):  # one byte is another
-        place = chance.draw(st.integers(0, len(value) - 1))
-        value = value[:place] + chance.draw(st.binary(min_size=1, max_size=1)) + value[place + 1 :]
+        index = chance.draw(st.integers(0, len(value) - 1))
+        value = value[:index] + chance.draw(st.binary(min_size=1, max_size=1)) + value[index + 1 :]
     of = table(NESTED, NESTED_COLUMNS)
     other = b"\0"  # ends a number that the value does not end
     alone, among = landed(of, [value, other]), landed(of, [value, other] * (FEW + 1))

@@ -9,7 +9,9 @@ from aqueduct.recovery.file_backup.plan import FileSource
 VANISHED = 24  # rsync's exit code, where files went while they were read
 PARTIAL = 23  # where some could not be read or written
 _UNREADABLE = re.compile(
-    r'rsync: \[sender\] \w+(?: \w+)* "(?P<path>.*?)"(?: \(in .*\))?(?: failed)?: Permission denied \(13\)'
+    r'^rsync: \[sender\] \w+(?: \w+)* "(?P<path>.*?)"(?: \(in [^()"\n]*\))?(?: failed)?: '
+    r"Permission denied \(13\)",
+    re.MULTILINE,
 )
 _VANISHED = re.compile(r'file has vanished: "(?P<path>.*?)"')
 _SUMMARY = re.compile(r"rsync (error|warning): ")
@@ -38,7 +40,9 @@ _KNOWN = {
     "Operation not supported": "the disk of {backups} takes no extended attributes, in which owners are "
     "kept; use one that does, such as ext4 or XFS",
 }
-_GONE = re.compile(r"(change_dir|link_stat)\b.* failed: No such file or directory \(2\)")
+_GONE = re.compile(
+    r'^[^"\n]{0,100}?(?:change_dir|link_stat)\b.* failed: No such file or directory \(2\)', re.MULTILINE
+)
 
 
 def why(code: int, output: str, source: FileSource, backups: str) -> str:

@@ -27,7 +27,7 @@ TRUSTED = "trusted.pem"  # whose certificates it trusts
 MOST_BYTES = 1 << 20
 WITHOUT_DIGEST = ed25519.Ed25519PrivateKey | ed448.Ed448PrivateKey
 PEM = serialization.Encoding.PEM
-CERTIFICATE = re.compile("-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+CERTIFICATE = re.compile(r"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
 
 
 @dataclass(frozen=True, kw_only=True)
