@@ -233,9 +233,9 @@ def test_workers_stand_back_while_a_process_runs_that_does_not_share(shared: Flo
 
 
 def test_task_that_fails_does_not_end_others(shared: Flow, tmp_path: Path) -> None:
-    """The record in the topic of positions is that of another program."""
+    """The record in the topic of positions has a key that a later version may write."""
     assert shared.catch_up("--tasks", "2") == 0
-    clients.produce(shared.target, positions_topic(shared.name), [{"key": "x", "value": "y"}], 0)
+    clients.produce(shared.target, positions_topic(shared.name), [{"key": '["x"]', "value": "y"}], 0)
     mine = [p for p in PARTITIONS if task_of(TopicPartition(shared.topic, p), 2) == 1]
     assert 0 < len(mine) < len(PARTITIONS)
     with Worker(shared, tmp_path, "worker", tasks=2).running() as worker:

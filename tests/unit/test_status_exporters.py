@@ -2,7 +2,10 @@
 
 import http.server
 import json
+import re
 import ssl
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,6 +36,7 @@ from aqueduct.control_node.status.scraping import principal_error
 from aqueduct.errors import ExitCode, Refused
 from servers.pki import Authority
 
+ROOT = Path(__file__).resolve().parents[2]
 MONITORED = {**GROUPS, "monitoring": ["pro-kafka-1", "lake-kafka-1", "lake-land-1"]}
 DECLARED = declared_objects(MONITORED, HOSTVARS, DEFAULTS)
 BOOTED = 1_780_000_000.0
@@ -395,6 +399,26 @@ def states(document: dict[str, Any], kind: str) -> dict[str, str]:
 def reasons(document: dict[str, Any], kind: str, name: str) -> str:
     [status] = [status for status in document["objects"] if (status["kind"], status["name"]) == (kind, name)]
     return " ".join(f"[{finding['id']}] {finding['sentence']}" for finding in status["findings"])
+
+
+def test_a_host_with_the_base_packages_alone_shows_the_estate(authority: Authority, tmp_path: Path) -> None:
+    """The role monitoring installs no others. Nothing listens at port 1, so all is unknown."""
+    host = replace(HOST, address="127.0.0.1:1")
+    file = tmp_path / "estate.json"
+    estate = EstateFile(document=report.estate_document(DECLARED, {}, []), hosts=(host,), clusters=())
+    file.write_text(json.dumps(estate.text_fields()))
+    pins = re.findall(r"^([a-z0-9-]+)==", (ROOT / "locks/base.txt").read_text(), re.MULTILINE)
+    script = (
+        "import sys; from importlib.metadata import packages_distributions as names\n"
+        f"names = [name for name, of in names().items() if not {{*of}} & {{*{pins}, 'aqueduct-estate'}}]\n"
+        "sys.modules |= dict.fromkeys(names)\n"
+        "from aqueduct.cli import main; sys.exit(main(sys.argv[1:]))"
+    )
+    config = str(authority.client_config("monitoring-lake"))
+    options = ("status", "--estate", str(file), "--command-config", config, "--json", "--patience", "30")
+    run = subprocess.run([sys.executable, "-c", script, *options], capture_output=True, text=True)
+    assert run.returncode == ExitCode.FAILED, run.stderr
+    assert json.loads(run.stdout)["hosts"] == {"asked": 3, "answered": 0}
 
 
 def test_an_estate_is_asked_by_the_principal_of_monitoring(ask: Ask, authority: Authority) -> None:

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from aqueduct.control_node.status.model import DeclaredObject, Figure, ObjectStatus, StatusFinding
-from aqueduct.control_node.status.objects import AUTHORITY
+from aqueduct.control_node.status.model import AUTHORITY, DeclaredObject, Figure, ObjectStatus, StatusFinding
 from aqueduct.control_node.status.shared_checks import EstateFacts, moment, silences, unanswered
 
 if TYPE_CHECKING:

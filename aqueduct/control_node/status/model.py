@@ -7,6 +7,7 @@ from enum import Enum
 from aqueduct.errors import ExitCode
 
 Figure = str | int | float | None  # None: it is not known
+AUTHORITY = "authority"  # as `details["is"]` of the certificate that signs all others
 
 
 class ObjectState(Enum):

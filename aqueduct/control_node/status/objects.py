@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from aqueduct.control_node.status.model import DeclaredObject, ObjectKind
+from aqueduct.control_node.status.model import AUTHORITY, DeclaredObject, ObjectKind
 from aqueduct.estate.check.secrets import WITH_CERTIFICATE
 from aqueduct.estate.connectors import read_connectors
 from aqueduct.estate.links import ledgers, read_links
@@ -22,7 +22,6 @@ METADATA = (
     ("zookeeper", "zookeeper_backup_store_url", "znodes", "zookeeper_backup"),
     ("kafka", "kafka_quorum_backup_store_url", "quorum", "quorum_backup"),
 )
-AUTHORITY = "authority"
 
 
 def declared_objects(groups: Groups, hostvars: HostVars, defaults: Mapping[str, Any]) -> list[DeclaredObject]:
