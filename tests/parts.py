@@ -4,7 +4,7 @@
 
 DIRECTORY holds `parts`, with a line `name<tab>exit code<tab>seconds` for each part, and pytest's own report
 `name.xml` of each part but lint, which is one check. `left_out` and `without_all`, if they exist, list labs
-that did not run. The exit code is 1 if anything failed. A part that fails
+that did not run. The exit code is 1 if anything failed, or a lab of `left_out` is missing. A part that fails
 without a failed test, and a part that ran no test, count as one failure each: silence is never a success.
 Below the table stand the slowest tests, each with its set-up, and the failed tests with what they printed:
 the end may be all that is kept of a long log.
@@ -110,16 +110,19 @@ def main() -> int:
     for case in (case for part in parts for case in part.cases if case.outcome == "failed" and case.said):
         print(f"{case.name} failed after {case.seconds:,.0f} s: {case.said[:SAID_CHARACTERS]}")
     left_out = Path(sys.argv[1], "left_out")
-    if left_out.exists():
-        print(f"NOT RUN, for it would not have ended in time: {', '.join(left_out.read_text().split())}")
+    not_run = left_out.read_text().split() if left_out.exists() else []
+    if not_run:
+        print(f"NOT RUN, because it would not have ended in time: {', '.join(not_run)}")
     without_all = Path(sys.argv[1], "without_all")
     if without_all.exists():
         print(f"NOT RUN without --all: {', '.join(without_all.read_text().split())}")
     failed = sum(part.count("failed") for part in parts) + len(problems)
     skipped = sum(part.count("skipped") for part in parts)
     passed = sum(part.count("passed") for part in parts)
-    print(f"{passed} passed, {failed} failed" + f", {skipped} skipped" * bool(skipped))
-    return bool(failed) or not parts
+    counts = {"skipped": skipped, "labs not run": len(not_run)}
+    others = (f", {number} {name}" for name, number in counts.items() if number)
+    print(f"{passed} passed, {failed} failed{''.join(others)}")
+    return bool(failed or not_run) or not parts
 
 
 if __name__ == "__main__":

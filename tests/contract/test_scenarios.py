@@ -310,9 +310,10 @@ def test_a_scenario_of_all_is_listed_and_runs_with_all_alone(tmp_path: Path) -> 
     assert [line for line in output if line.startswith("NOT RUN")] == []
 
 
-def test_labs_that_would_not_end_in_time_are_listed(tmp_path: Path) -> None:
+def test_labs_that_would_not_end_in_time_fail_the_run(tmp_path: Path) -> None:
     code, calls, said = run_copy(tmp_path, minutes="10")
-    assert code == 0
+    assert code == 1
+    assert said[-1].endswith(" 0 failed, 3 labs not run")
     assert not [call for call in calls if "scenario" in call or "demo" in call]
     listed = [line for line in said if line.startswith("NOT RUN")]
     assert [sorted(line.partition(": ")[2].split(", ")) for line in listed] == [["demo", "one", "other"]]
