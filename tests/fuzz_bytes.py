@@ -39,6 +39,7 @@ from kit import manifests
 from pyarrow import orc
 
 from aqueduct.common.keys import ReceiverKey
+from aqueduct.control_node.status.facts import samples
 from aqueduct.errors import AqueductError
 from aqueduct.estate import schema_registry
 from aqueduct.kafka import client_config
@@ -380,6 +381,26 @@ def read_registry_path(data: bytes) -> None:
         assert resolved.startswith((f"{schema_registry.API}/", "/health/")), path
 
 
+# Hosts
+
+
+def metrics_pages() -> Iterator[bytes]:
+    yield b'# TYPE a gauge\na 1\na{name="a\\\\b",type="x\\"y"} 2.5e3 1700000000\nb NaN\n'
+    yield 'node_systemd_unit_state{name="kafka.service",state="active"} 1\nx{a="\u2028"} +Inf\n'.encode()
+
+
+def hostile_metrics_pages() -> Iterator[bytes]:
+    for part in (b"a", b"a=", b'a="",', b'"', b"\\", b"{", b" "):
+        yield b"x{" + part * 100_000 + b"} 1\n"
+        yield b"x{" + part * 8_000 + b"} 1\n"
+
+
+def read_metrics_page(data: bytes) -> None:
+    """Read all samples; none may have a name of two lines."""
+    for name, labels, _ in samples(data.decode(errors="replace")):
+        assert not any("\n" in text for text in (name, *labels)), name
+
+
 # The link
 
 
@@ -465,6 +486,7 @@ PARSERS: Mapping[str, Parser] = {
         hostile_orc_files,
     ),
     "registry": Parser(read_registry_path, (), [*registry_paths()]),
+    "metrics": Parser(read_metrics_page, (), [*metrics_pages()], hostile_metrics_pages),
     "keys": Parser(read_key, (AqueductError,), [*keys(), *HOSTILE]),
     "indexes": Parser(
         read_index,
