@@ -63,7 +63,7 @@ def _store(path: Path, report: Mapping[str, Any]) -> None:
     """Write the report whole or not at all."""
     text = json.dumps(report, indent=2, ensure_ascii=False) + "\n"
     try:
-        # A file's name may have bytes that are no letters: as JSON escapes them.
+        # A file name can have bytes that are not UTF-8. They are escaped as in JSON.
         write_whole(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise Failed(

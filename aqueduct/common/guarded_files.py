@@ -31,7 +31,7 @@ def mark(key: str, named: str = "") -> None:
         _given.setdefault(key, set()).add(str(Path(named).absolute()))
     with suppress(OSError):
         status = Path(key).stat()
-        if stat.S_ISREG(status.st_mode):  # a pipe is empty by now
+        if stat.S_ISREG(status.st_mode):  # a pipe can be read only once
             content = Path(key).read_bytes()
             _marks.setdefault(key, set()).add(_mark(status, content))
 

@@ -231,7 +231,9 @@ def _default_files() -> Iterator[tuple[str, str]]:
 def _content(file: Path) -> bytes:
     content = guarded_files.read(str(file))
     if content is None:
-        raise Failed("task-file-unreadable", f"{file}, which tasks need, can't be read: it is no file.")
+        raise Failed(
+            "task-file-unreadable", f"{file}, which tasks need, can't be read: it is not a regular file."
+        )
     return content
 
 

@@ -74,7 +74,8 @@ def _readable(path: Path) -> int | None:
 def _not_plain(path: Path) -> Refused:
     return Refused(
         "lock-file-unusable",
-        f"{path} can't be used: it is no plain file. Find out who made it, and move it out of the folder.",
+        f"{path} can't be used: it is not a regular file. Find out who made it, and move it out of the "
+        "folder.",
     )
 
 

@@ -40,7 +40,7 @@ def shortened(name: str, columns: int = NAME_COLUMNS) -> str:
 def shown(name: object) -> str:
     """Write a file's name so that it is one line and sets no terminal, whatever bytes it has.
 
-    What can't be printed is as Python writes it, `\\n` or `\\x1b`; bytes that are no letters, too; a
+    What can't be printed is as Python writes it, `\\n` or `\\x1b`; bytes that are not UTF-8, too; a
     backslash is two.
     """
     return "".join(

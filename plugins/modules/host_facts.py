@@ -173,7 +173,7 @@ def disks(folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
         except (OSError, safe_files.UnsafePath):
             unmeasured.append(folder)
             continue
-        # As df: what is kept for root, or is not to be had at all, is no part of the size.
+        # Like df: space that is reserved for root, or cannot be used at all, is not part of the size.
         usable = of.f_blocks - of.f_bfree + of.f_bavail
         sizes = {"size": usable * of.f_frsize, "free": of.f_bavail * of.f_frsize}
         disk_by_device.setdefault(device, {"path": folder, **sizes})

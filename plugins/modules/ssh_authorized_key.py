@@ -91,7 +91,7 @@ def authorized(content: str, key: str, key_options: str, comment: str) -> str:
 
 
 def apply(module: Any, account: pwd.struct_passwd) -> bool:
-    """Have the line in the file of the account; return whether that was changed."""
+    """Write the key's line to the file of the account; return whether the file was changed."""
     home = Path(account.pw_dir)
     with safe_files.folder(home) as folder:
         made = not folder.exists(FOLDER)
@@ -128,7 +128,8 @@ def main() -> None:
         account = pwd.getpwnam(user)
     except KeyError:
         module.fail_json(
-            msg=f"[host-user-missing] The key can't be authorized: there is no user {user}. Create the user."
+            msg=f"[host-user-missing] The key can't be authorized, because there is no user {user}. "
+            "Create the user."
         )
     try:
         public_key(module.params["key"])

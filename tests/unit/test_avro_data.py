@@ -392,7 +392,7 @@ def test_record_is_read_alone_as_among_many(row: Any, chance: st.DataObject) -> 
 
 
 def filling(fields: int, items: int) -> tuple[Json, Sequence[bytes]]:
-    """Return a schema of arrays, and records of which each fills another one."""
+    """Return a schema of several arrays, and records that each fill a different array."""
     schema = record(*((f"f{number}", {"type": "array", "items": "string"}) for number in range(fields)))
     full = zigzag(items) + bytes(items) + zigzag(0)
     return schema, [zigzag(0) * number + full + zigzag(0) * (fields - 1 - number) for number in range(fields)]

@@ -37,7 +37,7 @@ def top() -> Iterator[Path]:
 
 @pytest.fixture
 def victim(top: Path) -> Iterator[Path]:
-    """Yield a folder of root's with a file, of which nothing is to change."""
+    """Yield a folder of root with a file. The test must not change them."""
     path = top / "etc"
     path.mkdir()
     (path / "shadow").write_text(CONTENT)

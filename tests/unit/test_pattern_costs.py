@@ -29,7 +29,7 @@ def denied(text: str) -> object:
     return registry_paths.is_denied(f"{registry_paths.API}/{text}")
 
 
-# The function that applies a pattern, and parts of which hostile texts consist.
+# The function that applies each pattern, and the parts that are repeated in hostile texts.
 PATTERNS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "key": (HOST_KEYS.KEY.search, ("-----BEGIN PRIVATE " + "KEY-----", "-----BEGIN A ", "A ", "-----END ")),
     "certificates": (HOST_KEYS.CERTIFICATE.findall, ("-----BEGIN CERTIFICATE-----", "A", "\n")),

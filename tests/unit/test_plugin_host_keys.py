@@ -225,7 +225,7 @@ def test_unusable_pending_key_is_replaced(tmp_path: Path, authority: Authority) 
 def test_store_that_root_did_not_write_is_replaced_unopened(
     name: str, tmp_path: Path, authority: Authority
 ) -> None:
-    """The service knows its password, and could have the store need hours of a key derivation."""
+    """The service knows the password, and could write a store whose key derivation takes hours."""
     folder = tmp_path / "tls"
     made = run(folder, authority, **ONE)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority), **ONE)

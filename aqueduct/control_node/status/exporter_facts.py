@@ -240,7 +240,7 @@ def _full(unit: str) -> str:
 
 
 def _disks(by_name: NodeSamples, folders: Iterable[str]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the file system of each folder once, and the folders of which there are no figures.
+    """Return the file system of each folder once, and the folders without figures.
 
     The file systems above it are returned, too: a mount point that a service wrote hides none of them. One
     that has several figures has the worst of them, and its folder counts as not measured.
@@ -276,5 +276,5 @@ def _disk(figures: Sequence[Mapping[str, Sequence[float]]], mount: str) -> dict[
     sizes, free, available = (values.get(mount, ()) for values in figures)
     if not (sizes and free and available and all(map(math.isfinite, (*sizes, *free, *available)))):
         return {}
-    # As df: what is kept for root is no part of the size.
+    # Like df: space that is reserved for root is not part of the size.
     return {"size": int(max(sizes) - min(free) + min(available)), "free": int(min(available))}

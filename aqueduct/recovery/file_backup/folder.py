@@ -112,7 +112,7 @@ class BackupsOf:
         with os.fdopen(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-                raise OSError(errno.EINVAL, "it is no plain file, or too large")
+                raise OSError(errno.EINVAL, "it is not a regular file, or it is too large")
             return file.read(most + 1)
 
     @contextmanager

@@ -74,7 +74,7 @@ from aqueduct.snapshots.restore.positions import Unsure, translate
 from aqueduct.snapshots.restore.progress import group
 from aqueduct.work.workers import Workers
 
-# Errors of topics that only a mirror's own service, or who has its key, can have written.
+# Errors in topics that only the service of a mirror can write, or anyone who has its key.
 UNREADABLE = {UnreadablePosition.id, FLOW_UNREADABLE, TableTooLarge.id}
 
 
