@@ -222,6 +222,18 @@ def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 
     assert producer.flush(SECONDS) == 0
 
 
+def producer_of_batches(broker: Broker, topic: str, records: int, **settings: Any) -> Producer:
+    """Return a producer that sends batches of so many records, and at `flush` what is left.
+
+    It knows the topic's leader. Records that wait for the leader are queued one by one when it is known, and
+    a flush at that moment sends the first of them as a batch of its own.
+    """
+    of_batches = {"linger.ms": 10_000, "batch.num.messages": records}
+    producer = Producer({"bootstrap.servers": broker.plaintext, **of_batches, **settings})
+    producer.list_topics(topic, SECONDS)
+    return producer
+
+
 def write(producer: Producer, topic: str, values: Iterable[Any], partition: int = 0) -> None:
     for each in values:
         arguments = (

@@ -44,8 +44,7 @@ def write(broker: Broker, topic: str, values: Iterable[object], key: str | None 
 
 def write_batches(broker: Broker, topic: str, batches: int, records: int) -> None:
     """Write batches of so many records."""
-    settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "lz4"}
-    producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
+    producer = clients.producer_of_batches(broker, topic, records, **{"compression.type": "lz4"})
     for number in range(batches):
         for each in range(records):
             producer.produce(topic, f"{number} {each}", partition=0)

@@ -9,7 +9,6 @@ from uuid import uuid4
 import clients
 import pytest
 from clients import Record, unique
-from confluent_kafka import Producer
 from identifiers import raises
 from kafka.errors import MessageSizeTooLargeError
 from kafka.protocol.admin import UpdateFeaturesRequest
@@ -98,8 +97,7 @@ def create(broker: Broker, **config: str) -> str:
 
 
 def fill(broker: Broker, topic: str, batches: int, records: int, size: int = 100) -> None:
-    settings = {"linger.ms": 10_000, "batch.num.messages": records, "compression.type": "zstd"}
-    producer = Producer({"bootstrap.servers": broker.plaintext, **settings})
+    producer = clients.producer_of_batches(broker, topic, records, **{"compression.type": "zstd"})
     for number in range(batches):
         for each in range(records):
             value = f"{number} {each} ".encode() + os.urandom(size)
