@@ -387,7 +387,8 @@ class AvroData:
             byte = self.bytes[after[unended]]
             if shift == 63:
                 wrong = byte > 1
-                self._wrong(rows[unended], wrong, LARGE_NUMBER)
+                within = after[unended] < self.ends[rows[unended]]  # beyond, it is another record's byte
+                self._wrong(rows[unended], wrong & within, LARGE_NUMBER)
                 byte = np.where(wrong, 0, byte).astype(np.uint8)
             zigzags[unended] |= (byte & 0x7F).astype(np.uint64) << np.uint64(shift)
             after[unended] += 1

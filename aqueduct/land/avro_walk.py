@@ -173,7 +173,7 @@ class RecordWalk:
             shift += 7
             byte = text[position]
             if shift == 63 and byte > 1:
-                raise UnreadableRecord(LARGE_NUMBER)
+                raise UnreadableRecord(LARGE_NUMBER if position < self._end else EARLY)
             zigzag |= (byte & 0x7F) << shift
         self._go(position + 1)
         return zigzag >> 1 ^ -(zigzag & 1)

@@ -391,6 +391,14 @@ def test_record_is_read_alone_as_among_many(row: Any, chance: st.DataObject) -> 
     assert repr(copies) == repr(rows * (FEW + 1))
 
 
+@pytest.mark.parametrize("times", [1, FEW + 1])
+def test_reason_is_of_the_record_s_own_bytes(times: int) -> None:
+    """A record that ends too early is followed by one whose first number has more than 64 bits."""
+    cut, large = b"\0", b"\x80" * 9 + b"\x02"
+    found = errors(landed(table(NESTED, NESTED_COLUMNS), [cut, large] * times))
+    assert [*found.values()] == ["it ends too early", "a number has more than 64 bits"] * times
+
+
 def filling(fields: int, items: int) -> tuple[Json, Sequence[bytes]]:
     """Return a schema of several arrays, and records that each fill a different array."""
     schema = record(*((f"f{number}", {"type": "array", "items": "string"}) for number in range(fields)))
