@@ -48,7 +48,6 @@ class ExporterAnswer:
     error: str = ""
     asked: float = 0.0
     answered: float = 0.0
-    principal: str = ""  # of the certificate that was shown
     certificate_end: float = 0.0
 
 
@@ -82,7 +81,7 @@ def gather(
     }
     for host in hosts:
         of_host = {exporter: answers.get((host.name, exporter)) for exporter in host.exporters}
-        facts[host.name] = host_facts(host, _scrape(of_host, silence))
+        facts[host.name] = host_facts(host, _scrape(of_host, silence, principal(NODE_PRINCIPAL, host.site)))
     for cluster in clusters:
         answer = answers.get(("", cluster.site)) or {"code": None, "output": "", "error": silence}
         for name in cluster.hosts:
@@ -90,7 +89,8 @@ def gather(
     return {**estate.document, "now": timestamps.now(), "first_seen": None, "hosts": facts}
 
 
-def _scrape(answers: Mapping[str, ExporterAnswer | None], silence: str) -> HostScrape:
+def _scrape(answers: Mapping[str, ExporterAnswer | None], silence: str, expected: str) -> HostScrape:
+    """Return what a host's exporters said. `expected`: the principal of their certificates."""
     given = {exporter: answer for exporter, answer in answers.items() if answer and answer.page}
     node = given.get(NODE)
     return HostScrape(
@@ -103,9 +103,7 @@ def _scrape(answers: Mapping[str, ExporterAnswer | None], silence: str) -> HostS
         asked=node.asked if node else 0.0,
         answered=node.answered if node else 0.0,
         certificate_ends={
-            f"{answer.principal}.pem": answer.certificate_end
-            for answer in given.values()
-            if answer.principal and answer.certificate_end
+            f"{expected}.pem": answer.certificate_end for answer in given.values() if answer.certificate_end
         },
     )
 
@@ -181,7 +179,6 @@ def _page(
         error="" if content else "its page is empty",
         asked=asked,
         answered=time.time(),
-        principal=expected,
         certificate_end=ssl.cert_time_to_seconds(str(certificate["notAfter"])) if certificate else 0.0,
     )
 
