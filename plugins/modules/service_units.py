@@ -21,9 +21,6 @@ options:
         description: Its name; of a service without C(.service), of a timer with C(.timer).
         type: str
         required: true
-      runtime:
-        description: Its C(RuntimeDirectory=); a timer has none. It tells nothing about the unit's age.
-        type: str
       files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
       state:
         description: V(stopped) disables it too.
@@ -70,7 +67,7 @@ EXAMPLES = r"""
 - name: Start a broker, and restart it after a change of its configuration
   aqueduct.estate.service_units:
     units:
-      - {name: kafka, runtime: kafka, files: [/etc/aqueduct/kafka, /etc/systemd/system/kafka.service]}
+      - {name: kafka, files: [/etc/aqueduct/kafka, /etc/systemd/system/kafka.service]}
 """
 
 RETURN = r"""
@@ -356,7 +353,6 @@ def main() -> None:
                 "default": [],
                 "options": {
                     "name": {"type": "str", "required": True},
-                    "runtime": {"type": "str"},
                     "files": {"type": "list", "elements": "path", "required": True},
                     "state": {"type": "str", "choices": ["started", "stopped"], "default": "started"},
                     "metrics_port": {"type": "int"},
