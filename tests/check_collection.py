@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
-import release_files
+from kit import release_files
 
 # What others check better, over all files: ruff (pep8, pylint), mypy (pylint), script/lint (shellcheck).
 # CHANGELOG.md is not made of fragments (changelog), and there is no PowerShell (pslint).

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import clients
 import pytest
 from hypothesis import settings
+from kit import clients
 from kit.early_end import pytest_runtest_makereport as pytest_runtest_makereport
-from lakes import PARTITIONS, Lake
+from kit.lakes import PARTITIONS, HiveLake
 
 from servers import broker, hive_metastore
 from servers.broker import Broker
@@ -48,7 +48,7 @@ def metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastor
 
 
 @pytest.fixture
-def lake(brokers: list[Broker], metastore: HiveMetastore, tmp_path: Path) -> Lake:
+def lake(brokers: list[Broker], metastore: HiveMetastore, tmp_path: Path) -> HiveLake:
     (tmp_path / "lake").mkdir()
     topic = clients.create(brokers[0], clients.unique("landed"), PARTITIONS)
-    return Lake(brokers[0], metastore, tmp_path, topic, topic.replace(".", "_"))
+    return HiveLake(brokers[0], metastore, tmp_path, topic, topic.replace(".", "_"))

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import UUID
 
-import clients
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from kit import clients
 
 from aqueduct.common import timestamps
 from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey, SenderKey, load

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
+from kit import clients
 from kit.signing_keys import Key
 
 from aqueduct.cli import main

@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from identifiers import printed
-from kit import landings
-from kit.landings import Lake
-from links import Link, linked
-from mirror_engine_flows import Flow
+from kit import clients, landings
+from kit.identifiers import printed
+from kit.landings import LandingFolder
+from kit.links import Link, linked
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition
@@ -214,7 +213,7 @@ def test_what_is_written_record_by_record_is_left_out_by_name(link: Link) -> Non
 
 @pytest.mark.parametrize("of_a_task", [1_000, 2])  # also where several tasks read parts of it
 def test_a_landing_skips_it_and_lands_what_is_around_it(
-    lake: Lake, name: str, of_a_task: int, monkeypatch: pytest.MonkeyPatch, capsys: Said
+    lake: LandingFolder, name: str, of_a_task: int, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     monkeypatch.setattr(run, "TASK_OFFSETS", (of_a_task, of_a_task))
     clients.create(lake.broker, name, 2)
@@ -265,7 +264,7 @@ def test_a_landing_skips_it_and_lands_what_is_around_it(
     assert json.loads(report.read_text())["tables"][0]["unopened"] == spans
 
 
-def test_a_landing_that_is_set_back_before_it_skips_it_again(lake: Lake, name: str) -> None:
+def test_a_landing_that_is_set_back_before_it_skips_it_again(lake: LandingFolder, name: str) -> None:
     clients.create(lake.broker, name)
     lake.declare(name)
     clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)

@@ -5,12 +5,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import ansible_process
-import clients
 import pytest
 import yaml
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from kit import ansible_process, clients
 
 from servers import broker
 from servers.broker import Broker

@@ -14,9 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import ansible_process
-import plugin_modules
 import pytest
+from kit import ansible_process, plugin_modules
 
 from aqueduct.control_node import certificates
 from aqueduct.recovery.file_backup.folder import remove_tree

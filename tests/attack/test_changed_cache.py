@@ -18,10 +18,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import ansible_process
-import plugin_modules
 import pytest
-from identifiers import raises
+from kit import ansible_process, plugin_modules
+from kit.identifiers import raises
 
 from aqueduct.control_node import artifacts, names
 from aqueduct.errors import Failed

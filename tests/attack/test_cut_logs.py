@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from identifiers import assert_printed, has_fact
-from mirror_engine_flows import Flow
+from kit import clients
+from kit.identifiers import assert_printed, has_fact
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

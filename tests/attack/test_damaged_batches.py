@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import clients
 import pytest
-from mirror_engine_flows import Flow
+from kit import clients
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.errors import ExitCode
 from servers import broker

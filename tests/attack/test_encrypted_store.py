@@ -6,10 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 import stores
-from identifiers import assert_printed, printed
+from kit import clients
+from kit.identifiers import assert_printed, printed
 from kit.key_pairs import Pair
 from kit.signing_keys import Key
 

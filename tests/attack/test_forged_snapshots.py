@@ -6,12 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 import stores
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 from kit.signing_keys import PEM, PKCS8, Key
 
 from aqueduct.cli import main

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-import clients
 import pytest
-from raw_topic import ID, PARTITIONS, RawTopic, frames
+from kit import clients
+from kit.raw_topic import ID, PARTITIONS, RawTopic, frames
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import ExitCode

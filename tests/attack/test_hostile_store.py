@@ -10,14 +10,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 import stores
 import zstandard
 from fuzz_bytes import frame_of
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from identifiers import assert_printed
+from kit import clients
+from kit.identifiers import assert_printed
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

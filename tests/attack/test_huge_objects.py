@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from identifiers import printed, raises
+from kit.identifiers import printed, raises
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode, Failed

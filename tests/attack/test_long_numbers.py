@@ -6,7 +6,7 @@ Each is a right number, with zeros after it that mean nothing, so whoever reads 
 from collections.abc import Callable
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.kafka.batches import plain_records
 from aqueduct.kafka.batches.batch import HEADER, Batch, Damaged, seal, walk

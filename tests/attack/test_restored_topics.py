@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-import clients
 import pytest
+from kit import clients
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka.produce import Retry, TransactionalProducer

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-import clients
 import pytest
-from links import Link, linked
-from raw_topic import ID, RawTopic, frames
+from kit import clients
+from kit.links import Link, linked
+from kit.raw_topic import ID, RawTopic, frames
 
 from aqueduct.link.dedup import sorting
 from aqueduct.link.wire.frame import Announcement, Frame

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 ROOT = Path(__file__).parents[2]
 # Variables whose values are secrets, by their names; what stands in units, for everybody to read, says so.

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-import clients
 import pytest
+from kit import clients
 
 from aqueduct.kafka.batches.batch import walk
 from aqueduct.kafka.batches.bodies import headers, key_and_value

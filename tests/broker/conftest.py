@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-import clients
 import pytest
-from links import Link, linked
-from mirror_engine_flows import Flow
-from raw_topic import RawTopic
+from kit import clients
+from kit.links import Link, linked
+from kit.mirror_engine_flows import Flow
+from kit.raw_topic import RawTopic
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka.client import Client

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka.admin import NewTopic
-from hanging_transactions import UNVERIFIED, hang
-from identifiers import printed
+from kit import clients
+from kit.hanging_transactions import UNVERIFIED, hang
+from kit.identifiers import printed
 from kit.silent_address import silent_address
 
 from aqueduct.cli import build_parser, main

@@ -14,12 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 import zstandard
-from clients import create
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from kit import clients
+from kit.clients import create
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-import clients
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.store.backends import open_store

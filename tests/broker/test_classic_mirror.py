@@ -12,14 +12,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-import classic
-import clients
 import pytest
-from classic import Mirror
 from confluent_kafka import KafkaException
-from cut_logs import cut_log
-from estate_facts import judged
-from identifiers import printed
+from kit import classic, clients
+from kit.classic import Mirror
+from kit.cut_logs import cut_log
+from kit.estate_facts import judged
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.control_node.status.model import ObjectKind, ObjectState

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import clients
-import connect_worker
 import pytest
-from connect_worker import Worker
-from estate_facts import judged
+from kit import clients, connect_worker
+from kit.connect_worker import Worker
+from kit.estate_facts import judged
 
 from aqueduct.cli import main
 from aqueduct.control_node.status.model import ObjectKind, ObjectState

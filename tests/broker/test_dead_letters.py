@@ -10,12 +10,12 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import Message
-from cut_logs import cut_log
-from identifiers import assert_printed, printed
 from kafka.errors import KafkaError
+from kit import clients
+from kit.cut_logs import cut_log
+from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.connect import replay as dead_letters

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 from uuid import UUID
 
-import clients
 import pytest
-from cut_logs import cut_log
-from identifiers import assert_printed, printed
-from raw_topic import ID, PARTITIONS, RawTopic, frames
+from kit import clients
+from kit.cut_logs import cut_log
+from kit.identifiers import assert_printed, printed
+from kit.raw_topic import ID, PARTITIONS, RawTopic, frames
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka.admin import NewTopic
+from kit import clients
 
 from aqueduct import cli
 from aqueduct.common import timestamps

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import ansible_process
-import clients
 import pytest
 import yaml
 from confluent_kafka.admin import (
@@ -18,6 +16,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kit import ansible_process, clients
 
 from servers.broker import Broker
 

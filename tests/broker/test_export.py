@@ -10,14 +10,13 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import clients
-import exports
 import pytest
-from clients import create
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
-from cut_logs import cut_log
-from identifiers import assert_printed, printed
+from kit import clients, exports
+from kit.clients import create
+from kit.cut_logs import cut_log
+from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

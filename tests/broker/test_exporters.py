@@ -6,11 +6,11 @@ import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 
-import clients
 import pytest
 import yaml
-from exporter_names import KAFKA, MIRROR
-from mirrors import mirror_maker
+from kit import clients
+from kit.exporter_names import KAFKA, MIRROR
+from kit.mirrors import mirror_maker
 
 from aqueduct.control_node.artifacts import single_file
 from servers import broker as running_broker

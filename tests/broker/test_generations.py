@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import clients
 import pytest
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import Consumer, TopicPartition
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.kafka import acls

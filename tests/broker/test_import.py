@@ -7,12 +7,12 @@ import struct
 import zlib
 from pathlib import Path
 
-import clients
 import pytest
-from foreign_stores import KafkaBackup, Row, s3_binary, segment
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import printed
+from kit import clients
+from kit.foreign_stores import KafkaBackup, Row, s3_binary, segment
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.snapshots.importer import kafka_backup

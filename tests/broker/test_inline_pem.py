@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import clients
 from confluent_kafka.admin import AclOperation
+from kit import clients
 
 from aqueduct.kafka import client, client_config
 from aqueduct.kafka.client_config import End

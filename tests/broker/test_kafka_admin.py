@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import clients
 import pytest
-from clients import unique
 from confluent_kafka.admin import NewTopic
-from estate_facts import judged
-from identifiers import raises
+from kit import clients
+from kit.clients import unique
+from kit.estate_facts import judged
+from kit.identifiers import raises
 
 import servers.broker
 from aqueduct.cli import main

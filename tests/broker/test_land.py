@@ -12,23 +12,22 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import count
 
-import clients
 import pytest
-from estate_facts import judged
-from identifiers import assert_printed, printed
-from interruption import EITHER, Interruption, steps
-from kit import landings
+from kit import clients, landings
+from kit.estate_facts import judged
+from kit.identifiers import assert_printed, printed
+from kit.interruption import EITHER, Interruption, steps
 from kit.landings import (
     COLUMNS,
-    Lake,
+    LandingFolder,
     fill,
     flights,
     in_order,
     messages,
     should_be,
 )
+from kit.staging import overdue
 from pyarrow import orc
-from staging import overdue
 
 from aqueduct.cli import main
 from aqueduct.control_node.status.model import ObjectKind, ObjectState
@@ -52,14 +51,14 @@ lake = landings.lake  # a fixture
 
 
 @pytest.fixture
-def topic(lake: Lake) -> str:
+def topic(lake: LandingFolder) -> str:
     name = clients.create(lake.broker, clients.unique("flights"), 3)
     lake.declare(name)
     return name
 
 
 def test_each_record_is_a_row_or_a_bad_one(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
     fill(lake, topic, chance, 2_500, poison=0.02)
@@ -83,7 +82,7 @@ def test_each_record_is_a_row_or_a_bad_one(
     assert main(lake.command("verify")) == 0
 
 
-def test_what_came_since_and_nothing_twice(lake: Lake, topic: str) -> None:
+def test_what_came_since_and_nothing_twice(lake: LandingFolder, topic: str) -> None:
     chance = random.Random(2)  # noqa: S311
     fill(lake, topic, chance, 100)
     assert lake.land() == 0
@@ -101,7 +100,7 @@ def test_what_came_since_and_nothing_twice(lake: Lake, topic: str) -> None:
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
 
-def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
+def test_killed_at_any_moment(lake: LandingFolder, topic: str) -> None:
     chance = random.Random(3)  # noqa: S311
     kills = 0
     for _ in range(6):
@@ -124,7 +123,7 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
 
 @pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     """Each round brings five files: days, and bad records."""
     monkeypatch.setattr(table_log, "AHEAD", 3)
@@ -155,7 +154,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
 
 
 def test_what_is_committed_and_not_visible_yet_is_told_and_verified(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
     with monkeypatch.context() as patch:
@@ -181,7 +180,7 @@ def unreachable(*_: object) -> None:
 
 
 @pytest.mark.usefixtures("each_task_twice")
-def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> None:
+def test_tasks_that_spark_runs_again_leave_nothing(lake: LandingFolder, topic: str) -> None:
     for _ in range(2):
         fill(lake, topic, random.Random(12), 100, poison=0.1)  # noqa: S311
         assert lake.land() == 0
@@ -191,7 +190,7 @@ def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> No
 
 
 def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
         fill(lake, topic, random.Random(4), 100)  # noqa: S311
@@ -216,7 +215,7 @@ def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
 
 
 def test_verify_beside_a_compaction_tells_of_what_was_committed(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
         fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
@@ -242,7 +241,7 @@ def test_verify_beside_a_compaction_tells_of_what_was_committed(
     assert landing.figures["lag"] == 0
 
 
-def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:
+def test_the_second_of_two_landers_ends(lake: LandingFolder, topic: str) -> None:
     chance = random.Random(5)  # noqa: S311
     ended: list[subprocess.Popen[str]] = []
     landers = [lake.start("--every", "1s") for _ in range(2)]
@@ -264,7 +263,7 @@ def test_the_second_of_two_landers_ends(lake: Lake, topic: str) -> None:
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
 
-def test_each_table_has_its_own_rounds(lake: Lake, topic: str) -> None:
+def test_each_table_has_its_own_rounds(lake: LandingFolder, topic: str) -> None:
     lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
     chance = random.Random(30)  # noqa: S311
     fill(lake, topic, chance, 10)
@@ -285,7 +284,9 @@ def test_each_table_has_its_own_rounds(lake: Lake, topic: str) -> None:
         run.communicate()
 
 
-def test_a_table_whose_round_failed_does_not_wait_for_its_own_long_time(lake: Lake, topic: str) -> None:
+def test_a_table_whose_round_failed_does_not_wait_for_its_own_long_time(
+    lake: LandingFolder, topic: str
+) -> None:
     lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
     fill(lake, topic, random.Random(31), 10)  # noqa: S311
     assert lake.land() == 0
@@ -330,7 +331,7 @@ class BrokenAt:
 
 
 def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither other partitions, nor what was before it in the same answer, which must not come twice."""
     chance = random.Random(15)  # noqa: S311
@@ -351,12 +352,12 @@ def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
     assert in_order(lake.rows()) == in_order(should_be(lake, topic)[0])
 
 
-def test_a_topic_without_records_has_no_commit(lake: Lake, topic: str) -> None:
+def test_a_topic_without_records_has_no_commit(lake: LandingFolder, topic: str) -> None:
     assert lake.land() == 0
     assert lake.commits() == []
 
 
-def test_only_what_was_committed(lake: Lake, topic: str) -> None:
+def test_only_what_was_committed(lake: LandingFolder, topic: str) -> None:
     good = {"value": b'{"id": 1}', "key": b"k"}
     clients.transaction(lake.broker, topic, [good], "commit")
     clients.transaction(lake.broker, topic, [good], "abort")
@@ -372,7 +373,7 @@ def test_only_what_was_committed(lake: Lake, topic: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [False, True])
-def test_tombstones_are_as_declared(lake: Lake, topic: str, kept: bool) -> None:
+def test_tombstones_are_as_declared(lake: LandingFolder, topic: str, kept: bool) -> None:
     lake.declare(topic, tombstones="keep" if kept else "drop")
     values = [
         {"value": b'{"id": 1}', "key": b"a"},
@@ -387,7 +388,9 @@ def test_tombstones_are_as_declared(lake: Lake, topic: str, kept: bool) -> None:
     assert main(lake.command("verify")) == 0
 
 
-def test_what_retention_deleted_is_a_gap(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_retention_deleted_is_a_gap(
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     chance = random.Random(6)  # noqa: S311
     fill(lake, topic, chance, 10)
     assert lake.land() == 0
@@ -409,7 +412,7 @@ def test_what_retention_deleted_is_a_gap(lake: Lake, topic: str, capsys: pytest.
 
 
 def test_a_topic_that_was_made_again_is_not_landed(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(7), 10)  # noqa: S311
     assert lake.land() == 0
@@ -424,7 +427,7 @@ def test_a_topic_that_was_made_again_is_not_landed(
 
 
 def test_columns_are_added_and_nothing_else(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(8), 10)  # noqa: S311
     assert lake.land() == 0
@@ -444,7 +447,7 @@ def test_columns_are_added_and_nothing_else(
 
 
 def test_a_column_that_no_record_has_is_told_once(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By a run that ends, and once by one that goes on; a tombstone is no record that lacks it."""
     wrong = {"name": "x", "type": "int", "from": "flight.y"}
@@ -473,7 +476,9 @@ def test_a_column_that_no_record_has_is_told_once(
     assert said.count("Warning: column x of lake.flights: none of ") == 1
 
 
-def test_verify_notices_what_is_wrong(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_notices_what_is_wrong(
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     lake.declare(topic, partition_by=None)
     fill(lake, topic, random.Random(9), 100)  # noqa: S311
     assert lake.land() == 0
@@ -515,7 +520,7 @@ def test_verify_notices_what_is_wrong(lake: Lake, topic: str, capsys: pytest.Cap
     assert f"Missing: {topic}-0, 100 offsets: 100 to 199" in said
 
 
-def test_what_compaction_removed_is_no_fault_of_the_table(lake: Lake) -> None:
+def test_what_compaction_removed_is_no_fault_of_the_table(lake: LandingFolder) -> None:
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
     topic = clients.create(lake.broker, clients.unique("compacted"), 1, **settings)
     lake.declare(topic)
@@ -534,7 +539,7 @@ def test_what_compaction_removed_is_no_fault_of_the_table(lake: Lake) -> None:
 
 
 def test_two_landings_do_not_share_a_table(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(13), 5)  # noqa: S311
     assert lake.land() == 0
@@ -545,7 +550,7 @@ def test_two_landings_do_not_share_a_table(
 
 
 def test_a_table_whose_log_is_damaged_is_left_alone(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(14), 5)  # noqa: S311
     assert lake.land() == 0
@@ -560,13 +565,15 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
 
 
 def test_a_table_where_nothing_landed_is_not_said_to_be_right(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(lake.command("verify")) == 3
     assert capsys.readouterr().out == "lake.flights: nothing has landed there.\n"
 
 
-def test_status_tells_how_far_it_is(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_tells_how_far_it_is(
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(lake.command("status")) == 0
     assert "nothing has landed" in capsys.readouterr().out
     fill(lake, topic, random.Random(10), 10)  # noqa: S311
@@ -581,7 +588,9 @@ def test_status_tells_how_far_it_is(lake: Lake, topic: str, capsys: pytest.Captu
     assert "1 bad record;" in said
 
 
-def test_a_pattern_takes_topics_that_come_later(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_pattern_takes_topics_that_come_later(
+    lake: LandingFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     prefix = clients.unique("many")
     lake.declare(f"{prefix}-[a-z]+")
     assert lake.land() == 3
@@ -596,7 +605,7 @@ def test_a_pattern_takes_topics_that_come_later(lake: Lake, capsys: pytest.Captu
     assert sorted(row["k_topic"] for row in lake.rows()) == [f"{prefix}-a", f"{prefix}-b"]
 
 
-def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     lake.declare("no-such-topic")
     assert lake.land() == 2
     assert_printed(capsys.readouterr().err, "topic-unknown", "no-such-topic")
@@ -608,7 +617,7 @@ def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) ->
     assert lake.commits() == []
 
 
-def test_the_log_s_files_are_what_is_said_of_them(lake: Lake, topic: str) -> None:
+def test_the_log_s_files_are_what_is_said_of_them(lake: LandingFolder, topic: str) -> None:
     """By the contract: names, digests and counts of files, bad ones with their table."""
     fill(lake, topic, random.Random(11), 50, poison=0.1)  # noqa: S311
     assert lake.land() == 0
@@ -628,7 +637,7 @@ def test_the_log_s_files_are_what_is_said_of_them(lake: Lake, topic: str) -> Non
 
 
 def test_a_reset_replaces_what_lands_again(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(21)  # noqa: S311
     for _ in range(2):
@@ -677,7 +686,7 @@ def test_a_reset_replaces_what_lands_again(
 
 @pytest.mark.parametrize("after", EITHER)
 def test_a_reset_that_is_interrupted_at_any_step_loses_and_doubles_nothing(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     fill(lake, topic, random.Random(22), 60, poison=0.2)  # noqa: S311
     assert lake.land() == 0
@@ -700,7 +709,9 @@ def test_a_reset_that_is_interrupted_at_any_step_loses_and_doubles_nothing(
     assert main(lake.command("verify")) == 0
 
 
-def test_a_reset_to_a_time_and_ahead(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_reset_to_a_time_and_ahead(
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The records' times are one millisecond apart, in each partition."""
     fill(lake, topic, random.Random(23), 100)  # noqa: S311
     assert lake.land() == 0
@@ -731,7 +742,7 @@ def test_a_reset_to_a_time_and_ahead(lake: Lake, topic: str, capsys: pytest.Capt
 
 
 def test_a_topic_that_was_made_again_lands_after_a_reset(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(25), 50)  # noqa: S311
     assert lake.land() == 0
@@ -751,7 +762,7 @@ def test_a_topic_that_was_made_again_lands_after_a_reset(
 
 
 def test_of_the_topic_of_before_nothing_stays(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(31), 50)  # noqa: S311
     assert lake.land() == 0
@@ -777,7 +788,7 @@ def test_of_the_topic_of_before_nothing_stays(
     assert f"Passed over by a reset: {topic}-0, 37 offsets: 0 to 36" in capsys.readouterr().out
 
 
-def test_a_compacted_topic_is_not_set_back(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_compacted_topic_is_not_set_back(lake: LandingFolder, capsys: pytest.CaptureFixture[str]) -> None:
     topic = clients.create(lake.broker, clients.unique("flights"), 3, cleanup_policy="compact")
     lake.declare(topic)
     fill(lake, topic, random.Random(33), 20)  # noqa: S311
@@ -789,7 +800,7 @@ def test_a_compacted_topic_is_not_set_back(lake: Lake, capsys: pytest.CaptureFix
     assert len(lake.placed()) == 60
 
 
-def test_a_new_table_begins_where_a_reset_says(lake: Lake, topic: str) -> None:
+def test_a_new_table_begins_where_a_reset_says(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(27), 20)  # noqa: S311
     clients.delete_records(lake.broker, topic, 5)
     assert main(lake.command("reset", f"--to-offsets={topic}:1:15", "--execute")) == 0
@@ -812,7 +823,7 @@ def test_a_new_table_begins_where_a_reset_says(lake: Lake, topic: str) -> None:
     ],
 )
 def test_a_reset_that_can_t_be_is_refused(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str], to: str, id_: str, fact: str
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str], to: str, id_: str, fact: str
 ) -> None:
     fill(lake, topic, random.Random(28), 20)  # noqa: S311
     clients.delete_records(lake.broker, topic, 5)
@@ -832,7 +843,7 @@ def refused(argv: list[str]) -> int:
 
 
 def test_what_was_committed_before_a_failure_is_told(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its gaps above all: the positions have passed them, so no later landing tells."""
     chance = random.Random(31)  # noqa: S311
@@ -862,7 +873,7 @@ def test_what_was_committed_before_a_failure_is_told(
     assert lake.land() == 0
 
 
-def test_a_lander_ends_when_its_table_was_reset(lake: Lake, topic: str) -> None:
+def test_a_lander_ends_when_its_table_was_reset(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(29), 20)  # noqa: S311
     end = End("cluster", lake.broker.plaintext, ClientConfig())
     order = LandOrder(

@@ -9,11 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import clients
 import fastavro
 import pytest
 import yaml
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 from pyarrow import orc
 
 from aqueduct.cli import main

@@ -7,12 +7,12 @@ import time
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-import clients
 import pytest
 import yaml
-from iceberg_reader import expected, newest, rows, said, table
-from identifiers import assert_printed, printed
-from lakes import Lake, client, create, table_of
+from kit import clients
+from kit.iceberg_reader import expected, newest, rows, said, table
+from kit.identifiers import assert_printed, printed
+from kit.lakes import HiveLake, client, create, table_of
 from pyarrow import dataset
 from pymetastore.hive_metastore import ttypes
 
@@ -25,17 +25,17 @@ LATER = timedelta(days=2)
 
 
 @pytest.fixture
-def iceberg_lake(lake: Lake) -> Lake:
+def iceberg_lake(lake: HiveLake) -> HiveLake:
     lake.more = {"kind": "iceberg"}
     return lake
 
 
-def files(lake: Lake, beside: str = "") -> list[Path]:
+def files(lake: HiveLake, beside: str = "") -> list[Path]:
     """Return the data files that are there, whoever names them."""
     return sorted((lake.folder / "lake" / "lake" / f"{lake.table}{beside}" / "_iceberg").rglob("*.orc"))
 
 
-def test_readers_of_iceberg_find_the_rows_that_landed(iceberg_lake: Lake) -> None:
+def test_readers_of_iceberg_find_the_rows_that_landed(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(3), 30)
     clients.produce(lake.broker, lake.topic, [b"{", b'{"n": 1.5}'], 0)
@@ -59,7 +59,7 @@ def test_readers_of_iceberg_find_the_rows_that_landed(iceberg_lake: Lake) -> Non
     assert main(lake.arguments("verify")) == 0
 
 
-def test_columns_are_added_to_an_iceberg_table(iceberg_lake: Lake) -> None:
+def test_columns_are_added_to_an_iceberg_table(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -74,7 +74,7 @@ def test_columns_are_added_to_an_iceberg_table(iceberg_lake: Lake) -> None:
         assert [each.name for each in table_of(hive, lake.table).sd.cols] == names
 
 
-def test_late_rows_are_in_an_iceberg_table_too(iceberg_lake: Lake) -> None:
+def test_late_rows_are_in_an_iceberg_table_too(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -86,7 +86,7 @@ def test_late_rows_are_in_an_iceberg_table_too(iceberg_lake: Lake) -> None:
     assert rows(table(lake, "_late")) == [each for each in expected(lake) if each not in before]
 
 
-def test_a_row_without_a_day_and_all_types(iceberg_lake: Lake) -> None:
+def test_a_row_without_a_day_and_all_types(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     values = {
         "b": ("boolean", True),
@@ -113,7 +113,7 @@ def test_a_row_without_a_day_and_all_types(iceberg_lake: Lake) -> None:
     }
 
 
-def test_who_reads_while_files_are_joined_reads_on(iceberg_lake: Lake) -> None:
+def test_who_reads_while_files_are_joined_reads_on(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     for _ in range(3):
         lake.produce(range(2), 6)
@@ -134,7 +134,7 @@ def test_who_reads_while_files_are_joined_reads_on(iceberg_lake: Lake) -> None:
 
 
 def test_files_are_joined_without_a_metastore_and_found_later(
-    iceberg_lake: Lake, capsys: pytest.CaptureFixture[str]
+    iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
     for _ in range(2):
@@ -151,7 +151,7 @@ def test_files_are_joined_without_a_metastore_and_found_later(
 
 
 @pytest.mark.parametrize("told", [False, True])
-def test_what_lands_again_is_there_once(iceberg_lake: Lake, told: bool) -> None:
+def test_what_lands_again_is_there_once(iceberg_lake: HiveLake, told: bool) -> None:
     """A reset is seen at once where it is told of the metastore, else with the next round."""
     lake = iceberg_lake
     lake.produce(range(3), 30)
@@ -169,7 +169,7 @@ def test_what_lands_again_is_there_once(iceberg_lake: Lake, told: bool) -> None:
     assert main(lake.arguments("verify")) == 0
 
 
-def test_bad_records_that_fit_later_are_rows(iceberg_lake: Lake) -> None:
+def test_bad_records_that_fit_later_are_rows(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     clients.produce(lake.broker, lake.topic, [b'{"n": 3000000000, "at": 1698796800}', b"{"], 0)
@@ -182,7 +182,7 @@ def test_bad_records_that_fit_later_are_rows(iceberg_lake: Lake) -> None:
 
 
 @pytest.mark.long
-def test_iceberg_has_what_lands_in_hdfs(iceberg_lake: Lake, tmp_path: Path) -> None:
+def test_iceberg_has_what_lands_in_hdfs(iceberg_lake: HiveLake, tmp_path: Path) -> None:
     lake = iceberg_lake
     with hdfs.running(tmp_path / "hdfs") as store:
         lake.location = f"{store.url}/lake"
@@ -231,7 +231,7 @@ sys.exit(main(arguments))
 
 @pytest.mark.parametrize("where", ["before", "locked", "after"])
 def test_a_run_that_is_killed_before_its_snapshot_is_there_is_finished(
-    iceberg_lake: Lake, where: str, monkeypatch: pytest.MonkeyPatch
+    iceberg_lake: HiveLake, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
@@ -248,7 +248,7 @@ def test_a_run_that_is_killed_before_its_snapshot_is_there_is_finished(
         assert not hive.show_locks(ttypes.ShowLocksRequest(dbname="lake", tablename=lake.table)).locks
 
 
-def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake) -> None:
+def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -269,7 +269,7 @@ def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: Lake
 
 
 def test_replaced_files_go_when_no_snapshot_names_them(
-    iceberg_lake: Lake, monkeypatch: pytest.MonkeyPatch
+    iceberg_lake: HiveLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = iceberg_lake
     for _ in range(3):
@@ -299,7 +299,7 @@ def test_replaced_files_go_when_no_snapshot_names_them(
     assert main(lake.arguments("verify")) == 0
 
 
-def rename(lake: Lake) -> None:
+def rename(lake: HiveLake) -> None:
     """Rename the table in the catalogue, as `ALTER TABLE ... RENAME TO` does: what it has is kept."""
     with client(lake.metastore) as hive:
         renamed = hive.get_table("lake", lake.table)
@@ -309,7 +309,7 @@ def rename(lake: Lake) -> None:
         assert hive.get_table("lake", f"{lake.table}_before").parameters["metadata_location"] == location
 
 
-def test_what_another_one_wrote_is_named_and_left(iceberg_lake: Lake) -> None:
+def test_what_another_one_wrote_is_named_and_left(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -328,7 +328,7 @@ def test_what_another_one_wrote_is_named_and_left(iceberg_lake: Lake) -> None:
 
 @pytest.mark.parametrize("suffix", ["", "_bad"])
 def test_a_table_of_hive_is_no_iceberg_table(
-    iceberg_lake: Lake, suffix: str, capsys: pytest.CaptureFixture[str]
+    iceberg_lake: HiveLake, suffix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
     lake.produce(range(1), 3)
@@ -350,7 +350,7 @@ def test_a_table_of_hive_is_no_iceberg_table(
 
 
 def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
-    iceberg_lake: Lake, capsys: pytest.CaptureFixture[str]
+    iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
     lake.produce(range(1), 3)
@@ -363,7 +363,7 @@ def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
 
 
 def test_a_table_ahead_of_its_log_lands_no_further(
-    iceberg_lake: Lake, capsys: pytest.CaptureFixture[str]
+    iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its log was restored from before: what lands again would be in no snapshot for long."""
     lake = iceberg_lake
@@ -406,7 +406,7 @@ def test_a_table_ahead_of_its_log_lands_no_further(
 
 @pytest.mark.parametrize("kind", ["hive", "iceberg"])
 def test_a_compaction_by_another_kind_is_refused_before_any_table_is_compacted(
-    iceberg_lake: Lake, kind: str, capsys: pytest.CaptureFixture[str]
+    iceberg_lake: HiveLake, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
     lake.more = {"kind": kind}

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from iceberg_log import IcebergLog
-from iceberg_reader import said
-from identifiers import raises
-from lakes import client, wait
+from kit.iceberg_log import IcebergLog
+from kit.iceberg_reader import said
+from kit.identifiers import raises
+from kit.lakes import client, wait
+from kit.tcp_proxy import TcpProxy
 from pyiceberg.table.metadata import TableMetadataV2
 from pyiceberg.table.name_mapping import create_mapping_from_schema
 from pymetastore.hive_metastore import ttypes
-from tcp_proxy import TcpProxy
 
 from aqueduct.errors import Failed
 from aqueduct.land import iceberg

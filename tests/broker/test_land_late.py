@@ -7,12 +7,11 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import clients
 import pytest
-from identifiers import printed
-from interruption import EITHER, Interruption, steps
-from kit import landings
-from kit.landings import Lake, Row, in_order
+from kit import clients, landings
+from kit.identifiers import printed
+from kit.interruption import EITHER, Interruption, steps
+from kit.landings import LandingFolder, Row, in_order
 
 from aqueduct.cli import main
 from aqueduct.store import backends
@@ -29,7 +28,7 @@ lake = landings.lake  # a fixture
 
 
 @pytest.fixture
-def topic(lake: Lake) -> str:
+def topic(lake: LandingFolder) -> str:
     name = clients.create(lake.broker, clients.unique("late"), 2)
     lake.declare(name, columns=COLUMNS, late=LATE)
     return name
@@ -55,12 +54,12 @@ def ends(day: date) -> datetime:
     return datetime(after.year, after.month, after.day, tzinfo=ZoneInfo(ZONE)).astimezone(UTC)
 
 
-def fill(lake: Lake, topic: str, chance: random.Random, number: int) -> None:
+def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int) -> None:
     for partition in range(2):
         clients.produce(lake.broker, topic, records(chance, number), partition)
 
 
-def should_be(lake: Lake, topic: str, after: timedelta = AFTER) -> tuple[list[Row], list[Row], int]:
+def should_be(lake: LandingFolder, topic: str, after: timedelta = AFTER) -> tuple[list[Row], list[Row], int]:
     """Return the rows of the table and of the late one that a topic comes to, and how many are bad."""
     on_time: list[Row] = []
     late: list[Row] = []
@@ -86,11 +85,11 @@ def should_be(lake: Lake, topic: str, after: timedelta = AFTER) -> tuple[list[Ro
     return in_order(on_time), in_order(late), bad
 
 
-def placed(lake: Lake) -> list[tuple[int, int]]:
+def placed(lake: LandingFolder) -> list[tuple[int, int]]:
     return lake.placed() + lake.placed("flights_late") + lake.placed("flights_bad")
 
 
-def check(lake: Lake, topic: str) -> tuple[int, int, int]:
+def check(lake: LandingFolder, topic: str) -> tuple[int, int, int]:
     """Compare what plain readers see with the topic; return how much there is."""
     on_time, late, bad = should_be(lake, topic)
     assert in_order(lake.rows()) == on_time
@@ -101,7 +100,7 @@ def check(lake: Lake, topic: str) -> tuple[int, int, int]:
 
 
 def test_late_rows_have_a_table_of_their_own(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
     report = lake.folder / "report.json"
@@ -141,7 +140,7 @@ def test_late_rows_have_a_table_of_their_own(
 
 @pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_any_step_late_rows_are_there_once(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(2)  # noqa: S311
     interrupted = 0
@@ -162,7 +161,7 @@ def test_interrupted_at_any_step_late_rows_are_there_once(
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True])
 def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(3)  # noqa: S311
     for verb in (["compact"], ["reset", f"--to-offsets={topic}:0:3", "--execute"]):
@@ -178,7 +177,7 @@ def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
 
 
 def test_a_declaration_gains_and_loses_its_table_of_late_rows(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(4)  # noqa: S311
     lake.declare(topic, columns=COLUMNS)
@@ -221,7 +220,7 @@ def test_a_declaration_gains_and_loses_its_table_of_late_rows(
 
 
 def test_the_folder_of_late_rows_is_nobody_else_s(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(topic, columns=COLUMNS)
     fill(lake, topic, random.Random(5), 20)  # noqa: S311

@@ -14,13 +14,11 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-import clients
-import hive_reader
-import landing_service
 import pytest
-from hive_reader import HiveReader
-from identifiers import printed, raises
-from lakes import PARTITIONS, Lake, client, create, table_of, wait
+from kit import clients, hive_reader, landing_service
+from kit.hive_reader import HiveReader
+from kit.identifiers import printed, raises
+from kit.lakes import PARTITIONS, HiveLake, client, create, table_of, wait
 from pymetastore.hive_metastore import ttypes
 
 from aqueduct.cli import main
@@ -44,7 +42,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory, metastore: HiveMetastore) -
         yield started
 
 
-def test_hive_has_the_rows_that_landed(lake: Lake, reader: HiveReader) -> None:
+def test_hive_has_the_rows_that_landed(lake: HiveLake, reader: HiveReader) -> None:
     lake.produce(range(3), 30)
     clients.produce(lake.broker, lake.topic, [b"{", b'{"n": 1.5}'], 0)
     assert lake.land() == 0
@@ -60,7 +58,7 @@ def test_hive_has_the_rows_that_landed(lake: Lake, reader: HiveReader) -> None:
     assert {"numRows", "Statistics"}.isdisjoint(told)
 
 
-def test_columns_and_days_are_added(lake: Lake, reader: HiveReader) -> None:
+def test_columns_and_days_are_added(lake: HiveLake, reader: HiveReader) -> None:
     lake.produce(range(2), 10)
     assert lake.land() == 0
     lake.columns.insert(1, {"name": "more", "type": "string"})
@@ -76,7 +74,7 @@ def test_columns_and_days_are_added(lake: Lake, reader: HiveReader) -> None:
         reader.rows("set spark.sql.hive.convertMetastoreOrc=true")
 
 
-def test_late_rows_are_in_a_table_of_hive_s_too(lake: Lake, reader: HiveReader) -> None:
+def test_late_rows_are_in_a_table_of_hive_s_too(lake: HiveLake, reader: HiveReader) -> None:
     """All are late once that is declared: their days were in 2023, and Kafka got the records now."""
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -94,7 +92,7 @@ def test_late_rows_are_in_a_table_of_hive_s_too(lake: Lake, reader: HiveReader) 
     assert lake.read(reader, beside="_late") == late
 
 
-def test_a_day_without_a_time_and_compaction(lake: Lake, reader: HiveReader) -> None:
+def test_a_day_without_a_time_and_compaction(lake: HiveLake, reader: HiveReader) -> None:
     for _ in range(3):
         lake.produce(range(2), 6)
         assert lake.land() == 0
@@ -109,7 +107,7 @@ def test_a_day_without_a_time_and_compaction(lake: Lake, reader: HiveReader) -> 
     assert lake.read(reader) == before
 
 
-def test_hive_has_what_lands_in_hdfs(lake: Lake, reader: HiveReader, tmp_path: Path) -> None:
+def test_hive_has_what_lands_in_hdfs(lake: HiveLake, reader: HiveReader, tmp_path: Path) -> None:
     with hdfs.running(tmp_path / "hdfs") as files:
         lake.location = f"{files.url}/lake"
         lake.produce(range(3), 30)
@@ -120,7 +118,7 @@ def test_hive_has_what_lands_in_hdfs(lake: Lake, reader: HiveReader, tmp_path: P
         assert lake.read(reader) == lake.expected()
 
 
-def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: HiveReader) -> None:
+def test_a_metastore_that_is_killed_is_brought_up_later(lake: HiveLake, reader: HiveReader) -> None:
     lake.produce(range(1), 10)
     assert lake.land() == 0
     report = lake.folder / "report.json"
@@ -147,7 +145,7 @@ def test_a_metastore_that_is_killed_is_brought_up_later(lake: Lake, reader: Hive
     assert lake.read(reader) == lake.expected()
 
 
-def landed_records(lake: Lake) -> int:
+def landed_records(lake: HiveLake) -> int:
     """Return how many records have landed by the newest commit of the table's log."""
     commits = lake.folder / "lake/lake" / lake.table / "_land/commits"
     positions = json.loads(max(commits.glob("*.json")).read_text())["positions"]["next"]
@@ -165,7 +163,7 @@ def landed_records(lake: Lake) -> int:
     ],
 )
 def test_a_table_of_others_is_refused_before_anything_lands(
-    lake: Lake, suffix: str, changes: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
+    lake: HiveLake, suffix: str, changes: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.produce(range(1), 3)
     name = f"{lake.table}{suffix}"
@@ -180,7 +178,7 @@ def test_a_table_of_others_is_refused_before_anything_lands(
 
 
 def test_verify_names_what_readers_by_the_catalogue_miss(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    lake: HiveLake, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verify, "PATIENCE", 0)
     report = lake.folder / "verify.json"
@@ -227,7 +225,7 @@ class Meanwhile:
         return time.monotonic()
 
 
-def test_what_somebody_took_out_of_the_catalogue_comes_back(lake: Lake) -> None:
+def test_what_somebody_took_out_of_the_catalogue_comes_back(lake: HiveLake) -> None:
     lake.produce(range(5), 10)
     assert lake.land() == 0
     with client(lake.metastore) as hive:
@@ -373,7 +371,7 @@ def test_what_a_lander_added_meanwhile_stays(landed: Landed, metastore: HiveMeta
 
 
 def test_a_round_drops_no_day_that_came_after_it_read_the_log(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: HiveLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.produce(range(2), 6)
     assert lake.land() == 0
@@ -421,7 +419,7 @@ def test_a_silent_metastore_is_let_alone(
         assert days(hive, landed) == [1, 2]
 
 
-def test_a_service_reports_a_silent_metastore(lake: Lake) -> None:
+def test_a_service_reports_a_silent_metastore(lake: HiveLake) -> None:
     lake.produce(range(2), 10)
     reached = ("--metastore", lake.metastore.url)
     landing_service.reports_an_outage(

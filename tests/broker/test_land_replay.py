@@ -10,13 +10,12 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-import clients
 import pytest
-from identifiers import assert_printed, printed
-from interruption import EITHER, Interruption, steps
-from kit import landings
-from kit.landings import Lake, Row, in_order, naive
-from staging import overdue
+from kit import clients, landings
+from kit.identifiers import assert_printed, printed
+from kit.interruption import EITHER, Interruption, steps
+from kit.landings import LandingFolder, Row, in_order, naive
+from kit.staging import overdue
 
 from aqueduct.cli import main
 from aqueduct.land import replay, run
@@ -40,7 +39,7 @@ lake = landings.lake  # a fixture
 
 
 @pytest.fixture
-def topic(lake: Lake) -> str:
+def topic(lake: LandingFolder) -> str:
     name = clients.create(lake.broker, clients.unique("replayed"), 2)
     lake.declare(name, columns=BEFORE, late=LATE)
     return name
@@ -60,12 +59,12 @@ def records(chance: random.Random, number: int) -> Iterator[dict[str, Any]]:
         yield {"value": data, "key": key, "timestamp": milliseconds}
 
 
-def fill(lake: Lake, topic: str, chance: random.Random, number: int) -> None:
+def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int) -> None:
     for partition in range(2):
         clients.produce(lake.broker, topic, records(chance, number), partition)
 
 
-def change(lake: Lake, topic: str, **more: Any) -> None:
+def change(lake: LandingFolder, topic: str, **more: Any) -> None:
     lake.declare(topic, columns=AFTER, late=LATE, **more)
 
 
@@ -81,7 +80,9 @@ def price_of(value: dict[str, Any], after: bool) -> int | None:
     return price
 
 
-def should_be(lake: Lake, topic: str, changed_at: int) -> tuple[list[Row], list[Row], dict[Any, Any]]:
+def should_be(
+    lake: LandingFolder, topic: str, changed_at: int
+) -> tuple[list[Row], list[Row], dict[Any, Any]]:
     """Return rows, late rows and bad records: those before an offset landed by the former declaration.
 
     What was bad then is tried by the one after it.
@@ -124,11 +125,11 @@ def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return dict(pairs)
 
 
-def placed(lake: Lake) -> list[tuple[int, int]]:
+def placed(lake: LandingFolder) -> list[tuple[int, int]]:
     return lake.placed() + lake.placed("flights_late") + lake.placed("flights_bad")
 
 
-def check(lake: Lake, topic: str, changed_at: int) -> None:
+def check(lake: LandingFolder, topic: str, changed_at: int) -> None:
     on_time, late, bad = should_be(lake, topic, changed_at)
     assert in_order(lake.rows()) == on_time
     assert in_order(lake.rows("flights_late")) == late
@@ -138,12 +139,12 @@ def check(lake: Lake, topic: str, changed_at: int) -> None:
     assert main(lake.command("verify")) == 0
 
 
-def try_again(lake: Lake, *arguments: str) -> int:
+def try_again(lake: LandingFolder, *arguments: str) -> int:
     return main(lake.command("replay", "--bad", *arguments))
 
 
 def test_bad_records_that_fit_now_become_rows(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
     for _ in range(3):
@@ -204,7 +205,7 @@ def test_bad_records_that_fit_now_become_rows(
     check(lake, topic, 0)
 
 
-def test_batch_by_batch(lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_by_batch(lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
     chance = random.Random(2)  # noqa: S311
     monkeypatch.setattr(replay, "EXCHANGED", 3)
     monkeypatch.setattr(replay, "TASK_RECORDS", 40)
@@ -219,7 +220,7 @@ def test_batch_by_batch(lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch)
     check(lake, topic, 140)
 
 
-def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: Lake, topic: str) -> None:
+def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(3), 60)  # noqa: S311
     assert lake.land() == 0
     bad = lake.placed("flights_bad")
@@ -236,7 +237,7 @@ def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: Lake, topic: 
 
 @pytest.mark.parametrize("after", EITHER)
 def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(4)  # noqa: S311
     interrupted = 0
@@ -258,7 +259,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.long
-def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
+def test_killed_at_any_moment(lake: LandingFolder, topic: str) -> None:
     chance = random.Random(5)  # noqa: S311
     kills = 0
     for _ in range(5):
@@ -278,7 +279,7 @@ def test_killed_at_any_moment(lake: Lake, topic: str) -> None:
     assert overdue(str(path) for path in lake.table.rglob("*.*")) == []
 
 
-def test_beside_a_lander_that_runs(lake: Lake, topic: str) -> None:
+def test_beside_a_lander_that_runs(lake: LandingFolder, topic: str) -> None:
     chance = random.Random(6)  # noqa: S311
     fill(lake, topic, chance, 100)
     assert lake.land() == 0
@@ -298,7 +299,7 @@ def test_beside_a_lander_that_runs(lake: Lake, topic: str) -> None:
     check(lake, topic, 100)
 
 
-def test_a_column_that_a_replay_brought_stops_no_other_table(lake: Lake, topic: str) -> None:
+def test_a_column_that_a_replay_brought_stops_no_other_table(lake: LandingFolder, topic: str) -> None:
     """A lander that runs by the former declaration fails for that table, by its name; the others land."""
     lake.others = [{**lake.declared, "table": "lake.other", "poison": "lake.other_bad", "late": "add"}]
     chance = random.Random(21)  # noqa: S311
@@ -340,7 +341,9 @@ def once_before(patch: pytest.MonkeyPatch, module: object, name: str, do: Callab
     return called
 
 
-def test_who_commits_second_tries_again(lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_commits_second_tries_again(
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A landing before a replay, and the other way round."""
     chance = random.Random(7)  # noqa: S311
     fill(lake, topic, chance, 60)
@@ -368,7 +371,7 @@ def test_who_commits_second_tries_again(lake: Lake, topic: str, monkeypatch: pyt
 
 @pytest.mark.parametrize("others", [["replay", "--bad"], ["reset", "--to-offsets={0}:0:20,{0}:1:20"]])
 def test_whose_bad_records_another_one_took_ends(
-    lake: Lake,
+    lake: LandingFolder,
     topic: str,
     others: list[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -390,7 +393,7 @@ def test_whose_bad_records_another_one_took_ends(
 
 
 @pytest.mark.usefixtures("each_task_twice")
-def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> None:
+def test_tasks_that_spark_runs_again_leave_nothing(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(10), 60)  # noqa: S311
     assert lake.land() == 0
     change(lake, topic)
@@ -399,7 +402,7 @@ def test_tasks_that_spark_runs_again_leave_nothing(lake: Lake, topic: str) -> No
 
 
 def test_a_table_whose_log_is_damaged_is_left_alone(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.others = [{**lake.declared, "table": "lake.other", "late": "add"}]
     fill(lake, topic, random.Random(11), 20)  # noqa: S311
@@ -418,7 +421,7 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
 
 
 def test_a_lander_that_commits_meanwhile_makes_no_replay_vain(
-    lake: Lake, topic: str, monkeypatch: pytest.MonkeyPatch
+    lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(8)  # noqa: S311
     fill(lake, topic, chance, 20)
@@ -440,7 +443,7 @@ def test_a_lander_that_commits_meanwhile_makes_no_replay_vain(
     assert main(lake.command("verify")) == 0
 
 
-def test_what_can_t_be_read_is_left_out(lake: Lake, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_can_t_be_read_is_left_out(lake: LandingFolder, capsys: pytest.CaptureFixture[str]) -> None:
     """Arrow has no times after 2262; and who has no time stays bad where Kafka's time is a column."""
     forever = str(2**63 - 1)
     settings = {"message.timestamp.after.max.ms": forever, "message.timestamp.before.max.ms": forever}
@@ -462,7 +465,7 @@ def test_what_can_t_be_read_is_left_out(lake: Lake, capsys: pytest.CaptureFixtur
     assert main(lake.command("verify")) == 0
 
 
-def test_tombstones_that_are_kept_may_be_bad_ones(lake: Lake, topic: str) -> None:
+def test_tombstones_that_are_kept_may_be_bad_ones(lake: LandingFolder, topic: str) -> None:
     lake.declare(topic, columns=[*BEFORE], tombstones="keep")
     values = [{"value": None, "key": b"\xff"}, {"value": b"{}", "key": b"\xff"}, {"value": None, "key": b"k"}]
     clients.produce(lake.broker, topic, values)
@@ -476,7 +479,7 @@ def test_tombstones_that_are_kept_may_be_bad_ones(lake: Lake, topic: str) -> Non
     assert main(lake.command("verify")) == 0
 
 
-def test_refusals(lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_refusals(lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments, said in (
         (["replay"], "[option-required] aqueduct land replay needs --bad"),
         (["compact", "--bad"], "[option-conflict] aqueduct land replay needs --bad"),

@@ -5,11 +5,10 @@ import re
 from datetime import timedelta
 from typing import Any
 
-import clients
 import pytest
-from identifiers import printed, raises
-from kit import landings
-from kit.landings import COLUMNS, Lake, Row, fill, in_order, messages, should_be
+from kit import clients, landings
+from kit.identifiers import printed, raises
+from kit.landings import COLUMNS, LandingFolder, Row, fill, in_order, messages, should_be
 
 from aqueduct.cli import main
 from aqueduct.errors import Refused
@@ -37,13 +36,15 @@ lake = landings.lake  # a fixture
 
 
 @pytest.fixture
-def topic(lake: Lake) -> str:
+def topic(lake: LandingFolder) -> str:
     name = clients.create(lake.broker, clients.unique("sql"), 3)
     lake.declare(name, sql=SQL)
     return name
 
 
-def expected(lake: Lake, topic: str) -> tuple[list[Row], list[tuple[int, int]], list[tuple[int, int]]]:
+def expected(
+    lake: LandingFolder, topic: str
+) -> tuple[list[Row], list[tuple[int, int]], list[tuple[int, int]]]:
     """Return the rows, where bad records are, and where rows are left out, by Python alone."""
     whole, bad = should_be(lake, topic)
     rows: list[Row] = []
@@ -67,7 +68,7 @@ def expected(lake: Lake, topic: str) -> tuple[list[Row], list[tuple[int, int]], 
     return rows, sorted(bad), sorted(out)
 
 
-def check(lake: Lake, topic: str) -> None:
+def check(lake: LandingFolder, topic: str) -> None:
     rows, bad, out = expected(lake, topic)
     assert rows
     assert bad
@@ -78,7 +79,7 @@ def check(lake: Lake, topic: str) -> None:
 
 
 def test_rows_are_computed_left_out_or_bad_and_each_offset_is_somewhere_once(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
     for _ in range(2):
@@ -114,16 +115,16 @@ def test_rows_are_computed_left_out_or_bad_and_each_offset_is_somewhere_once(
     assert run(lake, "verify") == 3
 
 
-def run(lake: Lake, verb: str, *arguments: str) -> int:
+def run(lake: LandingFolder, verb: str, *arguments: str) -> int:
     return main([*lake.command(verb), *arguments])
 
 
-def test_a_condition_that_all_fulfil_makes_the_same_table(lake: Lake, topic: str) -> None:
+def test_a_condition_that_all_fulfil_makes_the_same_table(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(2), 300, poison=0.05)  # noqa: S311
     lake.declare(topic)
     assert lake.land() == 0
     plain = lake.rows(), lake.rows("flights_bad")
-    other = Lake(lake.broker, lake.folder / "other")
+    other = LandingFolder(lake.broker, lake.folder / "other")
     (other.folder / "lake").mkdir(parents=True)
     other.declare(topic, sql={"where": "true"})
     assert other.land(*SPARK) == 0
@@ -164,7 +165,7 @@ def table_of(declared: dict[str, Any]) -> LandTable:
 
 
 def test_a_wrong_one_is_refused_before_anything_lands(
-    lake: Lake, topic: str, capsys: pytest.CaptureFixture[str]
+    lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(topic, sql={"where": "carier = 'AA'"})
     assert lake.land(*SPARK) == 2

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-import clients
 import pytest
-from raw_topic import ID, RawTopic, frames
+from kit import clients
+from kit.raw_topic import ID, RawTopic, frames
 
 from aqueduct.cli import main
 from aqueduct.link.ledger import entry

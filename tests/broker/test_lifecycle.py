@@ -12,10 +12,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import clients
-import exports
 import pytest
-from identifiers import assert_printed, printed
+from kit import clients, exports
+from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps

@@ -4,11 +4,11 @@ import random
 import socket
 from uuid import uuid4
 
-import clients
 import pytest
-from clients import wait_for
-from links import PARTITIONS, Link
-from relay import Faults, Relay
+from kit import clients
+from kit.clients import wait_for
+from kit.links import PARTITIONS, Link
+from kit.relay import Faults, Relay
 
 from aqueduct.errors import ExitCode
 from servers.process import free_ports

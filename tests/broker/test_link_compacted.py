@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import clients
 import pytest
-from clients import wait_for
-from links import PARTITIONS, Link, linked
-from relay import Faults
+from kit import clients
+from kit.clients import wait_for
+from kit.links import PARTITIONS, Link, linked
+from kit.relay import Faults
 
 from aqueduct.errors import ExitCode
 from servers.broker import Broker

@@ -2,8 +2,8 @@
 
 import json
 
-import clients
 import pytest
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.link.ledger.entry import LedgerPartition, records

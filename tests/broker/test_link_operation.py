@@ -5,11 +5,11 @@ import os
 from pathlib import Path
 from types import SimpleNamespace
 
-import clients
 import pytest
-from clients import wait_for
-from links import PARTITIONS, Link
-from relay import Faults
+from kit import clients
+from kit.clients import wait_for
+from kit.links import PARTITIONS, Link
+from kit.relay import Faults
 
 from aqueduct.common import timestamps
 from aqueduct.errors import ExitCode

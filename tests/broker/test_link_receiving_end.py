@@ -4,12 +4,12 @@ import os
 import signal
 import socket
 
-import clients
 import pytest
-from clients import wait_for
 from confluent_kafka.admin import AclOperation
-from identifiers import assert_printed
-from links import PARTITIONS, SECONDS, Link
+from kit import clients
+from kit.clients import wait_for
+from kit.identifiers import assert_printed
+from kit.links import PARTITIONS, SECONDS, Link
 
 from aqueduct.errors import ExitCode
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
-from clients import wait_for
 from cryptography.hazmat.primitives import serialization
-from links import Link
-from relay import Faults
+from kit.clients import wait_for
+from kit.links import Link
+from kit.relay import Faults
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

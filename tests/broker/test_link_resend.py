@@ -4,12 +4,12 @@ import json
 from collections.abc import Sequence
 from uuid import UUID
 
-import clients
 import pytest
-from clients import wait_for
-from cut_logs import cut_log
-from identifiers import assert_printed
-from links import Link
+from kit import clients
+from kit.clients import wait_for
+from kit.cut_logs import cut_log
+from kit.identifiers import assert_printed
+from kit.links import Link
 
 from aqueduct.errors import ExitCode
 from aqueduct.kafka import client as kafka

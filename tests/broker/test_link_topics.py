@@ -3,8 +3,8 @@
 import re
 import uuid
 
-import clients
 import pytest
+from kit import clients
 
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End

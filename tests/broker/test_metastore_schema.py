@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import ansible_process
 import pytest
 import yaml
-from lakes import client
+from kit import ansible_process
+from kit.lakes import client
 
 from servers import hive_metastore
 from servers.hadoop import NODE, configure, run

@@ -5,11 +5,11 @@ import re
 import subprocess
 from pathlib import Path
 
-import clients
 import pytest
-from hanging_transactions import UNVERIFIED, hang
-from identifiers import assert_printed
-from mirrors import ANY_PORT, mirror_maker
+from kit import clients
+from kit.hanging_transactions import UNVERIFIED, hang
+from kit.identifiers import assert_printed
+from kit.mirrors import ANY_PORT, mirror_maker
 
 from aqueduct.cli import main
 from aqueduct.kafka.client import connect

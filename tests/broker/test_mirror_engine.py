@@ -10,11 +10,11 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
-import clients
 import pytest
-from clients import unique
-from identifiers import printed
-from mirror_engine_flows import Flow
+from kit import clients
+from kit.clients import unique
+from kit.identifiers import printed
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

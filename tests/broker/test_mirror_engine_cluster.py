@@ -17,13 +17,13 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import cast
 
-import clients
 import pytest
 from confluent_kafka.admin import NewTopic
 from kafka import TopicPartition
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ElectionType
-from mirror_engine_flows import Flow
+from kit import clients
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.mirror.engine.names import state_topics
 from servers import quorum

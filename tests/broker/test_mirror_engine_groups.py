@@ -3,11 +3,11 @@
 import re
 from collections.abc import Callable, Iterable
 
-import clients
 import pytest
-from clients import Record
-from identifiers import assert_printed
-from mirror_engine_flows import Flow
+from kit import clients
+from kit.clients import Record
+from kit.identifiers import assert_printed
+from kit.mirror_engine_flows import Flow
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import groups

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 
-import clients
 import pytest
-from clients import unique
-from mirror_engine_flows import Flow, started
+from kit import clients
+from kit.clients import unique
+from kit.mirror_engine_flows import Flow, started
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client_config import End

@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from clients import unique
 from confluent_kafka.admin import AclOperation
-from mirror_engine_flows import started
+from kit import clients
+from kit.clients import unique
+from kit.mirror_engine_flows import started
 
 from aqueduct.cli import main
 from aqueduct.estate.acls import flow_acls

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import clients
 import pytest
 from confluent_kafka import KafkaException
-from cut_logs import cut_log
-from mirrors import mirror_maker
+from kit import clients
+from kit.cut_logs import cut_log
+from kit.mirrors import mirror_maker
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -9,10 +9,10 @@ import ssl
 from collections.abc import Iterator
 from http.client import HTTPException, HTTPSConnection
 
-import clients
 import pytest
-from connect_worker import STORE_PASSWORD, java_stores
-from mirrors import mirror_maker
+from kit import clients
+from kit.connect_worker import STORE_PASSWORD, java_stores
+from kit.mirrors import mirror_maker
 
 from servers.broker import Broker
 from servers.process import free_ports

@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
+from kit import clients
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition

@@ -6,11 +6,11 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-import clients
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from clients import create, unique
+from kit import clients
+from kit.clients import create, unique
 from pyarrow import orc
 
 from aqueduct.cli import main

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-import clients
 import pytest
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (
@@ -21,10 +20,11 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from identifiers import assert_printed, printed
 from kafka import TopicPartition as Place
 from kafka.admin import KafkaAdminClient
 from kafka.protocol.admin import ElectionType
+from kit import clients
+from kit.identifiers import assert_printed, printed
 
 from aqueduct import cli
 from aqueduct.kafka.batches.batch import walk

@@ -6,12 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from uuid import UUID, uuid4
 
-import clients
 import pytest
-from clients import create, delete_records, transaction, unique
 from confluent_kafka import Producer
-from identifiers import raises
 from kafka.protocol.admin import AlterClientQuotasRequest
+from kit import clients
+from kit.clients import create, delete_records, transaction, unique
+from kit.identifiers import raises
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition

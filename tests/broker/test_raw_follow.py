@@ -4,9 +4,9 @@ import time
 from collections import defaultdict
 from itertools import pairwise
 
-import clients
 import pytest
-from clients import create, decoded, produce, unique
+from kit import clients
+from kit.clients import create, decoded, produce, unique
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import Client

@@ -5,11 +5,11 @@ from uuid import uuid4
 
 import confluent_kafka
 import pytest
-from clients import consumer, create, unique, wait_for
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
-from identifiers import raises
 from kafka import KafkaAdminClient
+from kit.clients import consumer, create, unique, wait_for
+from kit.identifiers import raises
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import client as raw

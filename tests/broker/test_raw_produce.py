@@ -6,12 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import cast
 from uuid import uuid4
 
-import clients
 import pytest
-from clients import Record, unique
-from identifiers import raises
 from kafka.errors import MessageSizeTooLargeError
 from kafka.protocol.admin import UpdateFeaturesRequest
+from kit import clients
+from kit.clients import Record, unique
+from kit.identifiers import raises
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import cast
 from unittest.mock import ANY
 
-import clients
 import pytest
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import NewTopic, OffsetSpec, PartitionMetadata
+from kit import clients
 
 from aqueduct import cli
 from aqueduct.kafka import client as raw

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import clients
 import pytest
-from clients import Record, committed, consumer, create
-from identifiers import printed
+from kit import clients
+from kit.clients import Record, committed, consumer, create
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

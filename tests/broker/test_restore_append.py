@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from clients import committed, create, unique
+from kit import clients
+from kit.clients import committed, create, unique
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import NewTopic
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 
 from aqueduct import cli
 from aqueduct.kafka import client as raw

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (
@@ -21,7 +20,8 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

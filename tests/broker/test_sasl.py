@@ -4,7 +4,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -13,6 +12,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import MECHANISMS

@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-import share_groups as members
-from clients import create, unique
+from kit import clients
+from kit import share_groups as members
+from kit.clients import create, unique
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
 
-import clients
 import pytest
-from clients import unique
-from mirror_engine_flows import started
-from mirrors import mirror_maker
+from kit import clients
+from kit.clients import unique
+from kit.mirror_engine_flows import started
+from kit.mirrors import mirror_maker
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from clients import SECONDS, unique
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import NewTopic
-from hanging_transactions import UNVERIFIED, Forgotten, hang, one_record
 from kafka.errors import InvalidProducerEpochError
+from kit import clients
+from kit.clients import SECONDS, unique
+from kit.hanging_transactions import UNVERIFIED, Forgotten, hang, one_record
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as raw

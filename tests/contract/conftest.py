@@ -1,3 +1,3 @@
 """Contract tests load Ansible's plugins and roles in this process."""
 
-import plugin_modules  # noqa: F401  # which lets Ansible find the collection, before any test runs
+from kit import plugin_modules  # noqa: F401  # which lets Ansible find the collection, before any test runs

@@ -13,11 +13,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import estate_facts
-import exporter_names
-import link_ends
 import pytest
 import yaml
+from kit import estate_facts, exporter_names, link_ends
 from kit.alert_rules import FILES, GROUPS, RULES
 from kit.manifests import MANIFEST
 from kit.prometheus import promtool

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 from aqueduct.cli import build_parser, config_file
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import release_files
 import yaml
 from ansible.module_utils.compat.version import LooseVersion
+from kit import release_files
 from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[2]

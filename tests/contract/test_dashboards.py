@@ -6,10 +6,9 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-import estate_facts
-import exporter_names
 import pytest
 import yaml
+from kit import estate_facts, exporter_names
 from kit.prometheus import promtool
 
 from aqueduct.control_node.status import metrics

@@ -18,10 +18,10 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka import TopicPartition
 from kazoo.client import KazooClient
+from kit import clients
 
 from demo.flights import flights
 from docs.generate import pages

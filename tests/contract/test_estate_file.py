@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import plugin_modules  # noqa: F401 (before Ansible looks for the collection)
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
@@ -13,6 +12,7 @@ from ansible.plugins.loader import action_loader
 from ansible.template import Templar
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
+from kit import plugin_modules  # noqa: F401 (before Ansible looks for the collection)
 
 from aqueduct.cli import main
 from aqueduct.control_node.status.exporter_facts import EstateFile, read_estate

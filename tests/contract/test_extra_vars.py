@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ansible_process
 import pytest
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.task import Task
 from ansible.plugins.loader import action_loader
+from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 # Playbook, and the command whose options its variables are.

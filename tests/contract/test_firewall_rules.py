@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 RESTRICTED = "aqueduct.estate.restricted_ports"

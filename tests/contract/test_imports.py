@@ -84,11 +84,12 @@ RUNNING = {
     *(f"work.{name}" for name in ("shared_classes", "spark", "updates", "workers")),
 }
 
-# Also by the names under which pytest finds their modules: tests/clients.py is `clients`.
+# Also by the names under which pytest finds their modules: tests/kit/clients.py is `kit.clients`.
 TESTS = {
     "tests",
     "molecule",
     "servers",
+    "kit",
     *(path.stem for folder in ("tests", "molecule") for path in (ROOT / folder).rglob("[!_]*.py")),
 }
 # Parts of Python's own library that reach another process or machine, or import what can't be seen here.

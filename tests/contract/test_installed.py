@@ -14,7 +14,7 @@ from subprocess import CompletedProcess
 from zipfile import ZipFile
 
 import pytest
-import release_files
+from kit import release_files
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 

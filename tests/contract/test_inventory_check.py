@@ -13,13 +13,13 @@ from functools import cache, partial
 from pathlib import Path
 from types import ModuleType
 
-import ansible_process
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible.vars.hostvars import HostVars
 from ansible.vars.manager import VariableManager
+from kit import ansible_process
 
 from aqueduct.estate.check import check
 from aqueduct.estate.check.inventory import Finding

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 from aqueduct.estate.role_variables import RoleVariables
 

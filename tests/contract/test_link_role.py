@@ -5,9 +5,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 from aqueduct.link import options
 from aqueduct.link.options import Target, Upstream

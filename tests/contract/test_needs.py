@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import ansible_process
 import pytest
+from kit import ansible_process
 
 from aqueduct.estate.check.secrets import WITH_CERTIFICATE
 from aqueduct.estate.model import principal, site_name

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-import ansible_process
 import pytest
+from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAYBOOKS = ["doctor", "drill", "kafka", "restore", "site"]

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 from aqueduct.recovery.zookeeper.quorum_keys import Certificates, QuorumKeys, split
 from servers.pki import Authority

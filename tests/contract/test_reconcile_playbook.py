@@ -5,10 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import ansible_process
 import pytest
 from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
+from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = Path("inventories/lab")

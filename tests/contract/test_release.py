@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import release_files
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
+from kit import release_files
 
 VERSION = (release_files.ROOT / "VERSION").read_text().strip()
 

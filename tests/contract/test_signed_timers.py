@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
+from kit import ansible_process
 from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
+from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from aqueduct.control_node.status.evaluation import evaluate

@@ -4,9 +4,9 @@ import json
 import sys
 from pathlib import Path
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 
 from aqueduct.cli import build_parser
 

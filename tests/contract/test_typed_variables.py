@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
 from jinja2 import nodes
+from kit import ansible_process
 from kit.typed_variables import PARSER, bare, decided
 
 from aqueduct.estate.check.variables import faults

@@ -16,9 +16,9 @@ from pathlib import Path, PurePosixPath
 from types import ModuleType
 from typing import Any
 
-import ansible_process
 import pytest
 import yaml
+from kit import ansible_process
 from kit.unit_files import arguments_of
 
 from aqueduct.cli import build_parser, config_file

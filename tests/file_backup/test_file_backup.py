@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from identifiers import assert_printed, raises
+from kit.identifiers import assert_printed, raises
 
 from aqueduct.cli import main
 from aqueduct.common import lock, timestamps

@@ -3,8 +3,7 @@
 import os
 from pathlib import Path
 
-import clients
-import exports
+from kit import clients, exports
 
 from aqueduct.cli import main
 from servers.broker import Broker

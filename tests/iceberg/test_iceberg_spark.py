@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
-import clients
-import hive_reader
 import pytest
-from hive_reader import HiveReader
-from lakes import Lake
+from kit import clients, hive_reader
+from kit.hive_reader import HiveReader
+from kit.lakes import HiveLake
 
 from aqueduct.cli import main
 from servers import hdfs
@@ -34,7 +33,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, metastore: HiveMetastore) ->
 
 
 @pytest.fixture(params=["file", "hdfs"])
-def there(request: pytest.FixtureRequest, lake: Lake, tmp_path: Path) -> Iterator[Lake]:
+def there(request: pytest.FixtureRequest, lake: HiveLake, tmp_path: Path) -> Iterator[HiveLake]:
     """Yield an Iceberg table, in a folder and in HDFS."""
     lake.more = {"kind": "iceberg"}
     if request.param == "file":
@@ -45,7 +44,7 @@ def there(request: pytest.FixtureRequest, lake: Lake, tmp_path: Path) -> Iterato
         yield lake
 
 
-def test_spark_reads_what_landed_was_joined_and_landed_again(there: Lake, spark: HiveReader) -> None:
+def test_spark_reads_what_landed_was_joined_and_landed_again(there: HiveLake, spark: HiveReader) -> None:
     lake = there
     where = f"lake.{lake.table}"
     lake.produce(range(3), 30)
@@ -96,7 +95,7 @@ def test_spark_reads_what_landed_was_joined_and_landed_again(there: Lake, spark:
         "9999-12-31T23:59:59.999999",
     ],
 )
-def test_spark_finds_early_days_and_times_again(exact: str, lake: Lake, spark: HiveReader) -> None:
+def test_spark_finds_early_days_and_times_again(exact: str, lake: HiveLake, spark: HiveReader) -> None:
     lake.more = {"kind": "iceberg"}
     lake.columns += [{"name": "exact", "type": "timestamp"}, {"name": "date", "type": "date"}]
     lake.produce(range(1), 1, exact=exact, date=exact[:10])

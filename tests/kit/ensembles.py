@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import plugin_modules
 from kazoo.client import KazooClient
+from kit import plugin_modules
 
 from aqueduct.estate.zookeeper import Server
 from aqueduct.kafka import client_config

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
-import clients
 import pytest
 import yaml
 from confluent_kafka import Message
 from confluent_kafka.admin import AdminClient
+from kit import clients
 from pyarrow import orc
 
 from aqueduct.cli import main
@@ -34,7 +34,7 @@ COLUMNS = [
 
 
 @dataclass
-class Lake:
+class LandingFolder:
     """A broker, and a folder in which its topics land."""
 
     broker: Broker
@@ -92,9 +92,9 @@ class Lake:
 
 
 @pytest.fixture
-def lake(brokers: list[Broker], tmp_path: Path) -> Lake:
+def lake(brokers: list[Broker], tmp_path: Path) -> LandingFolder:
     (tmp_path / "lake").mkdir()
-    return Lake(brokers[0], tmp_path)
+    return LandingFolder(brokers[0], tmp_path)
 
 
 def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator[dict[str, Any]]:
@@ -118,16 +118,16 @@ def flights(chance: random.Random, number: int, poison: float = 0.0) -> Iterator
         yield {"value": data, "key": b"%d" % each, "timestamp": 1_700_000_000_000 + each}
 
 
-def fill(lake: Lake, topic: str, chance: random.Random, number: int, poison: float = 0.0) -> None:
+def fill(lake: LandingFolder, topic: str, chance: random.Random, number: int, poison: float = 0.0) -> None:
     for partition in range(3):
         clients.produce(lake.broker, topic, flights(chance, number, poison), partition)
 
 
-def messages(lake: Lake, topic: str) -> list[Message]:
+def messages(lake: LandingFolder, topic: str) -> list[Message]:
     return clients.read(lake.broker, topic, *lake.admin.list_topics(topic).topics[topic].partitions)
 
 
-def should_be(lake: Lake, topic: str) -> tuple[list[Row], list[tuple[int, int]]]:
+def should_be(lake: LandingFolder, topic: str) -> tuple[list[Row], list[tuple[int, int]]]:
     """Return the rows that a topic comes to, by Python alone, and where its bad records are."""
     rows, bad = [], []
     for message in messages(lake, topic):

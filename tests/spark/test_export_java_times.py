@@ -7,9 +7,8 @@ import sys
 from datetime import date, datetime, timedelta
 from typing import Any
 
-import clients
-import exports
 import pytest
+from kit import clients, exports
 
 from aqueduct.cli import main
 from aqueduct.work import options

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import clients
-import exports
 import pytest
+from kit import clients, exports
 
 from aqueduct.cli import main
 from servers.broker import Broker

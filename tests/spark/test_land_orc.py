@@ -8,8 +8,8 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-import orc_reader
 import pytest
+from kit import orc_reader
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import walk

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-import clients
 import pytest
-from clients import End
 from confluent_kafka import Producer
 from confluent_kafka.admin import AclOperation
-from identifiers import assert_printed, printed
+from kit import clients
+from kit.clients import End
+from kit.identifiers import assert_printed, printed
 
 from aqueduct import cli
 from aqueduct.mirror.reconcile import reader

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.catalog import Catalog

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import BEGAN, HOURS, Grown
-from identifiers import raises
+from kit.identifiers import raises
 from made_store import batch
 
 from aqueduct.cli import main

@@ -10,7 +10,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.store.backends import open_store

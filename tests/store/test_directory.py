@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.file_backup.folder import remove_tree

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from clients import create, produce
-from identifiers import printed
+from kit import clients
+from kit.clients import create, produce
+from kit.identifiers import printed
 from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.cli import main

@@ -11,14 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import clients
-import exports
 import pytest
 import zstandard
-from exports import Row
 from grown_store import Grown
-from identifiers import printed, raises
-from interruption import EITHER, Interruption, steps
+from kit import clients, exports
+from kit.exports import Row
+from kit.identifiers import printed, raises
+from kit.interruption import EITHER, Interruption, steps
 from made_store import BEGAN, segment
 
 from aqueduct.cli import main

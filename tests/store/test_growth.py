@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
 
-import clients
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identifiers import raises
+from kit import clients
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.snapshots.prune import run as prune

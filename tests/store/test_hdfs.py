@@ -14,7 +14,7 @@ from contextlib import contextmanager
 
 import hdfs_native
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import hdfs as hdfs_store

@@ -16,8 +16,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from identifiers import assert_printed, printed, raises
-from interruption import EITHER, Interruption, steps
+from kit.identifiers import assert_printed, printed, raises
+from kit.interruption import EITHER, Interruption, steps
 from pyarrow import orc
 
 from aqueduct.cli import main
@@ -53,7 +53,7 @@ DAY = 86_400
 FAR = 253_402_300_799
 
 
-class Lake:
+class StoredTable:
     """A table in a store, of which each commit brings a file for each of two days."""
 
     def __init__(self, location: str) -> None:
@@ -119,9 +119,9 @@ class Lake:
             [done] = compact.compact(self.order, workers)
         return done
 
-    def again(self) -> "Lake":
+    def again(self) -> "StoredTable":
         """Return another one's view of it."""
-        other = Lake(self.order.location)
+        other = StoredTable(self.order.location)
         other.offset = self.offset
         return other
 
@@ -149,17 +149,17 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def lake(folder: Path) -> Lake:
-    return Lake(folder.parents[1].as_uri())
+def lake(folder: Path) -> StoredTable:
+    return StoredTable(folder.parents[1].as_uri())
 
 
 @pytest.fixture
-def in_s3(s3: Gateway) -> Lake:
-    return Lake(f"s3://store/{secrets.token_hex(4)}")
+def in_s3(s3: Gateway) -> StoredTable:
+    return StoredTable(f"s3://store/{secrets.token_hex(4)}")
 
 
 def test_a_start_needs_no_commit_before_a_checkpoint(
-    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_log, "CHECKPOINT", 3)
     for _ in range(7):
@@ -180,7 +180,7 @@ def test_a_start_needs_no_commit_before_a_checkpoint(
 
 
 def test_a_checkpoint_is_written_by_who_finishes_a_commit(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_log, "CHECKPOINT", 2)
     lake.land()
@@ -191,7 +191,7 @@ def test_a_checkpoint_is_written_by_who_finishes_a_commit(
     lake.log.publish()  # after all, by who committed it
 
 
-def test_small_files_of_a_folder_become_one(lake: Lake) -> None:
+def test_small_files_of_a_folder_become_one(lake: StoredTable) -> None:
     for _ in range(5):
         lake.land()
     lake.declare(MORE)
@@ -209,7 +209,7 @@ def test_small_files_of_a_folder_become_one(lake: Lake) -> None:
     assert lake.compact().commits == 0
 
 
-def test_files_that_are_large_enough_stay(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_are_large_enough_stay(lake: StoredTable, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         lake.land()
     size = max(file.bytes for file in lake.log.state.live.values())
@@ -220,7 +220,7 @@ def test_files_that_are_large_enough_stay(lake: Lake, monkeypatch: pytest.Monkey
 
 
 def test_readers_that_have_begun_keep_their_files_for_a_while(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.land()
     lake.land()
@@ -234,7 +234,7 @@ def test_readers_that_have_begun_keep_their_files_for_a_while(
     assert TableLog(lake.objects, "lake.numbers").follow().number == lake.log.follow().number
 
 
-def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: Lake) -> None:
+def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: StoredTable) -> None:
     lake.declare({**DECLARED, "partition_by": None})
     for _ in range(3):
         lake.land()
@@ -244,7 +244,7 @@ def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: Lake) -> None:
     assert len(lake.files()) == 2
 
 
-def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> None:
+def test_a_file_that_is_not_what_landed_stops_it(lake: StoredTable, folder: Path) -> None:
     lake.land()
     lake.land()
     path = folder / lake.files()[0]
@@ -257,7 +257,7 @@ def test_a_file_that_is_not_what_landed_stops_it(lake: Lake, folder: Path) -> No
 
 
 def test_without_room_for_a_joined_file_nothing_changes(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.land()
     lake.land()
@@ -272,7 +272,7 @@ def test_without_room_for_a_joined_file_nothing_changes(
 
 
 def test_a_lander_that_commits_meanwhile_makes_nothing_vain(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was joined is committed after it, under names of the commit that it became."""
     lake.land()
@@ -310,7 +310,7 @@ def once(groups: Callable[..., Groups]) -> Callable[..., Groups]:
     return lambda live: groups(live) if next(calls) == 0 else []
 
 
-def test_a_compaction_makes_no_landing_vain(lake: Lake) -> None:
+def test_a_compaction_makes_no_landing_vain(lake: StoredTable) -> None:
     lake.land()
     lake.land()
     staging = lake.log.begin()
@@ -329,7 +329,7 @@ def test_a_compaction_makes_no_landing_vain(lake: Lake) -> None:
     assert lake.paths("_land/staged") == []
 
 
-def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lake) -> None:
+def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: StoredTable) -> None:
     """Both staged the same files, which have gone with the other's rows; positions are as they were."""
     lake.land()
     lake.land()
@@ -350,7 +350,7 @@ def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Lak
 
 @pytest.mark.parametrize(("landed", "commits"), [(3, 2), (4, 1)])
 def test_what_was_staged_too_long_ago_is_made_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, landed: int, commits: int
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch, landed: int, commits: int
 ) -> None:
     """The commit of its number takes it away: nothing names it then."""
     monkeypatch.setattr(table_log, "AHEAD", 4)
@@ -372,7 +372,9 @@ def test_what_was_staged_too_long_ago_is_made_again(
     assert lake.numbers() == list(range(lake.offset))
 
 
-def test_who_loses_its_files_again_and_again_gives_up(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_loses_its_files_again_and_again_gives_up(
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.land()
     join, attempts = compact.join, count()
 
@@ -396,7 +398,7 @@ def test_who_loses_its_files_again_and_again_gives_up(lake: Lake, monkeypatch: p
 
 
 def test_a_second_compactor_that_finds_its_files_gone_tries_again(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
         lake.land()
@@ -415,7 +417,7 @@ def test_a_second_compactor_that_finds_its_files_gone_tries_again(
     assert len(lake.files()) == 2
 
 
-def test_who_makes_a_commit_visible_late_disturbs_nobody(lake: Lake) -> None:
+def test_who_makes_a_commit_visible_late_disturbs_nobody(lake: StoredTable) -> None:
     lake.land()
     lake.log.commit(lake.commit())
     lake.offset += 4
@@ -431,7 +433,9 @@ def test_who_makes_a_commit_visible_late_disturbs_nobody(lake: Lake) -> None:
         lake.log.rejoin()
 
 
-def test_what_could_not_be_made_visible_is_tried_again(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_could_not_be_made_visible_is_tried_again(
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.land()
     other = lake.again()
     other.land()
@@ -448,7 +452,9 @@ def unreachable(*_: object) -> None:
     raise Failed("The store can't be reached.")
 
 
-def test_few_files_are_exchanged_at_once(lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_files_are_exchanged_at_once(
+    lake: StoredTable, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for _ in range(7):
         lake.land()
     monkeypatch.setattr(compact, "EXCHANGED", 3)
@@ -461,7 +467,7 @@ def test_few_files_are_exchanged_at_once(lake: Lake, folder: Path, monkeypatch: 
 
 
 def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacted(
-    lake: Lake, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lake: StoredTable, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.land()
     lake.land()
@@ -489,7 +495,7 @@ def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacte
     assert main([*command, "--tables", "lake.numbers"]) == 0
 
 
-def test_no_value_changes(lake: Lake) -> None:
+def test_no_value_changes(lake: StoredTable) -> None:
     times = (
         "1677-09-22T00:00:00Z",
         "1969-12-31T23:59:58.999999Z",
@@ -523,7 +529,7 @@ def test_no_value_changes(lake: Lake) -> None:
     assert pa.concat_tables(map(lake.read, lake.files())).sort_by("k_offset").equals(before)
 
 
-def test_files_of_former_versions_are_corrected(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_of_former_versions_are_corrected(lake: StoredTable, monkeypatch: pytest.MonkeyPatch) -> None:
     """pyarrow alone wrote them; one with a time that no file can have stays as it is."""
 
     def faults() -> list[bool]:
@@ -553,17 +559,19 @@ def test_files_of_former_versions_are_corrected(lake: Lake, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_interrupted_at_every_step(lake: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+def test_interrupted_at_every_step(lake: StoredTable, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
     interrupted_at_every_step(lake, monkeypatch, backends._Directory, after)
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_interrupted_at_every_step_in_s3(in_s3: Lake, monkeypatch: pytest.MonkeyPatch, after: bool) -> None:
+def test_interrupted_at_every_step_in_s3(
+    in_s3: StoredTable, monkeypatch: pytest.MonkeyPatch, after: bool
+) -> None:
     interrupted_at_every_step(in_s3, monkeypatch, backends._Cloud, after)
 
 
 def interrupted_at_every_step(
-    lake: Lake, monkeypatch: pytest.MonkeyPatch, store: type[EditableObjects], after: bool
+    lake: StoredTable, monkeypatch: pytest.MonkeyPatch, store: type[EditableObjects], after: bool
 ) -> None:
     monkeypatch.setattr(table_log, "AHEAD", 3)
     for at in steps():
@@ -597,7 +605,7 @@ def age(folder: Path, hours: float) -> int:
     return sum(each.stat().st_size for each in files)
 
 
-def test_what_a_killed_run_staged_goes_hours_later(lake: Lake, folder: Path) -> None:
+def test_what_a_killed_run_staged_goes_hours_later(lake: StoredTable, folder: Path) -> None:
     """Only once nothing of it is younger than six hours: who stages on is alive, and commits."""
     lake.land()
     killed, alive = lake.log.begin(), lake.log.begin()
@@ -619,7 +627,7 @@ def test_what_a_killed_run_staged_goes_hours_later(lake: Lake, folder: Path) -> 
     assert lake.numbers() == list(range(8))
 
 
-def test_what_a_former_version_staged_goes_too(lake: Lake, folder: Path) -> None:
+def test_what_a_former_version_staged_goes_too(lake: StoredTable, folder: Path) -> None:
     lake.land()
     lake.commit(staging=Staging(100))
     size = age(folder / "_land/staged" / f"{100:020d}", hours=7)
@@ -627,7 +635,7 @@ def test_what_a_former_version_staged_goes_too(lake: Lake, folder: Path) -> None
     assert lake.paths("_land/staged") == []
 
 
-def test_what_was_staged_in_s3_has_an_age_there(in_s3: Lake) -> None:
+def test_what_was_staged_in_s3_has_an_age_there(in_s3: StoredTable) -> None:
     in_s3.land()
     in_s3.commit(staging=in_s3.log.begin())
     staged, dead = in_s3.log.staged_bytes(time.time())
@@ -638,7 +646,7 @@ def test_what_was_staged_in_s3_has_an_age_there(in_s3: Lake) -> None:
 
 
 def test_who_was_taken_for_dead_commits_nothing(
-    lake: Lake, folder: Path, monkeypatch: pytest.MonkeyPatch
+    lake: StoredTable, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.land()
     staging = lake.log.begin()
@@ -652,7 +660,7 @@ def test_who_was_taken_for_dead_commits_nothing(
     assert lake.again().log.follow().number == 1
 
 
-def test_what_a_run_staged_in_vain_goes_with_its_commit(lake: Lake) -> None:
+def test_what_a_run_staged_in_vain_goes_with_its_commit(lake: StoredTable) -> None:
     lake.land()
     staging = lake.log.begin()
     commit = lake.commit(staging=staging)

@@ -7,14 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-import clients
 import hdfs_native
-import landing_service
 import pytest
 import yaml
-from identifiers import printed
+from kit import clients, landing_service
+from kit.identifiers import printed
+from kit.staging import overdue
 from pyarrow import orc
-from staging import overdue
 
 from aqueduct.cli import main
 from aqueduct.store import retries

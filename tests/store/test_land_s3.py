@@ -10,14 +10,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import clients
-import landing_service
 import pytest
 import yaml
-from iceberg_reader import expected, newest, rows, table
-from lakes import Lake
+from kit import clients, landing_service
+from kit.iceberg_reader import expected, newest, rows, table
+from kit.lakes import HiveLake
+from kit.staging import overdue
 from pyarrow import orc
-from staging import overdue
 
 from aqueduct.cli import main
 from aqueduct.store.backends import open_store
@@ -50,7 +49,7 @@ def metastore(tmp_path_factory: pytest.TempPathFactory, plain_gateway: Gateway) 
 
 
 @pytest.fixture
-def lake_in_s3(lake: Lake, plain_gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> Lake:
+def lake_in_s3(lake: HiveLake, plain_gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> HiveLake:
     for name, value in plain_gateway.environment.items():
         monkeypatch.setenv(name, value)
     lake.location = f"s3://store/{secrets.token_hex(4)}/lake"
@@ -125,7 +124,7 @@ def test_a_service_reports_a_silent_store(brokers: list[Broker], s3: Gateway, tm
     landing_service.reports_an_outage(given, "aqueduct_land_lag a.b", "store", s3.process)
 
 
-def test_an_iceberg_table_in_s3_is_read_there(lake_in_s3: Lake, plain_gateway: Gateway) -> None:
+def test_an_iceberg_table_in_s3_is_read_there(lake_in_s3: HiveLake, plain_gateway: Gateway) -> None:
     """By PyIceberg's own catalogue and Arrow's own client of S3, also after kills and a compaction."""
     lake = lake_in_s3
     settings = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import retries

@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import Grown
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from identifiers import assert_printed, raises
-from interruption import EITHER, Interruption, steps
+from kit.identifiers import assert_printed, raises
+from kit.interruption import EITHER, Interruption, steps
 
 from aqueduct.cli import main
 from aqueduct.common.keys import ReceiverKey

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.snapshots.restore import records

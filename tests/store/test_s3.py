@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 from small_servers import Proxy, Script, serving
 
 from aqueduct.common import job_files

@@ -8,7 +8,7 @@ import made_store
 import numpy as np
 import pytest
 import zstandard
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import Failed

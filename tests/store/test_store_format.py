@@ -9,11 +9,11 @@ from pathlib import Path
 
 import made_store
 import pytest
-import store_format_reader
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from foreign_stores import KafkaBackup, Row
-from store_format_reader import DamagedStoreError, PrivateKey, StoredRecord, StoreFormatReader
+from kit import store_format_reader
+from kit.foreign_stores import KafkaBackup, Row
+from kit.store_format_reader import DamagedStoreError, PrivateKey, StoredRecord, StoreFormatReader
 
 from aqueduct.cli import main
 from aqueduct.common.keys import Algorithm, ReceiverKey

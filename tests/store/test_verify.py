@@ -10,7 +10,7 @@ import made_store
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 from made_store import batch
 
 from aqueduct import cli

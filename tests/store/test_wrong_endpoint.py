@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from identifiers import printed, raises
+from kit.identifiers import printed, raises
 from small_servers import Answer, Greeter, OneAnswer, serving
 
 from aqueduct.cli import build_parser, main

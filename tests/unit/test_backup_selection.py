@@ -1,5 +1,5 @@
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import NoMatch, Refused
 from aqueduct.kafka.client_config import End

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.kafka.batches.batch import DELETE_HORIZON, Damaged, seal, walk
 from aqueduct.kafka.batches.records import Record, Records, build

@@ -3,7 +3,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.kafka.batches.batch import Batch, Damaged, walk
 from aqueduct.kafka.batches.offsets import LEAST_BYTES, UNPACKED_FACTOR, Index, Inside

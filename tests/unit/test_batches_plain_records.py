@@ -6,7 +6,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.kafka.batches.batch import Damaged, walk
 from aqueduct.kafka.batches.codecs import CODECS

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import (

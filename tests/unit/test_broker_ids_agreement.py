@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common import strict_json
 from aqueduct.common.topic_names import TopicPartition

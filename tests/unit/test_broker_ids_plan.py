@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
-from identifiers import has_fact, raises
 from kafka.record.default_records import DefaultRecordBatchBuilder
+from kit.identifiers import has_fact, raises
 
 from aqueduct.cli import main
 from aqueduct.cli import repair as command

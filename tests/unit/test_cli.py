@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct import cli
 from aqueduct.cli.optional_packages import spark_packages

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 from hypothesis import given, strategies
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct import cli
 from aqueduct.cli import config_file

@@ -9,9 +9,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Thread
 
-import connect_worker
 import pytest
-from identifiers import printed
+from kit import connect_worker
+from kit.identifiers import printed
 
 from aqueduct.cli import main
 from aqueduct.connect import tls

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct import cli
 from aqueduct.cli import report_file

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from identifiers import assert_printed, raises
+from kit.identifiers import assert_printed, raises
 
 from aqueduct import cli
 from aqueduct.cli import config_file, former_options

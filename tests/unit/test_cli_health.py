@@ -1,7 +1,7 @@
 """`aqueduct health` at its time limit."""
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.cli import health
 from aqueduct.errors import Failed

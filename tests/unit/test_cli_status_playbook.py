@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from estate_facts import DEFAULTS, GROUPS, HOSTVARS, sound
+from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, sound
 
 from aqueduct.cli import main, status_playbook
 from aqueduct.common import timestamps

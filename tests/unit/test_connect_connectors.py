@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.connect import connectors
 from aqueduct.connect.connectors import (

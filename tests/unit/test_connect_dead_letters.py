@@ -4,7 +4,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.connect import replay_ledger
 from aqueduct.connect.dead_letters import Choice, Origin, origin, sent_back

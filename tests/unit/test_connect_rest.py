@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.connect import connectors
 from aqueduct.connect import rest as connect

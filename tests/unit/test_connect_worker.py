@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.connect.connectors import MASK, MOST_SECRETS, masked
 from aqueduct.connect.worker import (

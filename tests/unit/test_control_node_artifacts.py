@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.control_node import artifacts
 from aqueduct.errors import AqueductError, Failed, Refused

@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import pkcs12
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.control_node import certificates
 from aqueduct.control_node.certificates import CLIENT, SERVICE, Authority, Wanted

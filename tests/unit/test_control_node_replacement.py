@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.control_node import certificates
 from aqueduct.control_node.certificates import CLIENT, Wanted

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.estate.connectors import DeclaredConnector

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.kafka.batches import bodies
 from aqueduct.kafka.batches.batch import Damaged, unpack, walk

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.cli import main
 from aqueduct.common import lock

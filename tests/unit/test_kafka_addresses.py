@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from clients import wait_for
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
+from kit.clients import wait_for
 from kit.silent_address import silent_address
 
 from aqueduct.kafka import addresses, client_config

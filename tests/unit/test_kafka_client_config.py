@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import printed, raises
+from kit.identifiers import printed, raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.client_config import ClientConfig, Login, load, parse, parse_properties

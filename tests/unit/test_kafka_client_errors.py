@@ -3,8 +3,8 @@
 import logging
 
 import pytest
-from identifiers import raises
 from kafka.errors import KafkaConnectionError, KafkaTimeoutError
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.client_errors import reaching

@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from identifiers import assert_printed, has_fact, raises
+from kit.identifiers import assert_printed, has_fact, raises
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 from uuid import UUID
 
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.batches.batch import Damaged

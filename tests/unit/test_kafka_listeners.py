@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka import listeners

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.cli import main
 from aqueduct.errors import Failed

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, x25519
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common import keys
 from aqueduct.errors import Refused

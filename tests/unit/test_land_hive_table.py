@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.cli import land
 from aqueduct.errors import Refused

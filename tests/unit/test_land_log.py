@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.land import log

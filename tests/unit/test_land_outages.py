@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Iterable
 
-import clients
 import pytest
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 from prometheus_client.core import Metric
 
 from aqueduct.errors import Failed

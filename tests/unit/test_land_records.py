@@ -5,7 +5,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.batch import walk

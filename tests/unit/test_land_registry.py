@@ -10,12 +10,11 @@ from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
-import clients
 import pyarrow as pa
 import pytest
-import schema_registry
-from identifiers import raises
-from schema_registry import Registry
+from kit import clients, schema_registry
+from kit.identifiers import raises
+from kit.schema_registry import Registry
 
 from aqueduct.kafka import client_config
 from aqueduct.land import avro_schema, declaration, registry, registry_paths

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.errors import ExitCode, Skipped

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 from pyarrow import orc
 
 from aqueduct.common.topic_names import TopicPartition

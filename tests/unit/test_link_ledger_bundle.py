@@ -1,7 +1,7 @@
 from uuid import UUID
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.link.ledger.bundle import Bundle, MissingOffsets, bundle, dumps, loads

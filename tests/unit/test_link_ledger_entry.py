@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.offset_sets import spans_of
 from aqueduct.errors import Failed

@@ -3,7 +3,7 @@
 from typing import Any
 from uuid import UUID
 
-from identifiers import has_fact
+from kit.identifiers import has_fact
 
 from aqueduct.kafka.client import Topic
 from aqueduct.link.resend import Asked, fitting

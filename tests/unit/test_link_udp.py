@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identifiers import printed, raises
+from kit.identifiers import printed, raises
 
 from aqueduct.cli import main
 from aqueduct.errors import Refused

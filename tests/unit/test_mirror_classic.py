@@ -1,7 +1,7 @@
 """The status of a classic mirror, judged from its group and the topics at both ends."""
 
 import pytest
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.mirror import classic

@@ -3,7 +3,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed

@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import plugin_modules
 import pytest
+from kit import plugin_modules
 
 from aqueduct.connect import connectors
 from aqueduct.control_node.status import facts

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from estate_facts import certificate
-from plugin_modules import load, run
+from kit.estate_facts import certificate
+from kit.plugin_modules import load, run
 
 
 @pytest.fixture(scope="module")

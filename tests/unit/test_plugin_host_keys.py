@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import plugin_modules
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import (
@@ -18,6 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
     pkcs12,
 )
+from kit import plugin_modules
 
 from aqueduct.control_node import certificates
 from aqueduct.control_node.certificates import SERVICE, Authority, Wanted

@@ -9,8 +9,8 @@ import zipfile
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
-import plugin_modules
 import pytest
+from kit import plugin_modules
 
 GROUP = 54_321  # of nobody here
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import plugin_modules
 import pytest
+from kit import plugin_modules
 
 from aqueduct.recovery.file_backup.folder import remove_tree
 

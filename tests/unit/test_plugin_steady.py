@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
-import plugin_modules  # noqa: F401 (Ansible's loader of collections)
 import pytest
 from ansible import constants, context
 from ansible.executor.stats import AggregateStats
 from ansible.module_utils.common.collections import ImmutableDict
 from ansible.plugins.loader import callback_loader
 from ansible.utils import color
+from kit import plugin_modules  # noqa: F401 (Ansible's loader of collections)
 
 CODES = [code for code in constants.COLOR_CODES.values() if code]
 HOSTILE = "".join(f"\x1b[{code}m" for code in ("0", *CODES, "8", "38;5;16"))

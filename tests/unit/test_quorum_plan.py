@@ -4,7 +4,7 @@ import struct
 from dataclasses import replace
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 from kit.quorum_metadata import BOTH, ID, OTHER, STATE, log, metadata, topic_record
 
 from aqueduct.common.topic_names import TopicPartition

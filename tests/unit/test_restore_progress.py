@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.snapshots.restore import progress

@@ -1,7 +1,7 @@
 from dataclasses import replace
 
 import pytest
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct.errors import ExitCode, Skipped
 from aqueduct.kafka.batches.cutting import Window

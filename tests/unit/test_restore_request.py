@@ -1,5 +1,5 @@
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.kafka.batches.cutting import Window

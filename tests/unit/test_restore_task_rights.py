@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from identifiers import assert_printed, printed
+from kit.identifiers import assert_printed, printed
 from kit.restore_snapshot import SNAPSHOT
 
 from aqueduct import cli

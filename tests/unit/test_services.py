@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from identifiers import assert_printed
+from kit.identifiers import assert_printed
 from kit.manifests import EMPTY
 
 from aqueduct import cli

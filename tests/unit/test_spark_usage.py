@@ -3,7 +3,7 @@
 import urllib.request
 from collections.abc import Iterable
 
-from identifiers import raises
+from kit.identifiers import raises
 from kit.manifests import MANIFEST
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import Metric

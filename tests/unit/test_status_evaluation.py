@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from estate_facts import (
+from kit.estate_facts import (
     DEFAULTS,
     GROUPS,
     HOSTVARS,

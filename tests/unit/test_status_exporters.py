@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from estate_facts import DEFAULTS, GROUPS, HOSTVARS, metrics
+from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, metrics
 
 from aqueduct.cli import main
 from aqueduct.control_node.status import report

@@ -1,7 +1,7 @@
 """The state of an estate as metrics."""
 
 import pytest
-from estate_facts import DEFAULTS, GROUPS, HOSTVARS, SECONDS, facts, sound
+from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, SECONDS, facts, sound
 from prometheus_client.parser import text_string_to_metric_families
 
 from aqueduct.control_node.status import metrics

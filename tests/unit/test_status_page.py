@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
+from kit.estate_facts import DEFAULTS, GROUPS, HOSTVARS, facts, sound
 
 from aqueduct.control_node.status.drawing import drawing
 from aqueduct.control_node.status.evaluation import evaluate

@@ -5,7 +5,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common import strict_json
 from aqueduct.errors import Failed, Refused

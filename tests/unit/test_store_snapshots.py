@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identifiers import raises
 from kit import manifests
+from kit.identifiers import raises
 
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names, validation

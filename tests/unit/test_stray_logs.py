@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.recovery.broker_ids.stray_logs import restore_logs

@@ -1,5 +1,5 @@
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.topic_names import alternatives, parse_renames, pattern_parts, unmatched_parts
 from aqueduct.errors import Refused

@@ -3,7 +3,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 from pyeclib.ec_iface import ECDriver, ECDriverError
 
 from aqueduct.errors import Failed

@@ -3,7 +3,7 @@ from cryptography.exceptions import InvalidSignature, InvalidTag
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.keys import KINDS, Algorithm, ReceiverKey, ReceiverPublicKey, SenderKey, SenderPublicKey
 from aqueduct.errors import Refused

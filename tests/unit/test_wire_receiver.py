@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from identifiers import raises
-from link_ends import (
+from kit.identifiers import raises
+from kit.link_ends import (
     DROPPED,
     LINK,
     RECEIVER,

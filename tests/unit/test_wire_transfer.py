@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from link_ends import (
+from kit.link_ends import (
     DROPPED,
     LINK,
     OVERHEAD,

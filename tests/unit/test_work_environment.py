@@ -8,7 +8,7 @@ from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
-from identifiers import printed, raises
+from kit.identifiers import printed, raises
 
 from aqueduct import cli
 from aqueduct.errors import Failed, Refused

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from identifiers import printed
+from kit.identifiers import printed
 
 from aqueduct.errors import ExitCode
 

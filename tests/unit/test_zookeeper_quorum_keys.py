@@ -7,7 +7,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.errors import Refused
 from aqueduct.recovery.zookeeper.quorum_keys import KEY, NEXT, TRUSTED, QuorumKeys, is_of, self_signed, split

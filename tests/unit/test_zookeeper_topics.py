@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from identifiers import raises
+from kit.identifiers import raises
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, Refused

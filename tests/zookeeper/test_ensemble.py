@@ -8,10 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionLoss, NoAuthError
+from kit import clients
 from kit.ensembles import let_in, module, ready, start, stop
 
 from aqueduct.cli import main

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
@@ -27,6 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 from kazoo.client import KazooClient
+from kit import clients
 from kit.ensembles import module
 from traffic import Traffic
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka import (
     TopicCollection,
@@ -20,6 +19,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.common import timestamps

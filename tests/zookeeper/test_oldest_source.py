@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import classic
-import clients
 import pytest
-from classic import Mirror
 from confluent_kafka import KafkaException
+from kit import classic, clients
+from kit.classic import Mirror
 
 from aqueduct.cli import main
 from servers import oldest_kafka, zookeeper

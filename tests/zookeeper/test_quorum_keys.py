@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import clients
 import pytest
 from kazoo.security import make_acl
+from kit import clients
 from kit.ensembles import let_in, module, ready, start, stop
 
 from aqueduct.estate.zookeeper import Server, connect

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
-from clients import create, unique
+from kit import clients
+from kit.clients import create, unique
 
 from aqueduct.cli import main
 from aqueduct.common.topic_names import TopicPartition

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-import clients
 import pytest
 from confluent_kafka.admin import NewTopic
+from kit import clients
 
 from aqueduct.cli import main
 from servers import zookeeper

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from identifiers import assert_printed, printed
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import SetACL, SetData, stat_struct
 from kazoo.security import ACL, Id, make_acl, make_digest_acl
+from kit.identifiers import assert_printed, printed
 
 from aqueduct.cli import main
 from aqueduct.kafka.client_config import ClientConfig

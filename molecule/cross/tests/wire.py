@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab import Lab
 
-RELAY = Path(__file__).resolve().parents[3] / "tests/relay.py"
+RELAY = Path(__file__).resolve().parents[3] / "tests/kit/relay.py"
 ANSWER_SECONDS = 600
 
 

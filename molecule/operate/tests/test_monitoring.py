@@ -24,9 +24,9 @@ from alert_faults import (
     table,
 )
 from lab import Lab, wait_until
+from tests.exporter_names import KAFKA, NODE
 
 from aqueduct.control_node import certificates
-from tests.exporter_names import KAFKA, NODE
 
 # Prints the status and the page; TLS is what a scrape of Prometheus does.
 SCRAPE = """

@@ -4,9 +4,9 @@ import venv
 from collections.abc import Iterator
 from pathlib import Path
 
-import clients
 import pytest
 from drivers import RECORDS
+from kit import clients
 
 from aqueduct.work import environment
 from servers import spark

@@ -3,10 +3,10 @@
 import json
 from pathlib import Path
 
-import clients
 import drivers
 import pytest
 from drivers import ROOT, aqueduct, submit
+from kit import clients
 
 from servers.broker import Broker
 from servers.spark import Cluster

@@ -10,9 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import clients
 import pytest
 from drivers import RECORDS, Process, aqueduct, done, ended, start, until
+from kit import clients
 
 from aqueduct import cli
 from servers.spark import Cluster

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import clients
 import pytest
 import yaml
 from drivers import RECORDS, ROOT, aqueduct, done, start
+from kit import clients
 
 from servers.broker import Broker
 from servers.spark import Cluster

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import clients
 import pytest
 from drivers import aqueduct, done, ended, start, until
+from kit import clients
 
 from aqueduct.work.spark import COMPARISON
 from servers.spark import Cluster

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-import clients
 from confluent_kafka.admin import AclOperation
 from drivers import RECORDS, aqueduct, done, start, submit
+from kit import clients
 
 from servers.broker import Broker
 from servers.spark import Cluster

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.plugins.loader import init_plugin_loader
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 COLLECTIONS, MODULES = ROOT / "collections", ROOT / "plugins/modules"
 RUN = """
 import runpy, sys

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from uuid import UUID, uuid4
 
-import clients
+from kit import clients
 
 from aqueduct.cli import main
 from aqueduct.kafka import client as kafka

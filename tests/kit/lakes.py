@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import clients
 import yaml
-from hive_reader import HiveReader
+from kit import clients
+from kit.hive_reader import HiveReader
 from pymetastore.hive_metastore import ttypes
 from pymetastore.hive_metastore.ThriftHiveMetastore import Client
 from pymetastore.hive_metastore.ttypes import AlreadyExistsException
@@ -34,7 +34,7 @@ DAY = 86_400
 
 
 @dataclass
-class Lake:
+class HiveLake:
     """A topic, and a table of its own in the database `lake`."""
 
     broker: Broker

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
-import clients
+from kit import clients
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-import clients
-from clients import unique
+from kit import clients
+from kit.clients import unique
 
 from aqueduct.cli import main
 from servers.broker import Broker

@@ -3,19 +3,19 @@
 from datetime import UTC
 from typing import Any
 
-from lakes import Lake
+from kit.lakes import HiveLake
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.table import Table
 
 
-def table(lake: Lake, beside: str = "", **settings: str) -> Table:
+def table(lake: HiveLake, beside: str = "", **settings: str) -> Table:
     """Return the table as a reader that shares no code with us finds it."""
     catalogue = HiveCatalog("hive", uri=lake.metastore.url, **settings)
     return catalogue.load_table(f"lake.{lake.table}{beside}")
 
 
 def rows(read: Table, *more: str) -> list[dict[str, Any]]:
-    """Return rows as Lake.expected() has them."""
+    """Return rows as HiveLake.expected() has them."""
     found: list[dict[str, Any]] = (
         read.scan(selected_fields=("k_partition", "k_offset", "n", "price", "names", "at", *more, "day"))
         .to_arrow()
@@ -29,7 +29,7 @@ def rows(read: Table, *more: str) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in found]
 
 
-def expected(lake: Lake) -> list[dict[str, Any]]:
+def expected(lake: HiveLake) -> list[dict[str, Any]]:
     """Return what was produced, as it is in the table."""
     return [{**each, "price": f"{float(each['price']):.2f}"} for each in lake.expected()]
 

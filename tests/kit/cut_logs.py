@@ -2,8 +2,8 @@
 
 import struct
 
-import clients
 from kafka.admin import KafkaAdminClient
+from kit import clients
 
 from servers.broker import Broker
 

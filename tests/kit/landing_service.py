@@ -8,8 +8,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Thread
 
-import clients
-from identifiers import printed
+from kit import clients
+from kit.identifiers import printed
 from prometheus_client.parser import text_string_to_metric_families
 
 from servers.process import Process, free_ports

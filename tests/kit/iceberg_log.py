@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iceberg_reader import newest
+from kit.iceberg_reader import newest
 from pyiceberg.catalog.hive import HiveCatalog
 from pyiceberg.table import Table
 

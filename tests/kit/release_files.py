@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from subprocess import CompletedProcess
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def tool(name: str, *arguments: str | Path, folder: Path) -> CompletedProcess[str]:

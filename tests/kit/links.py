@@ -14,9 +14,9 @@ from typing import Any
 from urllib.request import urlopen
 from uuid import uuid4
 
-import clients
-from clients import Record, wait_for
-from relay import Relay
+from kit import clients
+from kit.clients import Record, wait_for
+from kit.relay import Relay
 
 from aqueduct.cli import main
 from aqueduct.errors import ExitCode

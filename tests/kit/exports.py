@@ -10,11 +10,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import clients
 import fastavro
 import pyarrow.dataset
 import pyarrow.parquet
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Message
+from kit import clients
 
 from aqueduct.work import jvm
 from servers.broker import Broker

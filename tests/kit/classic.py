@@ -11,7 +11,7 @@ from aqueduct.estate.model import Flow
 from aqueduct.estate.schema_registry import properties_file
 from servers.process import QUICK, Process, binary
 
-HANDLER = Path(__file__).resolve().parents[1] / "roles/mirror_maker/files"
+HANDLER = Path(__file__).resolve().parents[2] / "roles/mirror_maker/files"
 LOG = """
 log4j.rootLogger=INFO, console
 log4j.appender.console=org.apache.log4j.ConsoleAppender

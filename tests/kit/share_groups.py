@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import clients
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.schemas.load_json import _resolve_common_structs
+from kit import clients
 
 from aqueduct.kafka import client as raw
 from aqueduct.kafka import groups
