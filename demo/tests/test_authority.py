@@ -94,7 +94,7 @@ def is_let_in(host: str, ca: Path, clients: Path, seconds: float = 60) -> bool:
         return False
 
 
-def test_no_flight_is_lost_or_doubled_and_old_keys_are_refused(said: str, tmp_path: Path) -> None:
+def test_flights_arrive_once_and_old_keys_are_refused(said: str, tmp_path: Path) -> None:
     assert said
     shutil.copytree(LAB.pki / "clients", tmp_path / "clients")
     with streaming() as writers:

@@ -52,7 +52,7 @@ def test_every_record_is_at_both_ends(rows: Rows, flow: str) -> None:
     assert number(per_second) > 0
 
 
-def test_what_the_link_lost_was_repaired_or_sent_again(said: str, rows: Rows) -> None:
+def test_link_losses_are_repaired_or_resent(said: str, rows: Rows) -> None:
     repaired, resent = map(number, rows["pro1 -> enclave link"][5:])
     assert repaired > 0
     assert 0 < resent < EWR
@@ -60,7 +60,7 @@ def test_what_the_link_lost_was_repaired_or_sent_again(said: str, rows: Rows) ->
     assert summary == {"sent": EWR, "repaired": repaired, "missing": resent, "resent": resent}
 
 
-def test_both_workers_of_the_lake_ran_tasks_of_its_reconciles(said: str) -> None:
+def test_both_lake_workers_run_reconcile_tasks(said: str) -> None:
     told = re.search(
         r"^  Spark .* ran (\d+) tasks? on (\S+) and (\d+) tasks? on (\S+)\. ", said, re.MULTILINE
     )
@@ -113,7 +113,7 @@ def test_no_secret_is_told_on_a_host(known: dict[str, str]) -> None:
     assert told == []
 
 
-def test_a_second_run_changes_nothing_and_tells_no_secret(known: dict[str, str]) -> None:
+def test_second_run_changes_nothing_and_prints_no_secret(known: dict[str, str]) -> None:
     command = ["ansible-playbook", "-vvv", "--diff", "playbooks/site.yml"]
     again = subprocess.run(command, capture_output=True, text=True)
     assert canaries.in_text(known, again.stdout + again.stderr) == []

@@ -6,7 +6,7 @@ import subprocess
 PORT = 19091  # inventories/lab gives it to pro1
 
 
-def test_a_taken_port_is_named_before_anything_is_made() -> None:
+def test_demo_reports_taken_port_before_creating_containers() -> None:
     subprocess.run(["script/lab-down"], check=True)
     with socket.create_server(("127.0.0.1", PORT)):
         run = subprocess.run(["script/demo"], capture_output=True, text=True)

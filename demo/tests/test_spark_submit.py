@@ -146,7 +146,7 @@ def copied(topic: str, name: str) -> int:
 
 
 @pytest.mark.usefixtures("said")
-def test_each_verb_runs_by_spark_submit_on_the_lake_s_cluster(tmp_path: Path) -> None:
+def test_spark_submit_runs_every_verb_on_lake_cluster(tmp_path: Path) -> None:
     [link] = LAB.links
     with hosted(tmp_path) as driver:
         assert driver.run("spark/bin/pip", "list", "--format=freeze").stdout.count("==") <= 4

@@ -41,7 +41,7 @@ def plant(folder: Path, name: str, content: str, attributes: dict[str, bytes]) -
 
 @pytest.mark.parametrize("way", ["ssh", "local"])
 @pytest.mark.parametrize("options", [[], ["--xattrs"]])
-def test_what_a_user_writes_beside_his_files_makes_nobody_root(
+def test_restore_grants_no_privileges_from_planted_extended_attributes(
     server: SshServer, tmp_path: Path, way: str, options: list[str]
 ) -> None:
     folder, target = tmp_path / "etc", tmp_path / "target"
@@ -152,7 +152,7 @@ def exchange(folder: Path, victim: Path) -> None:
 
 @pytest.mark.parametrize("way", ["target", "above"])
 @pytest.mark.parametrize("options", [[], ["--overwrite"]])
-def test_root_follows_no_link_of_a_service_to_the_target(
+def test_restore_refuses_target_behind_symlink_of_service(
     open_folder: Path, victim: Path, way: str, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     backups = backed_up(open_folder)
@@ -187,7 +187,7 @@ def test_root_restores_into_a_folder_of_a_service(open_folder: Path, kind: str) 
     assert {path.name for path in target.iterdir()} == {"conf"}
 
 
-def test_a_link_or_a_file_in_the_place_of_a_folder_is_replaced(open_folder: Path, victim: Path) -> None:
+def test_overwrite_replaces_symlink_or_file_at_folder_path(open_folder: Path, victim: Path) -> None:
     backups = backed_up(open_folder)
     target = given(open_folder / "target")
     for _ in range(2):
@@ -203,7 +203,7 @@ def test_a_link_or_a_file_in_the_place_of_a_folder_is_replaced(open_folder: Path
 
 
 @pytest.mark.parametrize("kind", ["folder", "missing"])
-def test_root_follows_no_link_that_a_service_makes_meanwhile(
+def test_restore_never_follows_symlink_swapped_in_during_writing(
     open_folder: Path, victim: Path, kind: str
 ) -> None:
     """The service exchanges its folder for a link to root's, again and again, while root writes into it."""
@@ -222,7 +222,7 @@ def test_root_follows_no_link_that_a_service_makes_meanwhile(
 
 
 @pytest.mark.parametrize("options", [["--path", "conf/file"], ["--overwrite"]])
-def test_root_follows_no_link_that_is_made_just_before_root_writes(
+def test_restore_never_follows_symlink_made_just_before_writing(
     open_folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, options: list[str]
 ) -> None:
     """The folder was one when root looked, and is a link to root's when rsync begins.
@@ -252,7 +252,7 @@ def test_root_follows_no_link_that_is_made_just_before_root_writes(
 
 @pytest.mark.parametrize("names", ["new", "new/target"])
 @pytest.mark.parametrize("owner", [0, USER])
-def test_root_follows_no_link_where_everybody_can_make_one(
+def test_restore_never_follows_symlink_planted_in_shared_folder(
     open_folder: Path, victim: Path, monkeypatch: pytest.MonkeyPatch, names: str, owner: int
 ) -> None:
     """As in /tmp: the target was missing when root looked."""
@@ -272,7 +272,7 @@ def test_root_follows_no_link_where_everybody_can_make_one(
     assert [path.name for path in shared.iterdir()] == ["new"]
 
 
-def test_root_removes_no_folder_that_takes_the_place_of_its_own(
+def test_restore_never_deletes_folder_swapped_for_temporary_one(
     open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A service may rename folders of root in its own folder, and not remove what is in them."""

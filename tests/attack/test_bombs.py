@@ -73,7 +73,7 @@ def values(broker: Broker, topic: str, **more: Any) -> list[str]:
     return [(message.value() or b"").decode() for message in clients.read(broker, topic, 0, **more)]
 
 
-def test_a_restore_leaves_out_what_it_cannot_open_and_nothing_else(
+def test_restore_skips_only_decompression_bomb_batches(
     target: Broker,
     attacked: Callable[..., str],
     restore: Restore,
@@ -104,7 +104,7 @@ def test_a_restore_leaves_out_what_it_cannot_open_and_nothing_else(
     assert printed(capsys.readouterr().out) == ["decompression-limit-exceeded"]
 
 
-def test_a_mirror_of_batches_stops_before_it_and_mirrors_all_else(
+def test_batches_engine_stops_only_partition_with_decompression_bomb(
     source: Broker, target: Broker, name: str, tmp_path: Path
 ) -> None:
     """With LogAppendTime a batch must be opened, for each record to keep its time."""
@@ -133,7 +133,7 @@ def test_a_mirror_of_batches_stops_before_it_and_mirrors_all_else(
     assert len(values(target, attacked)) == 5
 
 
-def test_a_window_s_edge_inside_it_leaves_it_out(
+def test_restore_skips_decompression_bomb_across_time_window_edge(
     target: Broker, attacked: Callable[..., str], restore: Restore, capsys: Said
 ) -> None:
     topic = attacked(EARLY, EARLY, LATE)
@@ -156,7 +156,7 @@ def test_what_need_not_be_opened_is_restored(
     assert end >= 13
 
 
-def test_a_position_has_room_for_all_that_may_be_left_out() -> None:
+def test_restore_progress_holds_maximum_number_of_skipped_batches() -> None:
     largest = (1 << 63) - 1
     full = progress.RestoreProgress(
         topic_id="0" * 36,
@@ -182,7 +182,7 @@ def link(source: Broker, target: Broker, name: str, tmp_path: Path) -> Iterator[
         yield link
 
 
-def test_what_a_filter_cannot_read_does_not_cross_and_stops_nothing(link: Link) -> None:
+def test_link_filter_withholds_unreadable_batch_and_continues(link: Link) -> None:
     link.downstream()
     link.upstream(inputFilterRules="deny:secret")
     clients.wait_for("all as covered", lambda: {(0, offset) for offset in range(14)} <= link.covered())
@@ -201,7 +201,7 @@ def test_without_a_filter_it_crosses_as_it_is(link: Link) -> None:
     assert clients.settle(link.target, link.topic, 0) >= [13]
 
 
-def test_what_is_written_record_by_record_is_left_out_by_name(link: Link) -> None:
+def test_record_mode_skips_and_reports_unreadable_batch(link: Link) -> None:
     link.downstream(topics=link.topic, mode="record", rawTopic="")
     link.upstream()
     clients.wait_for("the others", lambda: clients.ends(link.target, link.topic, 0) == [10])
@@ -212,7 +212,7 @@ def test_what_is_written_record_by_record_is_left_out_by_name(link: Link) -> Non
 
 
 @pytest.mark.parametrize("of_a_task", [1_000, 2])  # also where several tasks read parts of it
-def test_a_landing_skips_it_and_lands_what_is_around_it(
+def test_landing_skips_decompression_bomb_and_lands_surrounding_records(
     lake: LandingFolder, name: str, of_a_task: int, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     monkeypatch.setattr(run, "TASK_OFFSETS", (of_a_task, of_a_task))
@@ -264,7 +264,7 @@ def test_a_landing_skips_it_and_lands_what_is_around_it(
     assert json.loads(report.read_text())["tables"][0]["unopened"] == spans
 
 
-def test_a_landing_that_is_set_back_before_it_skips_it_again(lake: LandingFolder, name: str) -> None:
+def test_landing_skips_decompression_bomb_again_after_reset(lake: LandingFolder, name: str) -> None:
     clients.create(lake.broker, name)
     lake.declare(name)
     clients.produce(lake.broker, name, [b'{"id": 1}'] * 3)

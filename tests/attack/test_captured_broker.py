@@ -86,7 +86,7 @@ def test_who_rules_a_site_creates_topics_there(of_pro1: Broker, principal: str) 
 
 
 @pytest.mark.parametrize("principal", ["kafka-pro2", "kafka", "connect-pro1", "kafka-pro1,O=x"])
-def test_the_key_of_another_broker_or_service_rules_nothing_there(of_pro1: Broker, principal: str) -> None:
+def test_other_broker_or_service_key_cannot_create_topics(of_pro1: Broker, principal: str) -> None:
     why = refused(of_pro1, principal)
     assert why is not None
     assert why.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, why

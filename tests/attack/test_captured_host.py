@@ -137,7 +137,7 @@ ATTACKS: dict[str, tuple[Callable[[Captured], dict[str, Any]], str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_what_is_no_public_key_is_not_signed_and_the_host_is_named(captured: Captured, attack: str) -> None:
+def test_invalid_public_key_is_reported_and_not_signed(captured: Captured, attack: str) -> None:
     answer, why = ATTACKS[attack]
     done = captured.play(**answer(captured))
     assert captured.brought() == []
@@ -149,7 +149,7 @@ def test_what_is_no_public_key_is_not_signed_and_the_host_is_named(captured: Cap
 
 
 @pytest.mark.parametrize("has", ["none", "the administrator's", "no certificate"])
-def test_the_certificate_is_the_inventory_s_whatever_the_host_has(captured: Captured, has: str) -> None:
+def test_certificate_names_come_from_inventory_not_from_host(captured: Captured, has: str) -> None:
     certificate = {
         "none": "",
         "the administrator's": captured.of_admin,
@@ -167,7 +167,7 @@ def test_the_certificate_is_the_inventory_s_whatever_the_host_has(captured: Capt
     made.verify_directly_issued_by(captured.authority.certificate)
 
 
-def test_a_key_of_a_former_authority_is_not_signed_again(captured: Captured, tmp_path: Path) -> None:
+def test_key_of_former_authority_is_never_signed_again(captured: Captured, tmp_path: Path) -> None:
     """Where the authority was replaced, that key may be in other hands: the host is asked for a new one."""
     (tmp_path / "former").mkdir()
     now = certificates.utc_now()
@@ -187,9 +187,7 @@ def test_a_key_of_a_former_authority_is_not_signed_again(captured: Captured, tmp
 
 
 @pytest.mark.parametrize("serves", [True, False])
-def test_a_key_that_was_a_server_s_is_replaced_when_it_is_a_client_s_alone(
-    captured: Captured, serves: bool
-) -> None:
+def test_key_is_replaced_when_server_becomes_client_only(captured: Captured, serves: bool) -> None:
     """Everyone who connected to it has its certificate, and a Spark cluster's workers have the key."""
     wanted = Wanted(
         principal=PRINCIPAL, names=(HOST,), usages=certificates.SERVICE, validity_days=365, renewal_days=30

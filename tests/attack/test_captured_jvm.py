@@ -112,7 +112,7 @@ def test_renewed_files_are_sent(folder: Path, environment: dict[str, str]) -> No
     assert sent(environment) == {"ca.pem": b"renewed", "restore.pem": b"renewed"}
 
 
-def test_files_in_memory_and_links_of_before_are_sent(folder: Path, environment: dict[str, str]) -> None:
+def test_in_memory_files_and_existing_symlinks_are_sent(folder: Path, environment: dict[str, str]) -> None:
     (folder / "link.pem").symlink_to("tasks/../ca.pem")
     inline = job_files.in_memory(b"inline")
     job_files.remember(inline)
@@ -141,7 +141,7 @@ def test_a_link_that_another_user_renews_is_followed() -> None:
             os.seteuid(0)
 
 
-def test_a_key_that_the_user_gave_both_is_sent(folder: Path, environment: dict[str, str]) -> None:
+def test_hidden_key_that_user_gives_tasks_is_sent(folder: Path, environment: dict[str, str]) -> None:
     job_files.keep(folder / "tasks/restore.pem")
     assert sent(environment)["restore.pem"] == TASK.encode()
     assert sent(environment)["restore.pem"] == TASK.encode()
@@ -149,7 +149,7 @@ def test_a_key_that_the_user_gave_both_is_sent(folder: Path, environment: dict[s
     assert refused(environment)
 
 
-def test_default_files_of_s3_are_those_of_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_s3_files_are_fixed_at_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws/credentials").write_text("mine")
@@ -164,7 +164,7 @@ def test_default_files_of_s3_are_those_of_the_start(tmp_path: Path, monkeypatch:
     assert refused({})
 
 
-def test_a_program_that_a_profile_names_since_is_not_run(
+def test_credential_process_changed_after_start_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
@@ -187,7 +187,7 @@ def test_a_program_that_a_profile_names_since_is_not_run(
 
 
 @pytest.mark.parametrize("link", [os.symlink, os.link])
-def test_a_store_that_can_not_be_written_proves_itself_by_no_key(
+def test_unwritable_store_cannot_use_linked_key_as_probe(
     tmp_path: Path, link: Callable[[Path, Path], None]
 ) -> None:
     (tmp_path / "signing.pem").write_text(SIGNING)

@@ -81,12 +81,12 @@ def assert_refused(answer: dict[str, Any], path: Path) -> None:
     assert CONTENT not in str({name: value for name, value in answer.items() if name != "invocation"})
 
 
-def test_a_folder_of_keys_that_is_a_link_is_refused(own: Path, victim: Path) -> None:
+def test_key_folder_that_is_symlink_is_refused(own: Path, victim: Path) -> None:
     plant(own / "tls", victim)
     assert_refused(keys(own / "tls"), own / "tls")
 
 
-def test_a_folder_above_that_is_a_link_is_refused(own: Path, victim: Path) -> None:
+def test_symlinked_parent_folder_is_refused(own: Path, victim: Path) -> None:
     plant(own / "lake", victim)
     assert_refused(keys(own / "lake/tls"), own / "lake")
     assert_refused(folders(own / "lake/tls"), own / "lake")
@@ -103,13 +103,13 @@ def test_a_key_is_not_written_through_a_link(own: Path, victim: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["mirror-lake.pem", ".mirror-lake.key"])
-def test_the_key_of_another_service_is_not_read_through_a_link(own: Path, victim: Path, name: str) -> None:
+def test_other_service_key_is_not_read_through_symlink(own: Path, victim: Path, name: str) -> None:
     tls = made(own / "tls")
     plant(tls / name, victim / "file")
     assert_refused(keys(tls), tls / name)
 
 
-def test_a_file_is_not_given_away_through_a_link(own: Path, victim: Path, tmp_path: Path) -> None:
+def test_file_owner_is_not_changed_through_symlink(own: Path, victim: Path, tmp_path: Path) -> None:
     """It has the very content that the playbook writes, so that only its owner is set."""
     (tmp_path / "ca").mkdir()
     authority = certificates.have_authority(tmp_path / "ca", datetime.now(UTC))[0]
@@ -132,12 +132,12 @@ def test_a_file_is_not_given_away_through_a_link(own: Path, victim: Path, tmp_pa
     assert_refused(files(own / "trusted.pem", CONTENT), own / "trusted.pem")
 
 
-def test_a_folder_that_is_a_link_is_not_given_away(own: Path, victim: Path) -> None:
+def test_folder_owner_is_not_changed_through_symlink(own: Path, victim: Path) -> None:
     plant(own / "state", victim)
     assert_refused(folders(own / "state"), own / "state")
 
 
-def test_a_file_of_root_is_not_shown_through_a_link(own: Path, victim: Path) -> None:
+def test_diff_never_shows_root_file_through_symlink(own: Path, victim: Path) -> None:
     """A difference (--diff) has what was there before."""
     plant(own / "worker.properties", victim / "file")
     assert_refused(files(own / "worker.properties", "other"), own / "worker.properties")
@@ -166,7 +166,7 @@ def test_software_is_not_written_through_a_link(own: Path, victim: Path, tmp_pat
     assert (own / "plugin.jar").read_text() == "jar"
 
 
-def test_what_is_removed_is_the_link_and_not_where_it_leads(own: Path, victim: Path) -> None:
+def test_removal_deletes_symlink_but_not_target(own: Path, victim: Path) -> None:
     plant(own / "report.json", victim)
     (made(own / "old") / "log").write_text("")
     plant(own / "old/link", victim)
@@ -178,7 +178,7 @@ def test_what_is_removed_is_the_link_and_not_where_it_leads(own: Path, victim: P
     assert_refused(files(own / "log/file", "", state="absent"), own / "log")
 
 
-def test_a_deep_folder_in_the_place_of_a_report_is_removed(own: Path, victim: Path) -> None:
+def test_deep_folder_at_report_path_is_removed(own: Path, victim: Path) -> None:
     """More levels than calls of Python, and longer than a path."""
     current = os.open(own, os.O_RDONLY)
     for name in ["report.json"] + ["a"] * 2500:
@@ -200,7 +200,7 @@ def test_a_deep_folder_in_the_place_of_a_report_is_removed(own: Path, victim: Pa
             remove_tree(own / "report.json")
 
 
-def test_a_folder_that_is_moved_while_it_is_removed_leads_nowhere(
+def test_removal_stops_if_service_moves_folder_meanwhile(
     own: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The service moves the folder that is open, whose `..` is another one then."""
@@ -221,7 +221,7 @@ def test_a_folder_that_is_moved_while_it_is_removed_leads_nowhere(
 
 
 @pytest.mark.parametrize("linked", ["report.json", "run"])
-def test_a_report_that_is_a_link_is_not_brought_to_the_controller(
+def test_symlinked_report_is_not_fetched_to_control_node(
     own: Path, victim: Path, tmp_path: Path, linked: str
 ) -> None:
     """A bundle goes on to another host, and belongs to a service there."""
@@ -272,7 +272,7 @@ def test_links_of_root_are_followed(victim: Path, tmp_path: Path) -> None:
     assert (tmp_path / "disk/data/kafka").stat().st_uid == USER
 
 
-def test_a_service_can_not_replace_what_is_in_its_configuration(tmp_path: Path) -> None:
+def test_service_cannot_replace_files_in_key_folder(tmp_path: Path) -> None:
     """It reads its files by its group, and may write to none of the folders."""
     assert not keys(tmp_path / "tls").get("failed")
     found = (tmp_path / "tls").stat()
@@ -288,7 +288,7 @@ def shared(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_that_a_user_made_in_a_sticky_folder_is_not_given_away(shared: Path) -> None:
+def test_user_folder_in_sticky_folder_keeps_owner(shared: Path) -> None:
     """It would belong to a service then, with what the user had put into it."""
     safe_files = plugin_modules.load("service_content").safe_files
     planted = made(shared / "state")
@@ -297,12 +297,12 @@ def test_a_folder_that_a_user_made_in_a_sticky_folder_is_not_given_away(shared: 
     assert planted.stat().st_uid == USER
 
 
-def test_a_hard_link_in_a_sticky_folder_is_refused(shared: Path, victim: Path) -> None:
+def test_hard_link_in_sticky_folder_is_refused(shared: Path, victim: Path) -> None:
     os.link(victim / "file", shared / "trusted.pem")
     assert_refused(files(shared / "trusted.pem", CONTENT), shared / "trusted.pem")
 
 
-def test_a_link_of_root_in_a_sticky_folder_is_followed(shared: Path, tmp_path: Path) -> None:
+def test_root_symlink_in_sticky_folder_is_followed(shared: Path, tmp_path: Path) -> None:
     (tmp_path / "disk").mkdir()
     (shared / "data").symlink_to(tmp_path / "disk")
     assert not files(shared / "data/file", "x").get("failed")
@@ -336,7 +336,7 @@ def authorize(home: Path, *, check_mode: bool = False) -> bool:
 
 
 @pytest.mark.parametrize("linked", [".ssh", ".ssh/authorized_keys"])
-def test_a_key_is_authorized_through_no_link_of_the_user(own: Path, victim: Path, linked: str) -> None:
+def test_key_is_not_authorized_through_symlink_of_user(own: Path, victim: Path, linked: str) -> None:
     if linked == ".ssh":
         plant(own / ".ssh", victim)
     else:
@@ -376,7 +376,7 @@ def test_a_key_is_authorized_once_beside_others(own: Path) -> None:
         f"ssh-ed25519 {b64encode(BLOB[:15]).decode()}",
     ],
 )
-def test_what_a_host_answers_in_place_of_its_key_replaces_no_line(answer: str) -> None:
+def test_invalid_public_key_replaces_no_authorized_key_line(answer: str) -> None:
     """A captured backup host answers with its public key, which is then authorized on the source's host."""
     module = plugin_modules.load("ssh_authorized_key")
     before = f"{OTHER_KEY} operator@control\n{KEY} second@control\n"
@@ -402,7 +402,7 @@ def test_only_lines_of_exactly_this_key_are_replaced() -> None:
     assert written.splitlines() == [*kept, f"{READ_ONLY} {KEY} file_backup etc"]
 
 
-def test_a_user_that_does_not_exist_gets_no_key() -> None:
+def test_missing_user_gets_no_authorized_key() -> None:
     answer = plugin_modules.run("ssh_authorized_key", {"user": "nobody-here", "key": KEY})
     assert answer["failed"]
     assert answer["msg"].startswith("[host-user-missing] ")

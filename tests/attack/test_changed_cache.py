@@ -55,7 +55,7 @@ def flip(path: Path, at: int) -> None:
 
 
 @pytest.mark.parametrize("at", [0, 700, -1])
-def test_a_wheelhouse_that_changed_stops_the_play_by_name(lock: Path, tmp_path: Path, at: int) -> None:
+def test_changed_wheelhouse_stops_play_and_is_named(lock: Path, tmp_path: Path, at: int) -> None:
     cache = str(tmp_path / "cache")
     made = artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache)
     assert artifacts.wheelhouse(lock=str(lock), python="3.11", cache=cache) == artifacts.Artifact(
@@ -85,9 +85,7 @@ def test_hosts_ask_for_the_very_wheels(lock: Path, tmp_path: Path) -> None:
     assert text.split() == ["some-package==1.0", lock.read_text().split()[-1]]
 
 
-def test_our_own_wheel_that_changed_stops_the_play_by_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_changed_own_wheel_stops_play_and_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "locks").mkdir()
     (tmp_path / "aqueduct").mkdir()
     (tmp_path / "aqueduct/__init__.py").touch()
@@ -186,7 +184,7 @@ def jars_of(cache: Path, lock: Path) -> artifacts.Artifact:
         pytest.param([A, B, LAST], EVIL * 64, id="more after its end"),
     ],
 )
-def test_an_archive_that_is_packed_otherwise_stops_the_play(
+def test_archive_packed_differently_stops_play(
     tmp_path: Path, entries: list[tuple[tarfile.TarInfo, bytes]], tail: bytes
 ) -> None:
     """The jars of the lock are there each time, and something else beside them, or they in another way."""
@@ -239,7 +237,7 @@ def test_an_archive_of_any_size_takes_no_memory(
     assert most < 8 << 20
 
 
-def test_an_archive_has_no_more_entries_than_the_lock(tmp_path: Path) -> None:
+def test_archive_with_more_entries_than_lock_is_refused(tmp_path: Path) -> None:
     lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
     lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
     packed_entries(archive, [entry(f"libs/{number:05}.jar") for number in range(20_000)])
@@ -253,7 +251,7 @@ def test_an_archive_has_no_more_entries_than_the_lock(tmp_path: Path) -> None:
     assert most < 8 << 20
 
 
-def test_an_archive_that_is_larger_than_any_is_not_read(tmp_path: Path) -> None:
+def test_oversized_archive_is_refused_without_reading_it(tmp_path: Path) -> None:
     lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
     lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
     with archive.open("wb") as file:
@@ -311,7 +309,7 @@ def vendor(tmp_path: Path) -> Path:
     return archive
 
 
-def test_the_digest_of_a_binary_is_of_what_was_unpacked(
+def test_binary_digest_is_computed_from_unpacked_content(
     vendor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Somebody exchanges the binary as soon as it is in the cache."""
@@ -349,9 +347,7 @@ def test_a_binary_is_unpacked_from_what_was_checked(
     assert (again.sha256, again.path.read_bytes()) == (made.sha256, b"the vendor's")
 
 
-def test_jars_that_are_exchanged_after_they_were_packed_stop_the_play(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_jars_exchanged_after_packing_stop_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lock, archive = tmp_path / "kafka.txt", tmp_path / "kafka-9.9.tar"
     lock.write_text(f"{hashlib.sha256(b'a').hexdigest()}  a.jar\n")
     monkeypatch.setattr(artifacts, "_fetch_archive", lambda *given: _write_jar(given[-1]))
@@ -372,7 +368,7 @@ def _write_jar(folder: Path) -> None:
     (folder / "a.jar").write_bytes(b"a")
 
 
-def test_a_wheelhouse_that_is_exchanged_after_it_was_packed_gets_no_digest(
+def test_wheelhouse_exchanged_after_packing_gets_no_matching_digest(
     lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pack = artifacts._pack
@@ -459,7 +455,7 @@ def test_what_a_host_unpacks_makes_nobody_root(host_software: Any, tmp_path: Pat
 @pytest.mark.parametrize(
     ("asked", "why"), [("with its digest", r"Computed: *sha256:"), ("without", "must have a hash")]
 )
-def test_a_wheel_that_is_not_the_required_one_is_not_installed(
+def test_wheel_that_differs_from_requirement_is_not_installed(
     host_software: Any, lock: Path, tmp_path: Path, asked: str, why: str
 ) -> None:
     """Also where the archive's digest fits: uv compares each wheel with what asks for it, by its digest."""
@@ -492,7 +488,7 @@ def test_a_wheel_that_is_not_the_required_one_is_not_installed(
     assert not list(there.glob("lib/*/site-packages/some_package*"))
 
 
-def test_maven_runs_no_plugin_that_is_not_named_whole() -> None:
+def test_maven_runs_only_plugin_with_full_coordinates() -> None:
     text = (ROOT / "aqueduct/control_node/artifacts.py").read_text()
     assert '"dependency:' not in text
     assert len(artifacts.MAVEN_PLUGIN.split(":")) == 3
@@ -538,7 +534,7 @@ def test_a_play_stops_before_anything_is_pushed(lock: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("other", ["app/run.jar", "app//run.jar", "./app/run.jar"])
-def test_a_zip_with_one_name_twice_is_not_unpacked(host_software: Any, tmp_path: Path, other: str) -> None:
+def test_zip_with_duplicate_name_is_not_unpacked(host_software: Any, tmp_path: Path, other: str) -> None:
     archive, folder = tmp_path / "app.zip", tmp_path / "there"
     folder.mkdir()
     with zipfile.ZipFile(archive, "w") as packed_:

@@ -72,7 +72,7 @@ def backup(own: Broker, tmp_path: Path) -> Backup:
     return Backup(own, tmp_path)
 
 
-def test_a_log_that_was_cut_and_has_grown_again_is_named(
+def test_backup_reports_truncated_and_regrown_log(
     own: Broker, backup: Backup, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut, whole = (clients.create(own, name) for name in ("cut", "whole"))
@@ -112,7 +112,7 @@ def stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-def test_a_landing_skips_a_log_that_was_cut_and_has_grown_again(
+def test_landing_skips_truncated_and_regrown_log(
     own: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     declarations, report = tmp_path / "tables.yml", tmp_path / "land.json"
@@ -172,7 +172,7 @@ def sent(feed: Feed, records: int) -> dict[str, list[tuple[int, int]]]:
 
 
 @pytest.mark.parametrize("restarted", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_link_sends_nothing_of_a_log_that_was_cut_and_has_grown_again(
+def test_link_sends_nothing_of_truncated_and_regrown_log(
     own: Broker, tmp_path: Path, caplog: pytest.LogCaptureFixture, restarted: bool
 ) -> None:
     """Its sender is there all the time, or away and continues from what it committed."""
@@ -210,7 +210,9 @@ def assert_named(feed: Feed, caplog: pytest.LogCaptureFixture) -> None:
     assert sum(all(has_fact(message, fact) for fact in facts) for message in caplog.messages) == 1
 
 
-def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Broker, tmp_path: Path) -> None:
+def test_batches_mirror_continues_where_log_was_truncated(
+    own: Broker, target: Broker, tmp_path: Path
+) -> None:
     topic, report = clients.create(own, clients.unique("cut")), tmp_path / "mirror.json"
     argv = ["replicate", "--flow", topic, "--topics-pattern", topic.replace(".", "[.]"), "--until-caught-up"]
     argv += ["--source-bootstrap-server", own.plaintext, "--target-bootstrap-server", target.plaintext]
@@ -226,7 +228,7 @@ def test_mirror_of_batches_continues_where_a_log_was_cut(own: Broker, target: Br
     assert (affected["kind"], affected["from"], affected["to"]) == ("target_only", 6, 10)
 
 
-def test_a_running_mirror_of_batches_continues_where_a_log_was_cut(
+def test_running_batches_mirror_continues_where_log_was_truncated(
     own: Broker, target: Broker, tmp_path: Path
 ) -> None:
     """It continues its connection, and the broker answers a fetch with the offset at which it diverges."""
@@ -259,7 +261,7 @@ def test_a_running_mirror_of_batches_continues_where_a_log_was_cut(
     assert arrived(cut) == expected
 
 
-def test_a_running_mirror_of_batches_stores_positions_again_that_their_topic_lost(
+def test_running_batches_mirror_stores_lost_positions_again(
     own: Broker, source: Broker, tmp_path: Path
 ) -> None:
     """Its own topic loses its end, and the topic of the records does not: nothing arrives twice."""

@@ -64,7 +64,7 @@ def change(log: Path, offset: int, by: Callable[[bytes], bytes]) -> None:
 
 
 @pytest.mark.parametrize("spoil", [damage, age])
-def test_a_batch_that_cannot_be_read_stops_its_partition_of_a_mirror_alone(
+def test_unreadable_batch_stops_mirroring_of_one_partition_only(
     own: Broker, target: Broker, tmp_path: Path, spoil: Callable[[bytes], bytes]
 ) -> None:
     name = clients.unique("spoiled")

@@ -64,7 +64,7 @@ def verify(store: Path, *more: str) -> int:
     return main(["verify", "--store", store.as_uri(), *more])
 
 
-def test_a_second_estate_restores_with_the_recipients_key_alone(
+def test_second_estate_restores_with_recipient_key_alone(
     made: Path, name: str, target: Broker, restore: Restore, recipient: Pair
 ) -> None:
     assert len(encrypted(made)) >= 4
@@ -92,7 +92,7 @@ def test_without_a_key_and_with_a_wrong_one(
     assert stores.files(made) == before
 
 
-def test_a_captured_backup_host_opens_manifests_and_no_records(
+def test_captured_backup_host_opens_manifests_but_no_records(
     made: Path, name: str, target: Broker, restore: Restore, host: Pair, recipient: Pair, capsys: Said
 ) -> None:
     assert main(["snapshots", "--store", made.as_uri(), *host.opens]) == ExitCode.DONE
@@ -132,7 +132,7 @@ def swap(path: Path, other: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [flip, cut, swap])
-def test_a_damaged_object_is_named_before_anything_is_written(
+def test_damaged_object_is_reported_before_restore_writes(
     made: Path,
     name: str,
     target: Broker,
@@ -150,7 +150,7 @@ def test_a_damaged_object_is_named_before_anything_is_written(
     assert verify(made, *host.opens) == ExitCode.FAILED  # digests alone tell it, too
 
 
-def test_what_a_writer_with_a_fitting_manifest_exchanges_does_not_open(
+def test_restore_refuses_segment_exchanged_under_forged_manifest(
     made: Path, name: str, target: Broker, restore: Restore, recipient: Pair, host: Pair, capsys: Said
 ) -> None:
     """He has the backup host's key, so digests fit; frames tell that the object is another place's."""
@@ -174,7 +174,7 @@ def test_what_a_writer_with_a_fitting_manifest_exchanges_does_not_open(
 
 
 @pytest.mark.parametrize("kind", ["segment", "index"])
-def test_objects_of_one_run_that_change_places_do_not_open(
+def test_swapped_objects_of_same_run_do_not_open(
     kind: str, source: Broker, target: Broker, name: str, folder: Path, backup: Run, restore: Restore,
     encrypt: list[str], recipient: Pair, host: Pair, capsys: Said,
 ) -> None:  # fmt: skip
@@ -245,7 +245,7 @@ def test_other_recipients_without_writing_anything_again(
     assert values(target, name) == VALUES
 
 
-def test_who_does_not_encrypt_adds_nothing_to_what_is_encrypted(
+def test_backup_without_encryption_options_leaves_encrypted_store_unchanged(
     made: Path, name: str, backup: Run, host: Pair, recipient: Pair, capsys: Said
 ) -> None:
     before = stores.files(made)

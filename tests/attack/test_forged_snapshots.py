@@ -68,7 +68,7 @@ def target_in_environment(target: Broker, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("TARGET", target.plaintext)
 
 
-def test_signed_snapshots_are_believed_and_read_without_a_key_too(store: Path, key: Key) -> None:
+def test_signed_snapshots_verify_with_and_without_key(store: Path, key: Key) -> None:
     assert verify(store, *key.trusted) == verify(store) == ExitCode.DONE
     assert main(["snapshots", "--store", store.as_uri(), *key.trusted]) == ExitCode.DONE
 
@@ -121,17 +121,17 @@ def test_snapshots_that_change_places(store: Path, key: Key, capsys: Said) -> No
     refused(store, key, capsys, "says that it is snapshot 2")
 
 
-def test_an_older_snapshot_in_the_place_of_the_newest(store: Path, key: Key, capsys: Said) -> None:
+def test_older_snapshot_in_place_of_newest_is_refused(store: Path, key: Key, capsys: Said) -> None:
     stores.snapshot(store, 3).write_bytes(stores.snapshot(store, 2).read_bytes())
     refused(store, key, capsys, "says that it is snapshot 2")
 
 
-def test_a_snapshot_that_is_taken_out_of_the_middle(store: Path, key: Key, capsys: Said) -> None:
+def test_chain_without_middle_snapshot_is_refused(store: Path, key: Key, capsys: Said) -> None:
     stores.snapshot(store, 2).unlink()
     refused(store, key, capsys, "snapshot 2")
 
 
-def test_another_signed_snapshot_of_the_same_number_is_none_of_this_chain(
+def test_signed_snapshot_of_other_chain_is_refused(
     store: Path, tmp_path: Path, key: Key, capsys: Said
 ) -> None:
     """Signed by the same key, in a copy that went its own way."""
@@ -144,7 +144,7 @@ def test_another_signed_snapshot_of_the_same_number_is_none_of_this_chain(
     refused(store, key, capsys, "snapshot 2")
 
 
-def test_that_the_newest_were_removed_is_seen_by_who_knows_of_them(
+def test_at_least_option_detects_removed_newest_snapshot(
     store: Path, key: Key, target: Broker, capsys: Said
 ) -> None:
     stores.snapshot(store, 3).unlink()
@@ -180,7 +180,7 @@ def test_a_store_that_begins_to_be_signed(tmp_path: Path, key: Key, capsys: Said
     assert "snapshot 2" in capsys.readouterr().err
 
 
-def test_who_does_not_sign_adds_nothing_to_what_is_signed(store: Path, capsys: Said) -> None:
+def test_unsigned_backup_is_refused_in_signed_store(store: Path, capsys: Said) -> None:
     before = stores.files(store)
     assert main(["backup", *NOWHERE, "--store", store.as_uri()]) == ExitCode.REFUSED
     error = capsys.readouterr().err

@@ -76,7 +76,7 @@ ATTACKS: dict[str, tuple[Spoil, str]] = {
 
 
 @pytest.mark.parametrize("what", ATTACKS)
-def test_a_frame_that_cannot_be_written_is_named_and_missing(
+def test_dedup_reports_unwritable_frame_and_records_gap(
     what: str, crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, why = ATTACKS[what]
@@ -152,7 +152,7 @@ REFUSED: dict[str, tuple[Spoil, dict[str, str]]] = {
 
 
 @pytest.mark.parametrize("attack", REFUSED)
-def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
+def test_frame_refused_by_broker_leaves_only_one_gap(
     attack: str, crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spoil, config = REFUSED[attack]
@@ -176,7 +176,7 @@ def test_a_frame_that_the_broker_refuses_is_missing_and_the_others_are_written(
     assert "10 records in 1 frame" in capsys.readouterr().out
 
 
-def test_frames_that_unpack_to_much_do_not_end_dedup(crossed: RawTopic) -> None:
+def test_dedup_survives_decompression_bombs_within_memory_limit(crossed: RawTopic) -> None:
     """Together they unpack to 2.4 GB, and dedup may have 2 of addresses."""
     topic, other = crossed.topics
     zeros = bytes(200 << 20)
@@ -216,7 +216,7 @@ class Ended(Exception):
     """The end of a dedup as by a kill."""
 
 
-def test_frames_that_are_written_in_parts_are_written_once(
+def test_frames_written_in_parts_arrive_exactly_once(
     crossed: RawTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where it ends before or after any part, and where they came in another order."""

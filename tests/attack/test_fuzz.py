@@ -15,7 +15,7 @@ SECONDS = "6" if os.environ.get("AQUEDUCT_ALL_SEEDS") else "2"
 
 
 @pytest.mark.parametrize("name", PARSERS)
-def test_changed_bytes_end_in_a_value_or_an_error_of_their_own(name: str) -> None:
+def test_mutated_bytes_yield_value_or_declared_error(name: str) -> None:
     """Run in a process of its own, whose memory is measured."""
     run = subprocess.run(
         [sys.executable, "tests/fuzz_bytes.py", name, "--seconds", SECONDS],
@@ -45,7 +45,7 @@ def trip(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("parse", [spin, grow, trip])
-def test_a_parser_that_takes_too_much_or_trips_is_found(parse: object) -> None:
+def test_fuzzer_detects_slow_memory_hungry_or_failing_parser(parse: object) -> None:
     parser = Parser(parse, (ValueError,), [b"good", b"xx"])  # type: ignore[arg-type]
     with pytest.raises((AssertionError, KeyError)):
         fuzz_bytes.try_one(parser, b"xx", fuzz_bytes.memory())

@@ -67,7 +67,7 @@ def sentence(capsys: Said) -> str:
 
 @pytest.mark.parametrize("number", [FAR, 500_000_000, 0])
 @pytest.mark.parametrize("planted", ["nothing", "a manifest"])
-def test_a_planted_snapshot_far_ahead_is_named_and_nothing_goes_on_behind_it(
+def test_planted_snapshot_number_is_reported_and_stops_backup(
     store: Path, capsys: Said, number: int, planted: str
 ) -> None:
     path = stores.snapshot(store, number)
@@ -220,7 +220,7 @@ def test_a_manifest_of_any_size_is_a_sentence(store: Path, capsys: Said) -> None
         assert "Snapshot 3 has 10,737,418,240 bytes" in sentence(capsys)
 
 
-def test_a_large_upload_gives_a_manifest_no_more_room(store: Path, capsys: Said) -> None:
+def test_large_upload_does_not_raise_manifest_size_limit(store: Path, capsys: Said) -> None:
     """It would be 30 times as large as stored, which any manifest may be, and have 1.5 GB."""
     path = stores.snapshot(store, 3)
     path.write_bytes(large_manifest(random_bytes=60 << 20, zeros=1_440 << 20))
@@ -318,7 +318,7 @@ ODD = st.sampled_from(
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(changes=st.lists(st.tuples(st.sampled_from(PLACES), ODD), min_size=1, max_size=3))
-def test_whatever_a_manifest_says_no_run_ends_in_a_traceback(
+def test_arbitrary_manifest_values_never_cause_traceback(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[tuple[Any, ...], Any]]
 ) -> None:
     store = stores.copied(tmp_path_factory.mktemp("hostile") / "store")

@@ -57,7 +57,7 @@ def test_a_checkpoint_of_a_table(objects: EditableObjects, tmp_path: Path) -> No
         TableLog(objects, TABLE).read()
 
 
-def test_a_commit_that_no_reader_would_take_is_not_written(
+def test_commit_too_large_for_readers_is_not_written(
     objects: EditableObjects, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_log, "MOST_LOG_BYTES", 100)
@@ -98,7 +98,7 @@ def test_a_file_of_another_program(layout: str, tmp_path: Path, capsys: pytest.C
     assert printed(capsys.readouterr().err) == ["object-too-large"]
 
 
-def test_an_object_at_the_path_of_a_new_one(objects: EditableObjects, tmp_path: Path) -> None:
+def test_create_refuses_path_with_huge_planted_object(objects: EditableObjects, tmp_path: Path) -> None:
     """Whoever creates an object compares it with the one that is there."""
     plant(tmp_path, names.STORE)
     with pytest.raises(Exists):

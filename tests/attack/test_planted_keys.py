@@ -66,7 +66,7 @@ def check(store: Path, keys: list[DataKey], reader: Pair) -> None:
 
 
 @pytest.mark.parametrize("number", [2, 7, LAST - 1])
-def test_a_planted_list_of_the_new_recipients_is_not_believed(
+def test_planted_list_of_new_recipients_is_not_trusted(
     store: Path, keys: list[DataKey], old: Pair, new: Pair, number: int
 ) -> None:
     for key in keys:
@@ -75,7 +75,7 @@ def test_a_planted_list_of_the_new_recipients_is_not_believed(
     check(store, keys, new)
 
 
-def test_a_copied_seal_does_not_vouch_for_another_list(
+def test_copied_seal_does_not_authenticate_other_recipient_list(
     store: Path, keys: list[DataKey], old: Pair, new: Pair
 ) -> None:
     for key in keys:
@@ -86,7 +86,7 @@ def test_a_copied_seal_does_not_vouch_for_another_list(
     check(store, keys, new)
 
 
-def test_a_planted_last_number_is_passed_over_and_reported(
+def test_rewrap_skips_and_reports_planted_highest_key_number(
     store: Path, keys: list[DataKey], old: Pair, new: Pair, capsys: Said
 ) -> None:
     planted = [plant(store, key, LAST, old) for key in keys]
@@ -115,7 +115,7 @@ def test_other_planted_objects_stop_nothing(
     check(store, keys, new)
 
 
-def test_a_second_rewrap_writes_nothing_and_proves_what_it_can(
+def test_second_rewrap_verifies_keys_and_writes_nothing(
     store: Path, keys: list[DataKey], old: Pair, new: Pair
 ) -> None:
     argv = [*old.opens, "--recipient", str(new.public)]
@@ -128,7 +128,7 @@ def test_a_second_rewrap_writes_nothing_and_proves_what_it_can(
     check(store, keys, new)
 
 
-def test_a_key_that_is_not_as_it_was_written_fails_the_rewrap(
+def test_rewrap_fails_when_written_key_is_replaced(
     store: Path, keys: list[DataKey], old: Pair, new: Pair, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     """Somebody replaces what was written, in a store that lets him."""
@@ -184,7 +184,7 @@ def test_an_invented_id_stops_no_rewrap(
 
 
 @pytest.mark.parametrize("kind", DataKind)
-def test_a_key_of_a_snapshot_that_does_not_open_is_still_refused(
+def test_rewrap_refuses_snapshot_key_it_cannot_open(
     store: Path, keys: list[DataKey], old: Pair, new: Pair, kind: DataKind, tmp_path: Path, capsys: Said
 ) -> None:
     """Else its snapshot would stay with the former recipients."""
@@ -202,7 +202,7 @@ def test_a_key_of_a_snapshot_that_does_not_open_is_still_refused(
     check(store, [*keys, key], new)
 
 
-def test_a_planted_snapshot_of_an_invented_id_stops_no_rewrap_of_signed_ones(
+def test_rewrap_with_trusted_key_skips_planted_snapshot(
     store: Path, keys: list[DataKey], old: Pair, new: Pair, tmp_path: Path
 ) -> None:
     ours, theirs = Key(tmp_path, "ours"), Key(tmp_path, "theirs")

@@ -98,9 +98,7 @@ def test_signed_ones_go_as_before(store: Path, key: Key) -> None:
 
 
 @pytest.mark.parametrize("cluster", ["ours", "another"])
-def test_a_planted_last_number_or_another_cluster_stops_no_signed_backup(
-    cluster: str, store: Path, key: Key
-) -> None:
+def test_planted_number_or_cluster_stops_no_signed_backup(cluster: str, store: Path, key: Key) -> None:
     keep(store, key.signing)
     plant(store, 2, cluster=cluster)
     plant(store, FAR, cluster=cluster)
@@ -129,7 +127,7 @@ def test_what_no_trusted_key_signed_is_not_restored(how: str, store: Path, key: 
     assert stored.read(1).number == 1
 
 
-def test_a_backup_that_trusts_signed_ones_alone_adds_no_other(store: Path, key: Key) -> None:
+def test_backup_with_trusted_keys_adds_no_unsigned_snapshot(store: Path, key: Key) -> None:
     keep(store, key.signing)
     objects = open_editable(store.as_uri(), private=True)
     with pytest.raises(Refused) as error:

@@ -116,7 +116,7 @@ def test_certificates_that_suit_their_services_are_accepted(estate: Estate) -> N
     assert not is_accepted(estate.brought / "reconcile-pro1.pem", estate.authority, HOST)
 
 
-def test_a_declared_principal_of_brokers_may_share_a_certificate(estate: Estate) -> None:
+def test_brokers_of_declared_principal_may_share_certificate(estate: Estate) -> None:
     """Both sites then have one principal, so each broker's names are its own."""
     inventory = estate.inventory.read_text()
     estate.inventory.write_text(
@@ -155,7 +155,7 @@ ATTACKS: dict[str, tuple[Make, str, str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_key_that_could_impersonate_a_service_is_refused(estate: Estate, attack: str) -> None:
+def test_key_that_could_impersonate_service_is_refused(estate: Estate, attack: str) -> None:
     make, impersonated, identifier = ATTACKS[attack]
     file = make(estate.authority)
     assert is_accepted(file, estate.authority, impersonated)
@@ -169,7 +169,7 @@ def test_a_key_that_could_impersonate_a_service_is_refused(estate: Estate, attac
 
 
 @pytest.mark.parametrize(("usages", "is_refused"), [([CLIENT, SERVER], True), ([], True), ([CLIENT], False)])
-def test_a_key_that_workers_of_spark_get_is_a_client_s(
+def test_key_for_spark_workers_must_be_client_only(
     estate: Estate, usages: list[x509.ObjectIdentifier], is_refused: bool
 ) -> None:
     """The site has a cluster, whose workers get the key of each application."""
@@ -209,7 +209,7 @@ UNFIT: dict[str, tuple[Make, str]] = {
 
 
 @pytest.mark.parametrize("unfit", UNFIT)
-def test_a_key_that_does_not_suit_its_service_is_refused(estate: Estate, unfit: str) -> None:
+def test_key_unsuitable_for_service_is_refused(estate: Estate, unfit: str) -> None:
     make, identifier = UNFIT[unfit]
     file = make(estate.authority)
     checked = estate.check()

@@ -59,7 +59,7 @@ ATTACKS: dict[str, tuple[Attack, str]] = {
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_a_topic_that_changes_while_it_is_restored_fails_the_run(
+def test_topic_change_during_restore_fails_run(
     source: Broker,
     target: Broker,
     name: str,
@@ -78,7 +78,7 @@ def test_a_topic_that_changes_while_it_is_restored_fails_the_run(
     assert why in error["message"]
 
 
-def test_what_happens_while_groups_get_their_offsets_counts_too(
+def test_topic_change_during_offset_restore_fails_run(
     source: Broker,
     target: Broker,
     name: str,
@@ -100,7 +100,7 @@ def test_what_happens_while_groups_get_their_offsets_counts_too(
     assert "2 records of another producer" in error["message"]
 
 
-def test_a_topic_that_is_appended_to_may_have_other_writers(
+def test_append_restore_allows_records_of_other_producers(
     source: Broker,
     target: Broker,
     name: str,
@@ -116,7 +116,7 @@ def test_a_topic_that_is_appended_to_may_have_other_writers(
     assert len(clients.read(target, name)) == RECORDS + 2
 
 
-def test_what_a_run_left_that_was_cut_short_is_no_record_of_others(
+def test_aborted_transactions_of_restore_are_not_foreign_records(
     source: Broker,
     target: Broker,
     name: str,

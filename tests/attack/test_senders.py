@@ -48,7 +48,7 @@ def of_topic(link: Link, topic: str) -> int:
 
 
 @pytest.mark.parametrize("forged", ["a frame", "an announcement"])
-def test_offsets_that_a_log_does_not_have_hide_nothing_without_a_word(
+def test_dedup_reports_forged_offsets_beyond_log_end(
     forged: str, brokers: list[Broker], monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     """Who has the sender's key says that all has crossed; then its owner has it again, and sends."""

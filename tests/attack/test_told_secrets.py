@@ -56,7 +56,7 @@ def test_the_inventory_check_does_not_say_a_secret(tmp_path: Path) -> None:
     assert CANARY not in said
 
 
-def test_a_role_that_refuses_a_secret_does_not_say_it(tmp_path: Path) -> None:
+def test_role_refuses_secret_without_logging_it(tmp_path: Path) -> None:
     """With -vvv; each role's judgement of its variables, which is given a text where it wants a mapping."""
     wanted = [(role, name) for role, name, spec in secrets() if spec["type"] == "dict"]
     assert {"connect_secrets", "object_store_secret_keys"} <= {name for _, name in wanted}

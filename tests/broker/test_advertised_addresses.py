@@ -255,9 +255,10 @@ def half_silent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Brok
 
 
 @pytest.mark.parametrize("verb", ["doctor cluster", "transactions find-hanging", "transactions finish"])
-def test_address_that_drops_packets_is_reported_and_other_brokers_are_searched(
+def test_unreachable_broker_is_reported_and_others_are_searched(
     half_silent: tuple[Broker, str], verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """One broker's advertised address drops packets, so a client gets no answer there."""
     first, silent = half_silent
     assert main([*verb.split(), "--bootstrap-server", first.plaintext]) == 3
     said = capsys.readouterr()

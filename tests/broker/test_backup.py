@@ -165,7 +165,7 @@ def test_only_what_was_committed_and_never_waiting(
     assert values(site.stored(topic)) == [b"commit", b"open", b"behind the open one"]
 
 
-def test_a_run_reads_what_came_since_and_notices_what_went(
+def test_next_backup_adds_new_records_and_reports_gap(
     site: Site, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     topic = make_topic(2)
@@ -185,9 +185,10 @@ def test_a_run_reads_what_came_since_and_notices_what_went(
     assert site.back_up("--topics", topic) == 0  # a gap is told once
 
 
-def test_a_run_that_finds_nothing_fetches_nothing_and_asks_no_more_for_many_topics(
+def test_idle_backup_requests_are_independent_of_topic_count(
     site: Site, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run without new records fetches nothing and sends as many requests for 30 topics as for one."""
     topics = [make_topic(4) for _ in range(30)]
     for topic in topics:
         produce(site, topic, numbers(0, 3))
@@ -268,9 +269,10 @@ def test_generations_of_a_compacted_topic(
         produce(site, topic, [b"3"])
 
 
-def test_groups_settings_and_the_position_that_kafka_s_tools_show(
+def test_backup_stores_groups_and_settings_and_commits_position(
     site: Site, make_topic: Callable[..., str]
 ) -> None:
+    """The position is the offset of a consumer group, which Kafka's tools show."""
     topic = make_topic(retention_ms="123456789")
     produce(site, topic, numbers(0, 10))
     group = f"{topic}-readers"
@@ -290,9 +292,10 @@ def test_groups_settings_and_the_position_that_kafka_s_tools_show(
     assert clients.committed(site.broker, position) == {(topic, 0): 10}
 
 
-def test_positions_are_committed_where_they_changed_or_are_gone_and_all_once_a_day(
+def test_backup_commits_changed_positions_and_daily_all_positions(
     site: Site, make_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run commits positions that changed or expired, and once a day all of them."""
     topic = make_topic(3)
     produce(site, topic, numbers(0, 10))
     clock = [20_000 * commit.DAY]
@@ -321,7 +324,7 @@ def test_positions_are_committed_where_they_changed_or_are_gone_and_all_once_a_d
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_a_run_that_is_killed_leaves_nothing_that_counts(
+def test_killed_backup_commits_nothing_and_next_is_complete(
     site: Site, make_topic: Callable[..., str], seed: int
 ) -> None:
     topic = make_topic(6)
@@ -357,7 +360,7 @@ def test_of_two_runs_at_once_one_wins(site: Site, make_topic: Callable[..., str]
     assert site.back_up("--topics", topic) == 0
 
 
-def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
+def test_store_refuses_recreated_cluster_without_other_cluster_option(
     site: Site, brokers: list[Broker], make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else its empty topics would be the newest snapshot, and what is to be restored the one before."""
@@ -374,9 +377,10 @@ def test_a_cluster_that_was_made_anew_is_not_taken_for_the_old_one(
     assert values(site.stored(topic)) == numbers(0, 10)
 
 
-def test_a_run_does_not_build_on_what_is_lost_and_past_damage_it_reads_again(
+def test_backup_on_lost_base_requires_past_damage_option(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """That run continues after the newest undamaged snapshot, or reads everything."""
     topic = make_topic()
     expected: list[bytes] = []
 
@@ -409,7 +413,7 @@ def test_a_run_does_not_build_on_what_is_lost_and_past_damage_it_reads_again(
         assert values(site.stored(topic)) == expected
 
 
-def test_a_store_that_lost_its_id_gets_no_other(
+def test_backup_never_replaces_lost_store_id(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = make_topic()
@@ -420,7 +424,7 @@ def test_a_store_that_lost_its_id_gets_no_other(
     assert not (site.directory / "store.json").exists()
 
 
-def test_a_group_to_leave_out_that_is_not_there_is_named(
+def test_unknown_group_in_exclude_groups_is_reported(
     site: Site, make_topic: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert site.back_up("--topics", make_topic(), "--exclude-groups", "nope") == 0
@@ -463,7 +467,7 @@ def test_bad_input_gets_a_sentence(
     assert not list(site.directory.glob("snapshots/*"))
 
 
-def test_a_store_that_is_no_use_gets_a_sentence(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+def test_backup_fails_with_message_for_unusable_store(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
     site.directory.write_text("a file")
     assert site.back_up("--topics-pattern", ".*") == 1
     assert f"the store {site.url} can't be" in capsys.readouterr().err
@@ -478,9 +482,10 @@ def test_a_store_of_a_newer_version_is_refused(
     assert "has format 2, this program knows up to 1: update Aqueduct" in capsys.readouterr().err
 
 
-def test_a_cluster_that_goes_is_not_waited_for_with_each_partition(
+def test_backup_skips_remaining_partitions_when_cluster_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """It does not wait for each partition anew."""
     read = reading._read
     reads: list[Any] = []
 

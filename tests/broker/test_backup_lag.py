@@ -22,7 +22,7 @@ def lags(servers: str, group: str) -> dict[tuple[str, int], tuple[int, int, int]
     return {(row[1], int(row[2])): (int(row[3]), int(row[4]), int(row[5])) for row in rows}
 
 
-def test_the_lag_is_what_the_next_snapshot_will_read(brokers: list[Broker], tmp_path: Path) -> None:
+def test_backup_lag_equals_records_of_next_snapshot(brokers: list[Broker], tmp_path: Path) -> None:
     broker, servers = brokers[0], brokers[0].plaintext
     topic = clients.create(broker, clients.unique("lag"), 2)
     clients.produce(broker, topic, range(5))

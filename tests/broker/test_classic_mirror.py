@@ -89,7 +89,7 @@ def produce_all(broker: Broker, topic: str, records: int, start: int = 0) -> Non
 
 
 @pytest.mark.long
-def test_what_was_not_committed_before_a_kill_is_doubled_and_named(
+def test_records_uncommitted_at_kill_are_doubled_and_reported(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = brokers
@@ -146,7 +146,7 @@ def test_kills_in_the_middle_of_writing_lose_nothing(brokers: list[Broker], tmp_
 
 
 @pytest.mark.parametrize("alone", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_send_that_fails_ends_it_before_the_next_commit(
+def test_failed_send_stops_mirror_before_next_commit(
     brokers: list[Broker], tmp_path: Path, alone: bool
 ) -> None:
     source, target = brokers
@@ -193,7 +193,7 @@ def test_a_target_that_is_silent_is_waited_for(brokers: list[Broker], tmp_path: 
     assert reconciled(source, target, topic, tmp_path / "r.json")[1] == 0
 
 
-def test_two_hosts_share_the_partitions_and_one_takes_over(brokers: list[Broker], tmp_path: Path) -> None:
+def test_two_hosts_share_partitions_and_one_takes_over(brokers: list[Broker], tmp_path: Path) -> None:
     source, target = brokers
     topic = made(brokers)
     one = mirror(source, target, tmp_path / "1", topic)
@@ -221,7 +221,7 @@ def test_two_hosts_share_the_partitions_and_one_takes_over(brokers: list[Broker]
         assert f"client.id = {group}-{each.host}" in each.said()
 
 
-def test_it_begins_where_it_is_told_and_never_leaves_out_a_new_topic(
+def test_mirror_begins_at_ends_except_for_new_topics(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = brokers
@@ -304,7 +304,7 @@ UNCHECKED, OUTDATED = "classic-positions-unchecked", "classic-position-outdated"
 STOPPED = "mirror-workers-missing"
 
 
-def test_a_running_mirror_whose_topic_is_recreated_is_reported_until_that_is_accepted(
+def test_running_mirror_reports_recreated_topic_until_accepted(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kafka's consumer may continue in the middle of the new log: its group looks well then."""
@@ -326,7 +326,7 @@ def test_a_running_mirror_whose_topic_is_recreated_is_reported_until_that_is_acc
         assert ask() == (0, [])
 
 
-def test_a_stopped_mirror_reads_a_recreated_topic_from_its_start(
+def test_stopped_mirror_reads_recreated_topic_from_start(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = brokers
@@ -348,7 +348,7 @@ def test_a_stopped_mirror_reads_a_recreated_topic_from_its_start(
 
 
 @pytest.mark.parametrize("regrown", [False, True])
-def test_a_log_that_was_cut_is_reported_until_that_is_accepted(
+def test_truncated_source_log_is_reported_by_each_run(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str], regrown: bool
 ) -> None:
     source, target = brokers
@@ -369,7 +369,7 @@ def test_a_log_that_was_cut_is_reported_until_that_is_accepted(
         assert (code, others) == (3, [OUTDATED])
 
 
-def test_the_handler_in_the_repository_is_its_source_compiled(tmp_path: Path) -> None:
+def test_compiled_partition_handler_matches_its_source(tmp_path: Path) -> None:
     source = classic.HANDLER / "SamePartition.java"
     command = ["javac", "--release", "11", "-g:none", "-cp", f"{binary('AQUEDUCT_OLDER_KAFKA_JARS')}/*"]
     subprocess.run([*command, "-d", str(tmp_path), str(source)], check=True, capture_output=True)

@@ -108,7 +108,7 @@ def changes(result: dict[str, Any]) -> dict[str, list[str]]:
 
 
 @pytest.mark.long  # scenario connect changes and pauses some
-def test_a_connector_is_made_changed_paused_stopped_resumed_and_deleted(
+def test_module_manages_connector_from_creation_to_deletion(
     module: Module, topic: str, tmp_path: Path
 ) -> None:
     sink = file_sink(topic, tmp_path / "out")
@@ -135,9 +135,7 @@ def test_a_connector_is_made_changed_paused_stopped_resumed_and_deleted(
     assert changes(module("sink", config=sink, state="paused")) == {"created": ["sink"]}
 
 
-def test_a_task_that_fails_is_told_with_its_trace_and_restarted_when_repaired(
-    module: Module, topic: str, tmp_path: Path
-) -> None:
+def test_failed_task_is_reported_with_trace_and_restarted(module: Module, topic: str, tmp_path: Path) -> None:
     folder = tmp_path / "not-yet"
     sink = file_sink(topic, folder / "out")
     failed = module("failing", config=sink)
@@ -184,7 +182,7 @@ def test_what_can_not_be_right_is_refused(
     assert changes(module("wrong", state="absent")) == {}
 
 
-def test_one_that_is_refused_does_not_stop_the_others(module: Module, topic: str, tmp_path: Path) -> None:
+def test_rejected_connector_does_not_stop_others(module: Module, topic: str, tmp_path: Path) -> None:
     wrong = file_sink(topic, tmp_path / "out", tasks_max="many")
     right = file_sink(topic, tmp_path / "right")
     tried = module("wrong", config=wrong, beside={"right": right}, check=True)
@@ -283,7 +281,7 @@ def test_the_doctor_finds_nothing_and_then_what_failed(
     assert connectors[0].figures == {"state": "RUNNING", "tasks": 1, "failed_tasks": 1}
 
 
-def test_topics_of_a_sink_that_match_nothing_are_found(
+def test_sink_topics_that_match_nothing_are_reported(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = ["doctor", "connect", "--worker-config", str(worker.properties), "--no-probe", "--rest", worker.url]
@@ -370,7 +368,7 @@ def test_rest_is_refused_in_a_sentence(
     assert "[connect-tls-failed]" in capsys.readouterr().out
 
 
-def test_dead_letters_go_back_when_the_cause_is_repaired(
+def test_replay_returns_dead_letters_once_connector_is_repaired(
     worker: Worker, module: Module, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     dead, out = clients.create(worker.broker, f"{topic}-dead", 2), tmp_path / "out"
@@ -404,7 +402,7 @@ def test_dead_letters_go_back_when_the_cause_is_repaired(
     assert sorted(out.read_text().splitlines()) == ["1", "3", "last", "poison"]
 
 
-def test_a_stopped_sink_reads_a_recreated_topic_from_its_start(
+def test_stopped_sink_reads_recreated_topic_from_start(
     worker: Worker, module: Module, topic: str, tmp_path: Path
 ) -> None:
     """Kafka deletes the sink's position with the topic, and Connect's consumers begin at the earliest."""

@@ -133,7 +133,7 @@ def test_letters_are_chosen_and_the_others_stay(
     assert numbers(broker, topic) == list(range(35))
 
 
-def test_what_can_not_go_back_is_named_and_stays(
+def test_dead_letters_without_target_are_reported_and_stay(
     broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(broker, topic, 4)
@@ -160,9 +160,7 @@ def test_what_can_not_go_back_is_named_and_stays(
     assert numbers(broker, topic) == [0, 1, 2, 3]
 
 
-def test_illegal_topic_name_does_not_stop_other_dead_letters(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_illegal_topic_name_skips_only_its_dead_letters(broker: Broker, topic: str, tmp_path: Path) -> None:
     names = ("no topic", "../x", "x" * 250, ".", "é")
     for number, name in enumerate(names):
         fill(broker, topic, 1, start=number, topic=name)
@@ -175,9 +173,8 @@ def test_illegal_topic_name_does_not_stop_other_dead_letters(
     assert {skipped["id"] for skipped in found} == {"dead-letter-target-unknown"}
 
 
-def test_topic_that_may_not_be_described_does_not_stop_other_dead_letters(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_unauthorized_topic_skips_only_its_dead_letters(broker: Broker, topic: str, tmp_path: Path) -> None:
+    """The principal of the replay may not describe one of the topics."""
     hidden = f"{topic}-hidden"
     make(broker, hidden)
     fill(broker, topic, 2, topic=hidden)
@@ -201,7 +198,7 @@ def test_topic_that_may_not_be_described_does_not_stop_other_dead_letters(
     assert (found["what"], hidden in found["why"]) == ("2 dead-letter records", True)
 
 
-def test_letters_of_a_topic_that_was_made_anew_are_new(broker: Broker, topic: str) -> None:
+def test_replay_treats_recreated_dead_letter_topic_as_new(broker: Broker, topic: str) -> None:
     fill(broker, topic, 6)
     assert main(command(broker, topic)) == 0
     clients.recreate(broker, dead(topic), PARTITIONS)
@@ -225,7 +222,7 @@ def test_letters_at_offsets_that_were_cut_are_new(broker: Broker, topic: str, mo
         assert numbers(broker, topic) == list(range(10 + more))
 
 
-def test_a_commit_of_which_nobody_knows_is_looked_up(
+def test_replay_looks_up_commits_of_unknown_outcome(
     broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every second transaction is in trouble: half of these were committed, and half of them not."""
@@ -335,7 +332,7 @@ def test_these_rights_are_enough(
     assert numbers(broker, topic) == [0, 1, 2, 3]
 
 
-def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
+def test_declared_rights_of_replay_are_sufficient_and_minimal(
     broker: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A letter says where it came from; whoever wrote it may have lied."""
@@ -392,9 +389,7 @@ def test_the_estate_gives_a_replay_what_it_takes_and_no_more(
     assert (printed(error), other in error) == (["dead-letter-target-unread"], True)
 
 
-def test_letters_that_name_ever_other_topics_make_no_report_that_is_as_long(
-    broker: Broker, topic: str, tmp_path: Path
-) -> None:
+def test_report_limits_entries_for_many_unknown_topics(broker: Broker, topic: str, tmp_path: Path) -> None:
     fill(broker, topic, 120, topic="other-{}")
     report = tmp_path / "report.json"
     options = ["--topic", topic, "--dry-run", "--report", str(report)]
@@ -529,9 +524,7 @@ def test_letters_are_counted_by_connector_topic_and_cause(
     assert "36 dead-letter records in 1 topic." in capsys.readouterr().out
 
 
-def test_topics_of_dead_letters_are_found_by_their_names(
-    broker: Broker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_list_finds_dead_letter_topics_by_name(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     name = f"{clients.unique('sink')}-dlq"
     clients.create(broker, name)
     document = read_json(broker, capsys, 0, "list")

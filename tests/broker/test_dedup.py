@@ -49,7 +49,7 @@ def test_a_topic_that_is_gone_is_retired(crossed: RawTopic, capsys: pytest.Captu
 
 
 @pytest.mark.usefixtures("each_task_twice")
-def test_what_a_task_did_that_is_run_again_counts(
+def test_repeated_dedup_tasks_count_records_once(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
@@ -62,7 +62,7 @@ def test_what_a_task_did_that_is_run_again_counts(
     assert f"left out as asked: {other} (4 frames)." in said
 
 
-def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: RawTopic) -> None:
+def test_frames_in_grace_period_are_counted_once(crossed: RawTopic) -> None:
     """Read again what follows an announcement, until that has had its time."""
     topic, _ = crossed.topics
     number = bucket(topic, 0, PARTITIONS)
@@ -95,7 +95,7 @@ def test_what_waits_for_its_grace_is_not_counted_each_time_it_is_read(crossed: R
     ]
 
 
-def test_a_topic_of_which_nothing_crossed_is_reported_once(
+def test_topic_without_received_records_is_reported_once(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
@@ -123,7 +123,7 @@ def test_a_topic_of_which_nothing_crossed_is_reported_once(
     assert [sum("link-topic-not-received" in said for said in each.silent) for each in found] == [1, 0, 0]
 
 
-def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
+def test_rereading_raw_topics_does_not_double_retired_topic(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, stays = crossed.topics
@@ -141,7 +141,7 @@ def test_raw_topics_that_are_read_again_double_no_topic_that_was_retired(
 
 
 @pytest.mark.parametrize("regrown", [False, True])
-def test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut(
+def test_dedup_continues_where_raw_topic_was_truncated(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str], regrown: bool
 ) -> None:
     topic, _ = crossed.topics
@@ -166,7 +166,7 @@ def test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut(
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-def test_a_raw_topic_that_was_recreated_is_read_from_its_start(
+def test_recreated_raw_topic_is_read_from_start(
     crossed: RawTopic, client: Client, capsys: pytest.CaptureFixture[str], is_known: bool
 ) -> None:
     """Kafka deletes the position with the topic. A dedup that runs meanwhile commits its own once more."""
@@ -192,7 +192,7 @@ def test_a_raw_topic_that_was_recreated_is_read_from_its_start(
     assert len(clients.records(crossed.broker, topic, 0)) == 80
 
 
-def test_a_topic_with_gaps_is_retired_only_when_told_so(
+def test_retiring_topic_with_gaps_requires_with_gaps_option(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone, _ = crossed.topics
@@ -211,7 +211,7 @@ def test_a_topic_with_gaps_is_retired_only_when_told_so(
     crossed.knows({})
 
 
-def test_a_topic_that_its_source_announces_is_not_retired(
+def test_topic_that_source_announces_is_not_retired(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lives, _ = crossed.topics
@@ -262,7 +262,7 @@ def test_what_no_bundle_can_bring_is_told(crossed: RawTopic, capsys: pytest.Capt
     )
 
 
-def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
+def test_silent_sender_is_reported_without_known_gaps(
     crossed: RawTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic, _ = crossed.topics
@@ -294,7 +294,7 @@ def test_a_sender_that_is_silent_is_named_where_nothing_is_known_to_be_missing(
     assert create("--silenceAfter=3600")[0] == 0
 
 
-def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
+def test_bundle_reports_announcements_that_are_not_fresh(
     crossed: RawTopic, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A receiving end that is stopped, and a dedup that is, leave no newer announcement in the ledger."""
@@ -323,9 +323,7 @@ def test_what_the_ledger_knows_is_believed_only_while_it_is_fresh(
     assert create(50)[0] == 0
 
 
-def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
-    crossed: RawTopic, client: Client
-) -> None:
+def test_sender_with_unreadable_newest_record_is_not_silent(crossed: RawTopic, client: Client) -> None:
     def silent() -> list[str]:
         return list(silence.silent(client, [crossed.raw], 60))
 
@@ -339,9 +337,10 @@ def test_a_sender_is_heard_while_its_newest_record_is_not_yet_to_be_read(
     producers.abort_transaction()
 
 
-def test_a_gap_topic_that_forgets_is_refused_and_a_link_s_own_topic_is_no_clean_one(
+def test_uncompacted_gap_topics_and_reserved_topics_are_refused(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """No clean topic may have the name of a raw topic."""
     forgets = clients.create(crossed.broker, f"{crossed.gaps}.forgets", PARTITIONS)
     # Nothing of it is read before: what it holds need not even be a ledger.
     clients.produce(crossed.broker, forgets, [{"value": b"no entry", "key": b"key"}])
@@ -371,7 +370,7 @@ def test_a_topic_whose_frames_wait_is_not_retired(
     crossed.knows({stays: 4})
 
 
-def test_a_dedup_that_runs_writes_no_entry_of_a_retired_topic(crossed: RawTopic) -> None:
+def test_running_dedup_writes_no_entry_of_retired_topic(crossed: RawTopic) -> None:
     gone, _ = crossed.topics
     crossed.bring(*frames(gone, numbers=[0]))
     crossed.dedup()
@@ -397,7 +396,7 @@ def moved_by_more_partitions(crossed: RawTopic) -> int:
     )
 
 
-def test_more_partitions_than_the_ledger_was_made_with_are_refused(
+def test_raw_partitions_added_after_ledger_creation_are_refused(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     one, other = crossed.topics
@@ -411,7 +410,7 @@ def test_more_partitions_than_the_ledger_was_made_with_are_refused(
     assert clients.ends(crossed.broker, one, *range(4)) == before
 
 
-def test_frames_that_are_misplaced_since_there_are_more_partitions_are_set_aside(
+def test_frames_misplaced_by_added_partitions_are_set_aside(
     crossed: RawTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nothing of them is in the ledger yet: those in their partitions are written, and none twice."""

@@ -121,7 +121,7 @@ def on_a_host(first: Broker, properties: str, log: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_clients_are_told_by_listener_and_those_of_another_protocol_are_named(
+def test_doctor_lists_listener_clients_and_reports_protocol_mismatches(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By connections of this machine, and by what a broker logs as the role lets it log."""
@@ -178,7 +178,7 @@ def test_clients_are_told_by_listener_and_those_of_another_protocol_are_named(
         ]
 
 
-def test_a_broker_that_can_t_be_reached_where_it_says_that_it_is(
+def test_broker_unreachable_at_advertised_address_is_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "first").mkdir()

@@ -97,7 +97,7 @@ def principals(broker: Broker) -> set[str]:
 
 
 @pytest.mark.long
-def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], tmp_path: Path) -> None:
+def test_last_flow_of_site_leaves_no_rights(brokers: list[Broker], tmp_path: Path) -> None:
     sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
     by_hand = AclBinding(
         ResourceType.TOPIC, "x", ResourcePatternType.LITERAL, f"User:{STRANGER}", "*",
@@ -114,7 +114,7 @@ def test_the_last_flow_of_a_site_leaves_no_rights_behind(brokers: list[Broker], 
     assert "changed=0" in have_entities(tmp_path, sites, flows=False)
 
 
-def test_who_is_revoked_has_no_rights_whatever_is_declared(brokers: list[Broker], tmp_path: Path) -> None:
+def test_revoked_principal_has_no_rights_even_if_declared(brokers: list[Broker], tmp_path: Path) -> None:
     sites = dict(zip((SOURCE, TARGET), brokers, strict=True))
     have_entities(tmp_path, sites, flows=True)
     clients.wait_for("their rights", lambda: principals(sites[SOURCE]) >= {PERSON, *RIGHTS[SOURCE]})

@@ -77,7 +77,7 @@ def produce(broker: Broker, topic: str, values: Iterable[Any], partition: int = 
 
 @pytest.mark.parametrize("format_", FORMATS)
 @pytest.mark.parametrize("codec", CODECS)
-def test_every_kind_of_record_is_there_as_it_was(
+def test_every_kind_of_record_is_exported_unchanged(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, codec: str, format_: str
 ) -> None:
     create(source, name, 3, **{"message.timestamp.after.max.ms": str((1 << 63) - 1)})
@@ -115,7 +115,7 @@ def test_times_of_brokers_and_transactions(
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-def test_a_window_has_its_first_and_its_last_millisecond(
+def test_window_includes_its_first_and_last_millisecond(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, format_: str
 ) -> None:
     create(source, name, 2)
@@ -132,7 +132,7 @@ def test_a_window_has_its_first_and_its_last_millisecond(
     assert [(each["rows"], each["outside"]) for each in report["partitions"]] == 2 * [(41, 59)]
 
 
-def test_a_window_without_a_record_is_a_table_without_a_row(
+def test_window_without_records_exports_empty_table(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, capsys: Said
 ) -> None:
     create(source, name, 2)
@@ -144,7 +144,7 @@ def test_a_window_without_a_record_is_a_table_without_a_row(
     assert (path.name, exports.rows(path.parent)) == ("empty.parquet", [])
 
 
-def test_of_a_compacted_topic_the_generation_that_is_complete(
+def test_export_chooses_complete_generation_of_compacted_topic(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export
 ) -> None:
     create(source, name, cleanup_policy="compact")
@@ -177,7 +177,7 @@ def test_deleted_records_are_named(
 
 
 @pytest.mark.parametrize("attack", ["recreated", "cut", "grown again"])
-def test_an_export_has_what_its_snapshot_has_whatever_became_of_the_topic(
+def test_export_equals_snapshot_after_recreation_or_truncation(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, attack: str
 ) -> None:
     create(source, name)
@@ -275,7 +275,7 @@ def test_columns_are_those_that_a_table_declares(
     export(*declared, "--fail-on-poison", code=ExitCode.INCOMPLETE)
 
 
-def test_declarations_of_other_topics_are_no_trouble_but_none_of_ours_is(
+def test_export_needs_one_declaration_and_ignores_other_topics(
     source: Broker, tmp_path: Path, name: str, backup: Backup, export: Export, capsys: Said
 ) -> None:
     """A lake's file has all its tables; who exports one topic without a table in it means another file."""

@@ -50,7 +50,7 @@ def missing(found: Figures, wanted: Mapping[str, tuple[str, ...]]) -> set[str]:
     return {name for name, labels in wanted.items() if frozenset(labels) not in found.get(name, set())}
 
 
-def test_a_node_and_a_mirror_give_the_figures_that_are_used(
+def test_node_and_mirror_exporters_provide_used_metrics(
     brokers: list[Broker], agent: Path, tmp_path: Path
 ) -> None:
     node_port, mirror_port = free_ports(2)

@@ -106,7 +106,7 @@ def test_a_group_that_reads_too_slowly_falls_behind(broker: Broker, capsys: Capt
     assert [each["state"] for each in document["groups"]] == ["falling behind"]
 
 
-def test_seconds_are_the_age_of_the_oldest_unread_record(broker: Broker, capsys: Capture) -> None:
+def test_lag_seconds_are_age_of_oldest_unread_record(broker: Broker, capsys: Capture) -> None:
     topic = clients.create(broker, clients.unique("lag"))
     producer = clients.idempotent(broker)
     now = int(time.time() * 1000)
@@ -120,7 +120,7 @@ def test_seconds_are_the_age_of_the_oldest_unread_record(broker: Broker, capsys:
     assert 3600 <= found["seconds"] < 7200
 
 
-def test_batches_that_are_larger_than_a_fetch_have_an_age(broker: Broker, capsys: Capture) -> None:
+def test_age_is_known_for_batches_larger_than_fetch(broker: Broker, capsys: Capture) -> None:
     """A broker sends a batch that is larger than asked only where it is the first of its answer."""
     topic = clients.create(broker, clients.unique("large"), 3)
     group = clients.unique("behind")

@@ -174,7 +174,7 @@ def refused(tmp_path: Path, source: str, capsys: Said, layout: str = "kafka-back
     return f"{code}: {sentence}"
 
 
-def test_what_is_unknown_is_refused_and_what_is_damaged_fails(tmp_path: Path, capsys: Said) -> None:
+def test_import_refuses_unknown_source_and_fails_on_damage(tmp_path: Path, capsys: Said) -> None:
     theirs = KafkaBackup(tmp_path / "theirs")
     path = theirs.add("a", 0, rows(0, 50))
     url = theirs.finish({"g": {"a": {"0": 3}}})

@@ -82,7 +82,7 @@ def make_so(client: Client, *declared: DeclaredTopic) -> topics.TopicChanges:
     return plan
 
 
-def test_a_topic_is_made_grown_and_altered_and_then_stays(client: Client) -> None:
+def test_topic_is_created_grown_and_altered_then_unchanged(client: Client) -> None:
     name = unique("topic")
     first = DeclaredTopic(
         name=name,
@@ -114,9 +114,10 @@ def test_a_topic_is_made_grown_and_altered_and_then_stays(client: Client) -> Non
     assert "retention.ms" not in find_topics(client, [every])[name].config
 
 
-def test_many_topics_go_in_requests_that_the_controller_takes(
+def test_changes_of_many_topics_are_split_into_requests(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """No request is larger than the controller accepts."""
     monkeypatch.setattr("aqueduct.kafka.admin.topics.RECORDS_PER_REQUEST", 7)
     monkeypatch.setattr("aqueduct.kafka.admin.settings.RESOURCES_PER_REQUEST", 2)
     names = [unique("many") for _ in range(5)]
@@ -143,7 +144,7 @@ def test_many_topics_go_in_requests_that_the_controller_takes(
         ("retention.ms", "week", "Not a number of type LONG"),
     ],
 )
-def test_nothing_is_changed_if_the_controller_refuses_one_topic(
+def test_one_rejected_topic_prevents_all_topic_changes(
     client: Client, key: str, value: str, said: str
 ) -> None:
     good, wrong, old = unique("good"), unique("wrong"), unique("old")
@@ -267,7 +268,7 @@ def test_the_acls_module_grants_and_revokes(run_module: Run) -> None:
     assert "operation fly" in wrong["msg"]
 
 
-def test_the_ready_module_waits_refuses_and_tells_the_state(run_module: Run) -> None:
+def test_ready_module_waits_refuses_and_returns_state(run_module: Run) -> None:
     ready = run_module("kafka_ready", node_id=1, roles=["broker", "controller"], no_under_replicated=True)
     assert (ready["active_controller"], ready["brokers"], ready["restart_order"]) == (1, [1], [1])
     assert (ready["under_replicated"], ready["changed"]) == (0, False)
@@ -279,7 +280,7 @@ def test_the_ready_module_waits_refuses_and_tells_the_state(run_module: Run) -> 
     assert not run_module("kafka_ready", stopping=1, allow_unavailable=True).get("failed")
 
 
-def test_replicas_of_a_broker_that_was_replaced_are_reported_and_not_waited_for(
+def test_replicas_of_replaced_broker_are_reported_without_waiting(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "first").mkdir()
@@ -355,7 +356,7 @@ def test_health_reports_a_broker_that_left_the_inventory(
     assert "Broker 1 is not in the inventory, and runs." in capsys.readouterr().out
 
 
-def test_health_by_tls_tells_why_it_was_turned_away(
+def test_health_over_tls_names_reason_of_rejection(
     broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     stranger = type(broker.authority)(tmp_path / "pki")
@@ -371,7 +372,7 @@ def test_health_by_tls_tells_why_it_was_turned_away(
         assert sentence.count("\n") == 1
 
 
-def test_a_topics_own_settings_are_told_from_those_that_hold(client: Client) -> None:
+def test_own_topic_settings_are_distinguished_from_effective_ones(client: Client) -> None:
     declared = [
         DeclaredTopic(name="own", partitions=1, replication_factor=1, config={"retention.ms": "5000"}),
         DeclaredTopic(name="plain", partitions=1, replication_factor=1),

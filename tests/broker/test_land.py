@@ -57,7 +57,7 @@ def topic(lake: LandingFolder) -> str:
     return name
 
 
-def test_each_record_is_a_row_or_a_bad_one(
+def test_each_record_becomes_row_or_bad_record(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
@@ -122,7 +122,7 @@ def test_killed_at_any_moment(lake: LandingFolder, topic: str) -> None:
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
+def test_interrupted_landing_never_loses_or_doubles_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     """Each round brings five files: days, and bad records."""
@@ -153,7 +153,7 @@ def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
     assert main(lake.command("verify")) == 0
 
 
-def test_what_is_committed_and_not_visible_yet_is_told_and_verified(
+def test_committed_but_unpublished_files_are_reported_and_verified(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(4), 100, poison=0.1)  # noqa: S311
@@ -189,7 +189,7 @@ def test_tasks_that_spark_runs_again_leave_nothing(lake: LandingFolder, topic: s
     assert lake.placed("flights_bad") == bad
 
 
-def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
+def test_killed_compaction_is_finished_without_new_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(2):
@@ -214,7 +214,7 @@ def test_a_compaction_that_was_killed_is_finished_though_nothing_new_lands(
     assert lake.placed() == placed
 
 
-def test_verify_beside_a_compaction_tells_of_what_was_committed(
+def test_verify_during_compaction_reports_committed_rows(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in range(2):
@@ -284,9 +284,7 @@ def test_each_table_has_its_own_rounds(lake: LandingFolder, topic: str) -> None:
         run.communicate()
 
 
-def test_a_table_whose_round_failed_does_not_wait_for_its_own_long_time(
-    lake: LandingFolder, topic: str
-) -> None:
+def test_failed_round_is_retried_before_table_interval_ends(lake: LandingFolder, topic: str) -> None:
     lake.others = [{**lake.declared, "table": "lake.seldom", "every": "1h"}]
     fill(lake, topic, random.Random(31), 10)  # noqa: S311
     assert lake.land() == 0
@@ -330,7 +328,7 @@ class BrokenAt:
         return RecordArrays.of(batches, payloads)
 
 
-def test_a_batch_that_can_t_be_read_takes_nothing_with_it(
+def test_unreadable_batch_does_not_affect_other_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Neither other partitions, nor what was before it in the same answer, which must not come twice."""
@@ -411,7 +409,7 @@ def test_what_retention_deleted_is_a_gap(
         assert told["deleted"] == {f"{topic}-0": [[10, 14]]}
 
 
-def test_a_topic_that_was_made_again_is_not_landed(
+def test_recreated_topic_is_not_landed(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(7), 10)  # noqa: S311
@@ -446,7 +444,7 @@ def test_columns_are_added_and_nothing_else(
     assert len(lake.commits()) == 2
 
 
-def test_a_column_that_no_record_has_is_told_once(
+def test_column_without_values_is_reported_once(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By a run that ends, and once by one that goes on; a tombstone is no record that lacks it."""
@@ -520,7 +518,7 @@ def test_verify_notices_what_is_wrong(
     assert f"Missing: {topic}-0, 100 offsets: 100 to 199" in said
 
 
-def test_what_compaction_removed_is_no_fault_of_the_table(lake: LandingFolder) -> None:
+def test_verify_accepts_records_removed_by_compaction(lake: LandingFolder) -> None:
     settings = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
     topic = clients.create(lake.broker, clients.unique("compacted"), 1, **settings)
     lake.declare(topic)
@@ -549,7 +547,7 @@ def test_two_landings_do_not_share_a_table(
         assert "table-folder-taken" in printed(capsys.readouterr().err)
 
 
-def test_a_table_whose_log_is_damaged_is_left_alone(
+def test_damaged_log_stops_landing_of_its_table_only(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(14), 5)  # noqa: S311
@@ -564,7 +562,7 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
     assert len(lake.rows("other")) == 15
 
 
-def test_a_table_where_nothing_landed_is_not_said_to_be_right(
+def test_verify_reports_table_where_nothing_landed(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(lake.command("verify")) == 3
@@ -617,7 +615,7 @@ def test_refusals(lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture
     assert lake.commits() == []
 
 
-def test_the_log_s_files_are_what_is_said_of_them(lake: LandingFolder, topic: str) -> None:
+def test_landing_log_matches_sizes_and_rows_of_files(lake: LandingFolder, topic: str) -> None:
     """By the contract: names, digests and counts of files, bad ones with their table."""
     fill(lake, topic, random.Random(11), 50, poison=0.1)  # noqa: S311
     assert lake.land() == 0
@@ -685,7 +683,7 @@ def test_a_reset_replaces_what_lands_again(
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_a_reset_that_is_interrupted_at_any_step_loses_and_doubles_nothing(
+def test_interrupted_reset_never_loses_or_doubles_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     fill(lake, topic, random.Random(22), 60, poison=0.2)  # noqa: S311
@@ -741,7 +739,7 @@ def test_a_reset_to_a_time_and_ahead(
     assert "Passed over" not in capsys.readouterr().out
 
 
-def test_a_topic_that_was_made_again_lands_after_a_reset(
+def test_recreated_topic_lands_after_reset(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fill(lake, topic, random.Random(25), 50)  # noqa: S311

@@ -226,7 +226,7 @@ def test_a_registry_that_is_away_is_nobodys_poison(
     assert served.register(subject, WRONG) > two
 
 
-def test_a_landing_waits_for_a_registry_that_is_killed_amid(
+def test_landing_waits_for_killed_schema_registry(
     brokers: list[Broker], tmp_path: Path, served: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = clients.create(brokers[0], clients.unique("flights"))
@@ -282,7 +282,7 @@ def test_both_ends_show_certificates_of_the_authority(
         assert rows(tmp_path / "lake/lake/flights") == []
 
 
-def test_who_may_register_schemas_may_not_change_the_registry(served: SchemaRegistry) -> None:
+def test_schema_writer_cannot_change_registry_configuration(served: SchemaRegistry) -> None:
     subject = clients.unique("kept")
     id_ = served.register(subject, SECOND)
     denied = 401, 403, 404

@@ -133,7 +133,7 @@ def test_who_reads_while_files_are_joined_reads_on(iceberg_lake: HiveLake) -> No
     assert main(lake.arguments("verify")) == 0
 
 
-def test_files_are_joined_without_a_metastore_and_found_later(
+def test_compaction_without_metastore_reaches_table_at_next_landing(
     iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
@@ -230,7 +230,7 @@ sys.exit(main(arguments))
 
 
 @pytest.mark.parametrize("where", ["before", "locked", "after"])
-def test_a_run_that_is_killed_before_its_snapshot_is_there_is_finished(
+def test_next_run_completes_iceberg_snapshot_of_killed_run(
     iceberg_lake: HiveLake, where: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = iceberg_lake
@@ -248,7 +248,7 @@ def test_a_run_that_is_killed_before_its_snapshot_is_there_is_finished(
         assert not hive.show_locks(ttypes.ShowLocksRequest(dbname="lake", tablename=lake.table)).locks
 
 
-def test_a_metastore_that_is_away_has_the_iceberg_table_later(iceberg_lake: HiveLake) -> None:
+def test_iceberg_table_is_updated_after_metastore_outage(iceberg_lake: HiveLake) -> None:
     lake = iceberg_lake
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -349,7 +349,7 @@ def test_a_table_of_hive_is_no_iceberg_table(
     assert "it is an Iceberg table" in capsys.readouterr().err
 
 
-def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
+def test_table_kind_is_fixed_and_iceberg_requires_metastore(
     iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake = iceberg_lake
@@ -362,7 +362,7 @@ def test_a_table_stays_of_its_kind_and_iceberg_has_a_catalogue(
     assert printed(capsys.readouterr().err) == ["table-change-unsupported"]
 
 
-def test_a_table_ahead_of_its_log_lands_no_further(
+def test_table_ahead_of_its_log_lands_nothing(
     iceberg_lake: HiveLake, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its log was restored from before: what lands again would be in no snapshot for long."""
@@ -405,9 +405,10 @@ def test_a_table_ahead_of_its_log_lands_no_further(
 
 
 @pytest.mark.parametrize("kind", ["hive", "iceberg"])
-def test_a_compaction_by_another_kind_is_refused_before_any_table_is_compacted(
+def test_compaction_with_other_kind_is_refused_before_changes(
     iceberg_lake: HiveLake, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Tables that are declared before the wrong one are not compacted either."""
     lake = iceberg_lake
     lake.more = {"kind": kind}
     for _ in range(2):

@@ -52,7 +52,7 @@ def test_a_stale_updater_is_refused(iceberg_log: IcebergLog) -> None:
     assert len(list(metadata.glob("snap-*.avro"))) == 2  # what it had staged went
 
 
-def test_two_updaters_at_once_come_to_the_newer_log(
+def test_concurrent_updaters_converge_on_newer_log(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One waits just before it changes what the table is, until the other one did."""
@@ -113,9 +113,10 @@ def test_a_lock_of_another_program_is_waited_for(
     assert iceberg_log.read() == (2, ["2"])
 
 
-def test_a_dead_run_s_lock_is_waited_for_longer_than_another_program_s(
+def test_lock_of_dead_run_is_waited_for_longer(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A run waits longer for locks of earlier runs than for those of other programs."""
     updater = iceberg_log.updater()
     updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     monkeypatch.setattr(metastores, "LOCK_SECONDS", 0)
@@ -140,7 +141,7 @@ def test_a_round_without_news_asks_for_nothing(iceberg_log: IcebergLog) -> None:
     assert lacks == f"it lacks 1 file of lake.{iceberg_log.name}"
 
 
-def test_a_table_that_is_dropped_comes_back_within_an_hour(
+def test_dropped_table_is_registered_again_within_one_hour(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue = Catalogue([("127.0.0.1", iceberg_log.metastore.port)], iceberg_log.folder.as_uri())
@@ -180,7 +181,7 @@ def test_damaged_metadata_is_a_sentence(iceberg_log: IcebergLog) -> None:
         iceberg_log.updater().follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
 
 
-def test_a_clock_that_is_set_back_makes_no_older_snapshot(
+def test_clock_set_back_creates_no_older_snapshot(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updater = iceberg_log.updater()
@@ -244,7 +245,7 @@ def operations(iceberg_log: IcebergLog) -> list[tuple[str, str, str]]:
     return [tuple(each[name] for name in names) for each in said(iceberg_log.found())]  # type: ignore[misc]
 
 
-def test_what_landed_while_files_were_joined_is_an_append(iceberg_log: IcebergLog) -> None:
+def test_rows_landed_during_compaction_are_append_snapshot(iceberg_log: IcebergLog) -> None:
     """Who follows a table's rows passes over the one, and reads the other."""
     updater = iceberg_log.updater()
     updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
@@ -260,7 +261,7 @@ def test_what_landed_while_files_were_joined_is_an_append(iceberg_log: IcebergLo
     assert landed.parent_snapshot_id == joined.snapshot_id
 
 
-def test_what_was_joined_before_the_table_had_it_is_an_overwrite(iceberg_log: IcebergLog) -> None:
+def test_compaction_of_files_unknown_to_table_is_overwrite(iceberg_log: IcebergLog) -> None:
     updater = iceberg_log.updater()
     updater.follow(iceberg_log.table, iceberg_log.state(1, [1]))
     updater.follow(iceberg_log.table, iceberg_log.state(3, {"3-compacted": 2}))
@@ -268,16 +269,17 @@ def test_what_was_joined_before_the_table_had_it_is_an_overwrite(iceberg_log: Ic
 
 
 @pytest.mark.parametrize(("took_rows", "operation"), [(0, "replace"), (2, "replace"), (3, "overwrite")])
-def test_rows_that_went_and_as_many_that_came_are_no_replace(
+def test_replace_requires_no_row_removal_since_last_snapshot(
     iceberg_log: IcebergLog, took_rows: int, operation: str
 ) -> None:
+    """Row counts alone do not suffice: as many rows may have been removed as were added."""
     updater = iceberg_log.updater()
     updater.follow(iceberg_log.table, iceberg_log.state(2, [1, 2]))
     updater.follow(iceberg_log.table, iceberg_log.state(5, {"5-compacted": 2}, took_rows))
     assert operations(iceberg_log) == [("append", "2", "2"), (operation, "5", "2")]
 
 
-def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
+def test_round_cost_is_independent_of_snapshot_count(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updater, day = iceberg_log.updater(), iceberg_log.table.snapshots
@@ -314,7 +316,7 @@ def test_a_round_copies_and_reads_as_much_however_many_snapshots_there_are(
     assert len(iceberg_log.found().snapshots()) == 11
 
 
-def test_what_was_written_for_a_change_that_was_not_made_goes(
+def test_metadata_of_failed_change_is_removed(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updater = iceberg_log.updater()
@@ -353,7 +355,7 @@ def test_a_change_whose_answer_is_lost_is_found(iceberg_log: IcebergLog, proxy: 
         assert not hive.show_locks(ttypes.ShowLocksRequest(dbname="lake", tablename=iceberg_log.name)).locks
 
 
-def test_nobody_comes_between_a_change_that_is_late_and_its_lock(
+def test_delayed_change_keeps_its_lock_against_other_updaters(
     iceberg_log: IcebergLog, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Hive 3 it would take the table back to what it was before another one changed it."""
@@ -392,7 +394,7 @@ def test_snapshots_expire_after_a_clock_was_ahead(
     assert len(iceberg_log.found().snapshots()) == 1
 
 
-def test_manifests_that_can_t_be_removed_are_named_and_all_else_is_done(
+def test_unremovable_manifests_are_reported_after_table_update(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updater = iceberg_log.updater()
@@ -423,7 +425,7 @@ def test_a_quiet_round_writes_nothing(iceberg_log: IcebergLog) -> None:
     assert set(iceberg_log.metadata.iterdir()) == before
 
 
-def test_a_dead_run_of_ours_that_waits_for_a_lock_is_passed(
+def test_waiting_lock_of_dead_run_does_not_block(
     iceberg_log: IcebergLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     updater = iceberg_log.updater()

@@ -139,7 +139,7 @@ def test_late_rows_have_a_table_of_their_own(
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_interrupted_at_any_step_late_rows_are_there_once(
+def test_interrupted_landing_writes_each_late_row_once(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(2)  # noqa: S311
@@ -160,7 +160,7 @@ def test_interrupted_at_any_step_late_rows_are_there_once(
 
 @pytest.mark.long
 @pytest.mark.parametrize("after", [False, True])
-def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
+def test_interrupted_compaction_or_reset_is_finished_by_landing(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(3)  # noqa: S311
@@ -176,7 +176,7 @@ def test_a_compaction_or_a_reset_that_is_interrupted_is_finished(
         check(lake, topic)
 
 
-def test_a_declaration_gains_and_loses_its_table_of_late_rows(
+def test_late_table_can_be_added_and_removed_later(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(4)  # noqa: S311
@@ -219,7 +219,7 @@ def test_a_declaration_gains_and_loses_its_table_of_late_rows(
     assert len(lake.rows("flights_bad")) == bad
 
 
-def test_the_folder_of_late_rows_is_nobody_else_s(
+def test_late_table_folder_in_use_is_refused(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.declare(topic, columns=COLUMNS)

@@ -74,7 +74,7 @@ def test_columns_and_days_are_added(lake: HiveLake, reader: HiveReader) -> None:
         reader.rows("set spark.sql.hive.convertMetastoreOrc=true")
 
 
-def test_late_rows_are_in_a_table_of_hive_s_too(lake: HiveLake, reader: HiveReader) -> None:
+def test_late_rows_are_readable_in_hive_table(lake: HiveLake, reader: HiveReader) -> None:
     """All are late once that is declared: their days were in 2023, and Kafka got the records now."""
     lake.produce(range(2), 10)
     assert lake.land() == 0
@@ -118,7 +118,7 @@ def test_hive_has_what_lands_in_hdfs(lake: HiveLake, reader: HiveReader, tmp_pat
         assert lake.read(reader) == lake.expected()
 
 
-def test_a_metastore_that_is_killed_is_brought_up_later(lake: HiveLake, reader: HiveReader) -> None:
+def test_metastore_killed_during_landing_is_updated_later(lake: HiveLake, reader: HiveReader) -> None:
     lake.produce(range(1), 10)
     assert lake.land() == 0
     report = lake.folder / "report.json"
@@ -162,7 +162,7 @@ def landed_records(lake: HiveLake) -> int:
         ("", {"location": HERE}, "it is partitioned by nothing, not by day string"),
     ],
 )
-def test_a_table_of_others_is_refused_before_anything_lands(
+def test_foreign_catalogue_table_is_refused_before_landing(
     lake: HiveLake, suffix: str, changes: dict[str, Any], why: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.produce(range(1), 3)
@@ -225,7 +225,7 @@ class Meanwhile:
         return time.monotonic()
 
 
-def test_what_somebody_took_out_of_the_catalogue_comes_back(lake: HiveLake) -> None:
+def test_dropped_tables_and_partitions_are_registered_again(lake: HiveLake) -> None:
     lake.produce(range(5), 10)
     assert lake.land() == 0
     with client(lake.metastore) as hive:
@@ -340,9 +340,7 @@ def test_what_others_change_is_seen_within_an_hour(
         assert days(hive, landed) == [1, 2, 3]
 
 
-def test_a_day_without_rows_leaves_the_catalogue_and_no_file_goes(
-    landed: Landed, metastore: HiveMetastore
-) -> None:
+def test_empty_day_leaves_metastore_without_deleting_files(landed: Landed, metastore: HiveMetastore) -> None:
     file = landed.folder / "lake" / landed.name / "day=2023-11-02" / "kept.orc"
     file.parent.mkdir(parents=True)
     file.touch()
@@ -370,9 +368,7 @@ def test_what_a_lander_added_meanwhile_stays(landed: Landed, metastore: HiveMeta
     assert landed.follow([1, 2, 3]) is None
 
 
-def test_a_round_drops_no_day_that_came_after_it_read_the_log(
-    lake: HiveLake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_round_keeps_days_landed_after_log_was_read(lake: HiveLake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.produce(range(2), 6)
     assert lake.land() == 0
     bring, calls = Lander._bring_catalogue_up, count()
@@ -427,7 +423,7 @@ def test_a_service_reports_a_silent_metastore(lake: HiveLake) -> None:
     )
 
 
-def test_while_the_database_is_away_a_table_is_behind(landed: Landed, metastore: HiveMetastore) -> None:
+def test_table_is_behind_while_metastore_database_is_down(landed: Landed, metastore: HiveMetastore) -> None:
     assert landed.follow([1]) is None
     metastore.database.kill()
     try:
@@ -490,7 +486,7 @@ def speak_http(server: socket.socket) -> None:
                 connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
 
 
-def test_a_table_that_somebody_made_for_ours_is_taken_on(landed: Landed, metastore: HiveMetastore) -> None:
+def test_landing_adopts_table_created_at_its_location(landed: Landed, metastore: HiveMetastore) -> None:
     location = (landed.folder / "lake" / landed.name).as_uri()
     keys = [ttypes.FieldSchema("day", "string", "")]
     create(metastore, landed.name, location=location, partitionKeys=keys)

@@ -220,7 +220,7 @@ def test_batch_by_batch(lake: LandingFolder, topic: str, monkeypatch: pytest.Mon
     check(lake, topic, 140)
 
 
-def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: LandingFolder, topic: str) -> None:
+def test_replay_adds_new_column_with_its_first_rows(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(3), 60)  # noqa: S311
     assert lake.land() == 0
     bad = lake.placed("flights_bad")
@@ -236,7 +236,7 @@ def test_a_new_column_comes_with_the_first_rows_that_have_it(lake: LandingFolder
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_interrupted_at_every_step_nothing_is_lost_or_doubled(
+def test_interrupted_replay_never_loses_or_doubles_records(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     chance = random.Random(4)  # noqa: S311
@@ -299,7 +299,7 @@ def test_beside_a_lander_that_runs(lake: LandingFolder, topic: str) -> None:
     check(lake, topic, 100)
 
 
-def test_a_column_that_a_replay_brought_stops_no_other_table(lake: LandingFolder, topic: str) -> None:
+def test_column_added_by_replay_stops_no_other_table(lake: LandingFolder, topic: str) -> None:
     """A lander that runs by the former declaration fails for that table, by its name; the others land."""
     lake.others = [{**lake.declared, "table": "lake.other", "poison": "lake.other_bad", "late": "add"}]
     chance = random.Random(21)  # noqa: S311
@@ -401,7 +401,7 @@ def test_tasks_that_spark_runs_again_leave_nothing(lake: LandingFolder, topic: s
     check(lake, topic, 60)
 
 
-def test_a_table_whose_log_is_damaged_is_left_alone(
+def test_damaged_log_stops_replay_of_its_table_only(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.others = [{**lake.declared, "table": "lake.other", "late": "add"}]
@@ -420,7 +420,7 @@ def test_a_table_whose_log_is_damaged_is_left_alone(
     assert len(lake.rows("other_bad")) == len(should_be(lake, topic, 20)[2])
 
 
-def test_a_lander_that_commits_meanwhile_makes_no_replay_vain(
+def test_concurrent_landing_commits_do_not_fail_replay(
     lake: LandingFolder, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     chance = random.Random(8)  # noqa: S311

@@ -78,7 +78,7 @@ def check(lake: LandingFolder, topic: str) -> None:
     assert lake.placed("flights_filtered") == out
 
 
-def test_rows_are_computed_left_out_or_bad_and_each_offset_is_somewhere_once(
+def test_each_offset_is_row_bad_record_or_filtered(
     lake: LandingFolder, topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     chance = random.Random(1)  # noqa: S311
@@ -119,7 +119,7 @@ def run(lake: LandingFolder, verb: str, *arguments: str) -> int:
     return main([*lake.command(verb), *arguments])
 
 
-def test_a_condition_that_all_fulfil_makes_the_same_table(lake: LandingFolder, topic: str) -> None:
+def test_always_true_where_condition_yields_same_table(lake: LandingFolder, topic: str) -> None:
     fill(lake, topic, random.Random(2), 300, poison=0.05)  # noqa: S311
     lake.declare(topic)
     assert lake.land() == 0
@@ -148,7 +148,7 @@ WRONG = [
 ]
 
 
-def test_expressions_that_are_none_of_one_row_are_refused() -> None:
+def test_sql_expressions_beyond_single_rows_are_refused() -> None:
     with application("test", SparkOptions("local[2]"), SparkFigures()) as spark:
         for declared, sentence in WRONG:
             with raises(Refused, "landing-sql-invalid") as refused:

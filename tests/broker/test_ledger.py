@@ -49,7 +49,7 @@ def lose(of: RawTopic, topic: str, partition: int, *, arrived: list[int], end: i
     of.bring(Announcement(topic=topic, topic_id=ID, partition=partition, first=0, end=end, compacted=False))
 
 
-def test_a_bundle_of_the_first_gaps_has_one_of_each_partition(
+def test_bundle_of_first_gaps_lists_one_per_partition(
     brokers: list[Broker],
     crossed: RawTopic,
     capsys: pytest.CaptureFixture[str],

@@ -88,7 +88,7 @@ def later(monkeypatch: pytest.MonkeyPatch, days: int) -> datetime:
     return now
 
 
-def test_each_topic_has_a_rule_and_others_keep_theirs(
+def test_each_topic_gets_rule_and_other_rules_stay(
     broker: Broker, s3: MotoS3, store: str, capsys: Said
 ) -> None:
     s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
@@ -136,7 +136,7 @@ def _segments(store: str) -> Any:
     return Catalog.open(open_store(store)).snapshot().segments
 
 
-def test_what_has_expired_is_a_gap_and_what_is_lost_before_is_damage(
+def test_expired_objects_are_gaps_and_earlier_losses_damage(
     broker: Broker,
     target: Broker,
     s3: MotoS3,
@@ -229,7 +229,7 @@ def test_a_rule_holds_for_what_was_there_before(
     capsys.readouterr()
 
 
-def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
+def test_next_run_records_lifecycle_rules_of_failed_run(
     broker: Broker, s3: MotoS3, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 20)
@@ -251,7 +251,7 @@ def test_rules_that_a_run_set_before_it_died_are_told_by_the_next(
     assert main(["verify", "--store", store]) == 3
 
 
-def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
+def test_interrupted_restore_resumes_only_with_same_records(
     broker: Broker,
     target: Broker,
     s3: MotoS3,
@@ -282,7 +282,7 @@ def test_a_restore_that_was_interrupted_goes_on_only_with_the_same_records(
     assert restore(target, store, topic, "--no-groups") == 3
 
 
-def test_an_export_that_was_interrupted_goes_on_only_with_the_same_records(
+def test_interrupted_export_resumes_only_with_same_records(
     broker: Broker, s3: MotoS3, store: str, tmp_path: Path, capsys: Said, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = clients.numbered(broker, "old", 1, 20)
@@ -336,7 +336,7 @@ def test_more_rules_than_s3_allows_are_refused(broker: Broker, s3: MotoS3, store
     assert len(s3.rules()) == 1000
 
 
-def test_rules_that_others_write_while_a_run_looks_at_its_cluster_are_kept(s3: MotoS3, store: str) -> None:
+def test_foreign_rules_written_during_run_are_kept(s3: MotoS3, store: str) -> None:
     rules = LifecycleRules(store)
     s3.client.put_bucket_lifecycle_configuration(Bucket="store", LifecycleConfiguration={"Rules": OTHERS})
     before = s3.rules()
@@ -345,7 +345,7 @@ def test_rules_that_others_write_while_a_run_looks_at_its_cluster_are_kept(s3: M
     assert list(ours(s3).values()) == [7]
 
 
-def test_a_rule_of_others_that_takes_segments_is_named(
+def test_foreign_rule_that_covers_segments_is_reported(
     broker: Broker, s3: MotoS3, store: str, capsys: Said
 ) -> None:
     everything = [{**OTHERS[0], "ID": "everything", "Filter": {"Prefix": ""}}]
@@ -358,7 +358,7 @@ def test_a_rule_of_others_that_takes_segments_is_named(
     )
 
 
-def test_a_server_without_rules_is_refused_before_anything_is_written(
+def test_store_without_lifecycle_support_is_refused_before_writing(
     broker: Broker, tmp_path: Any, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     with object_store.running(tmp_path, None) as gateway:

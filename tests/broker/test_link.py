@@ -26,7 +26,7 @@ def test_everything_crosses(link: Link) -> None:
     link.assert_equal(5000)
 
 
-def test_what_is_lost_is_listed_resent_and_never_doubled(link: Link) -> None:
+def test_lost_records_are_listed_resent_and_never_doubled(link: Link) -> None:
     down, up = link.downstream(), link.following(parity="5")
     link.relay.faults = Faults(lose=0.2, double=0.05, delay=0.05, flip=0.01)
     for seed in range(20):
@@ -128,9 +128,7 @@ def test_what_the_source_never_had_is_no_gap(link: Link) -> None:
         assert [value for _, value, _, _ in link.arrived(partition)] == [b"plain 0", b"plain 6"]
 
 
-def test_only_a_record_that_is_too_large_by_itself_stays_behind(
-    link: Link, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_record_above_size_limit_does_not_cross(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     """Cross small records in large batches."""
     link.write(400, **{"compression.type": "zstd"})
     link.write(400, seed=1)

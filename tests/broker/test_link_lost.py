@@ -11,9 +11,7 @@ from aqueduct.link.ledger.lineage import Lineage
 from servers.broker import Broker
 
 
-def test_the_newest_ranges_that_did_not_arrive_are_listed(
-    broker: Broker, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_missing_ranges_are_listed_newest_first(broker: Broker, capsys: pytest.CaptureFixture[str]) -> None:
     gaps = clients.create(broker, clients.unique("gaps"), cleanup_policy="compact")
     lost = ["diode", "lost", "--bootstrap-server", broker.plaintext, "--topic", gaps]
     assert main(lost) == 3

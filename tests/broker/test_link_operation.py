@@ -20,7 +20,7 @@ HOUR = 3600
 CLOCK = "import time\nright = time.time_ns\ntime.time_ns = lambda: right() + {} * 10**9\n"
 
 
-def test_a_senders_clock_may_be_wrong_and_set_right(
+def test_link_works_after_sender_clock_is_set_back(
     link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Set the sending end's clock an hour ahead, then right: what comes after that looks old."""
@@ -43,7 +43,7 @@ def test_a_senders_clock_may_be_wrong_and_set_right(
     link.assert_equal(600)
 
 
-def test_a_session_is_kept_before_anybody_hears_of_it(
+def test_session_is_stored_before_sending_begins(
     link: Link, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Kill a sending end at once whose clock is an hour ahead: no position of what it sent is committed."""
@@ -64,9 +64,7 @@ def test_a_session_is_kept_before_anybody_hears_of_it(
 
 
 @pytest.mark.long
-def test_a_resending_hosts_clock_may_be_wrong_and_set_right(
-    link: Link, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resend_works_after_clock_is_set_back(link: Link, monkeypatch: pytest.MonkeyPatch) -> None:
     down, up = link.downstream(), link.upstream()
     right = timestamps.now
     written = 0
@@ -123,7 +121,7 @@ def test_a_sender_is_stopped_while_no_broker_answers(link: Link) -> None:
     link.assert_equal(600)
 
 
-def test_records_cross_without_dedup_and_it_is_said_what_that_means(link: Link) -> None:
+def test_records_cross_without_dedup_at_least_once(link: Link) -> None:
     down = link.downstream(mode="record", rawTopic="")
     assert "at least once" in link.said("downstream")
     up = link.upstream()
@@ -138,7 +136,9 @@ def test_records_cross_without_dedup_and_it_is_said_what_that_means(link: Link) 
     assert there(link.target) == expected
 
 
-def test_a_resend_tells_of_all_that_it_was_asked_for(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resend_reports_result_for_every_requested_offset(
+    link: Link, capsys: pytest.CaptureFixture[str]
+) -> None:
     topic = link.topic
     clients.produce(link.source, topic, ["plain", "secret"] * 10)
 

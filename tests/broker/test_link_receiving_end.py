@@ -23,7 +23,7 @@ def end_of(link: Link, topic: str) -> int:
     return sum(clients.ends(link.target, topic, *PARTITIONS))
 
 
-def test_a_raw_topic_that_takes_no_frames_is_refused(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
+def test_raw_topic_too_small_for_frames_is_refused(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     small = clients.create(link.target, f"{link.raw}.small", 2, max_message_bytes="400000")
     assert downstream(link, rawTopic=small) == ExitCode.REFUSED
     said = capsys.readouterr().err
@@ -31,7 +31,7 @@ def test_a_raw_topic_that_takes_no_frames_is_refused(link: Link, capsys: pytest.
     assert f"kafka-configs --alter --topic {small} --add-config max.message.bytes=16778216" in said
 
 
-def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(link: Link) -> None:
+def test_raw_topic_rejection_is_reported_with_its_fix(link: Link) -> None:
     topic = link.topic
     narrow = clients.create(link.target, f"{link.raw}.narrow", 2, max_message_bytes="600000")
     link.downstream(rawTopic=narrow)
@@ -54,7 +54,7 @@ def test_a_record_that_the_raw_topic_refuses_is_named_with_the_remedy(link: Link
     link.check()
 
 
-def test_a_raw_topic_whose_limit_it_may_not_see_is_written_all_the_same(link: Link) -> None:
+def test_raw_topic_with_unreadable_limit_is_still_written(link: Link) -> None:
     target = link.target
     clients.allow(target, "writer", link.raw, AclOperation.DESCRIBE, AclOperation.WRITE)
     link.downstream(

@@ -13,7 +13,7 @@ from aqueduct.errors import ExitCode
 from servers.broker import Broker
 
 
-def test_what_was_lost_comes_when_everything_is_sent_again(link: Link) -> None:
+def test_repeated_sending_without_bundle_delivers_lost_records(link: Link) -> None:
     """Check repeats without a bundle, and that the sending end logs into a file, and nowhere else."""
     log = link.folder / "upstream.txt"
     down = link.downstream()

@@ -17,9 +17,7 @@ from aqueduct.kafka.client_config import End
 from aqueduct.link import outlet, resend, udp
 
 
-def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
-    link: Link, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_gaps_of_former_instance_are_not_resent(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     topic = link.topic
     link.write(40)
     with kafka.connect(End("source", link.source.plaintext), "test") as client:
@@ -44,7 +42,7 @@ def test_what_is_missing_of_another_topic_is_not_sent_from_this_one(
     assert resend(None, now)[0] == ExitCode.DONE
 
 
-def test_offsets_that_a_log_lost_are_reported_and_sent_once_it_has_them_again(
+def test_truncated_offsets_are_reported_and_resent_once_rewritten(
     link: Link, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """None of them arrived before, so whatever the log has there is not a duplicate."""
@@ -71,9 +69,7 @@ def test_offsets_that_a_log_lost_are_reported_and_sent_once_it_has_them_again(
 
 
 @pytest.mark.long
-def test_each_of_two_clusters_sends_its_own_of_a_bundle_and_no_more_than_is_asked_for(
-    link: Link, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_cluster_resends_only_its_part_of_bundle(link: Link, capsys: pytest.CaptureFixture[str]) -> None:
     """The source's partitions are 0 and 1 downstream, those of the other cluster 2 and 3."""
     topic = link.topic
     for broker in (link.source, link.target):
@@ -136,7 +132,7 @@ class Clock:
 
 
 @pytest.mark.parametrize(("limit", "per_second"), [("eps", 25), ("bitsPerSecond", 50_000)])
-def test_no_more_is_sent_in_a_second_than_is_allowed(
+def test_resend_never_exceeds_its_rate_limit(
     link: Link, limit: str, per_second: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Resend 250 records: at each moment, by the sender's clock, no more was sent than is allowed."""

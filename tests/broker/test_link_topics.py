@@ -13,7 +13,7 @@ from aqueduct.link.feed import Feed
 from servers.broker import Broker
 
 
-def test_a_pattern_without_a_topic_is_logged_when_that_changes(
+def test_unmatched_pattern_is_logged_only_on_change(
     brokers: list[Broker], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feed_module, "REFRESH_SECONDS", 0.0)  # in each round
@@ -59,7 +59,7 @@ def test_a_pattern_without_a_topic_is_logged_when_that_changes(
         clients.wait_for("the warning again", is_gone)
 
 
-def test_each_pattern_without_a_topic_is_named_though_others_have_one(
+def test_each_unmatched_pattern_is_named_beside_matched_ones(
     brokers: list[Broker], caplog: pytest.LogCaptureFixture
 ) -> None:
     broker, topic = brokers[0], f"link.{uuid.uuid4().hex[:8]}"

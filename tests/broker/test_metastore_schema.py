@@ -129,7 +129,7 @@ def test_an_older_schema_is_dumped_and_upgraded(schema: Schema, former: str) -> 
 
 
 @pytest.mark.long
-def test_a_database_elsewhere_is_upgraded_once_its_dump_is_kept(schema: Schema) -> None:
+def test_remote_database_is_upgraded_only_with_confirmed_dump(schema: Schema) -> None:
     run(schema_tool(schema.conf, "-initSchemaTo", "3.0.0"))
     elsewhere = {"hive_metastore_database_url": "jdbc:postgresql://db/hive"}
     for dumped in ("", "2.3.0"):
@@ -157,7 +157,7 @@ def test_a_newer_schema_is_refused(schema: Schema) -> None:
 
 
 @pytest.mark.long
-def test_an_upgrade_that_fails_says_where_the_dump_is(schema: Schema) -> None:
+def test_failed_upgrade_names_its_dump(schema: Schema) -> None:
     run(schema_tool(schema.conf, "-initSchemaTo", "3.0.0"))
     schema.psql('drop table "PART_COL_PRIVS" cascade')
     code, said = schema.play()

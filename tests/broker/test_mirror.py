@@ -22,7 +22,7 @@ PATTERN = r"flights-of\.day"
 POSITIONS = 25  # partitions of the topic of a flow's positions
 
 
-def test_a_mirror_is_well_falls_behind_dies_and_loses(
+def test_mirror_status_reports_lag_missing_workers_and_losses(
     brokers: list[Broker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source, target = brokers
@@ -94,7 +94,7 @@ def test_a_mirror_is_well_falls_behind_dies_and_loses(
 
 
 @pytest.mark.long
-def test_a_worker_that_waits_for_a_hanging_transaction_is_not_to_be_started(
+def test_restart_is_not_advised_for_hanging_transaction(
     source: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As MirrorMaker reads its positions, read-committed, before it joins its group."""

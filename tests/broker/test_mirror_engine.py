@@ -107,7 +107,7 @@ def ends(flow: Flow) -> Sequence[int]:
     )
 
 
-def test_worker_that_was_stopped_is_fenced_by_its_successor(flow: Flow) -> None:
+def test_suspended_worker_is_fenced_by_its_successor(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(1_000))
     with flow.running() as former:
         clients.wait_for("the first records", lambda: ends(flow)[0] >= 1_000)
@@ -142,7 +142,7 @@ def test_positions_of_another_number_of_tasks_are_refused(
     assert flow.is_equal(*range(4))
 
 
-def test_tasks_that_grow_while_the_flow_runs_are_reported(flow: Flow) -> None:
+def test_task_count_change_during_flow_is_reported(flow: Flow) -> None:
     with flow.running():
         clients.produce(flow.source, flow.topic, range(3))
         clients.wait_for("the records", lambda: has_more(flow, 2))
@@ -153,7 +153,7 @@ def test_tasks_that_grow_while_the_flow_runs_are_reported(flow: Flow) -> None:
         clients.wait_for("more records", lambda: flow.is_equal(0))
 
 
-def test_tasks_that_grow_before_a_topic_is_there_are_reported(
+def test_task_count_change_before_first_topic_is_reported(
     source: Broker, target: Broker, tmp_path: Path
 ) -> None:
     flow = Flow(source, target, unique("later"), tmp_path)
@@ -200,7 +200,7 @@ def test_flow_without_positions_is_refused_beside_records(
     assert len(clients.records(flow.target, flow.topic)) == 11
 
 
-def test_topic_that_is_added_beside_records_is_refused_alone(
+def test_added_topic_with_target_records_is_refused_alone(
     source: Broker, target: Broker, tmp_path: Path
 ) -> None:
     """Another engine may have mirrored it; or another flow feeds it, which the operator says."""
@@ -229,7 +229,7 @@ def test_topic_that_is_added_beside_records_is_refused_alone(
     assert flow.catch_up() == 0  # it has a position now
 
 
-def test_source_topic_that_is_recreated_is_mirrored_from_its_beginning(flow: Flow) -> None:
+def test_recreated_source_topic_is_mirrored_from_start(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
     clients.recreate(flow.source, flow.topic, 2)
@@ -247,7 +247,8 @@ def mirror_report(flow: Flow, tmp_path: Path) -> tuple[int, list[dict[str, objec
     return code, json.loads(report.read_text())["ranges"]
 
 
-def test_unmirrored_offsets_of_deleted_topic_are_listed_until_accepted(flow: Flow, tmp_path: Path) -> None:
+def test_losses_of_deleted_topic_are_listed_until_accepted(flow: Flow, tmp_path: Path) -> None:
+    """The flow had not mirrored the newest offsets of the topic when it was deleted."""
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
     clients.produce(flow.source, flow.topic, odd_records(5))  # nothing mirrors or sees them
@@ -291,9 +292,7 @@ def test_deleted_topic_is_reported_until_accepted(source: Broker, target: Broker
     assert "[mirror-source-topic-deleted]" in finding
 
 
-def test_options_of_a_run_survive_a_first_transaction_that_fails(
-    flow: Flow, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_options_survive_failed_first_transaction(flow: Flow, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as when the leader of the positions moves: the task begins again."""
     clients.produce(flow.source, flow.topic, odd_records(10))
     assert flow.catch_up() == 0
@@ -337,7 +336,7 @@ def test_restore_of_a_mirrored_topic_is_refused(
 
 
 @pytest.mark.parametrize(("key", "code"), [(b"x", 0), (b'{"x":1}', 2)])
-def test_restore_is_refused_before_it_writes_if_positions_are_unreadable(
+def test_restore_with_unreadable_positions_is_refused_before_writing(
     flow: Flow, tmp_path: Path, capsys: pytest.CaptureFixture[str], key: bytes, code: int
 ) -> None:
     """Whoever has the key of the mirror can write such a record. Keys of other programs are ignored."""
@@ -370,7 +369,7 @@ def test_source_topic_that_is_recreated_meanwhile(flow: Flow) -> None:
     assert clients.records(flow.target, flow.topic)[10:] == clients.records(flow.source, flow.topic)
 
 
-def test_leader_that_does_not_know_the_position_s_epoch_is_refused(flow: Flow) -> None:
+def test_leader_without_epoch_of_position_is_refused(flow: Flow) -> None:
     """A source that lost its metadata begins its leader epochs again. Nobody knows what its logs lost."""
     for partition in (0, 1):
         clients.produce(flow.source, flow.topic, odd_records(10), partition)
@@ -394,7 +393,7 @@ def test_leader_that_does_not_know_the_position_s_epoch_is_refused(flow: Flow) -
     assert len(clients.records(flow.target, flow.topic)) == 10
 
 
-def test_records_that_retention_deletes_while_the_flow_runs_are_listed(flow: Flow) -> None:
+def test_records_deleted_by_retention_during_flow_are_listed(flow: Flow) -> None:
     clients.produce(flow.source, flow.topic, odd_records(10))
     with flow.running() as process:
         clients.wait_for("the first records", lambda: ends(flow)[0] >= 10)
@@ -439,7 +438,7 @@ def test_target_topic_that_is_recreated_is_refused(flow: Flow) -> None:
     assert flow.is_equal(0)
 
 
-def test_record_that_is_too_large_stops_its_partition_alone(flow: Flow) -> None:
+def test_too_large_record_stops_only_its_partition(flow: Flow) -> None:
     clients.create(flow.target, flow.topic, 2, max_message_bytes="10000")
     clients.produce(flow.source, flow.topic, [b"x" * 50_000])
     clients.produce(flow.source, flow.topic, [b"y" * 4_000] * 10, 1)
@@ -487,7 +486,7 @@ def test_times_that_the_source_gave_are_kept(source: Broker, target: Broker, tmp
     ]
 
 
-def test_record_whose_time_the_target_rejects_stops_its_partition_alone(flow: Flow) -> None:
+def test_record_with_rejected_time_stops_only_its_partition(flow: Flow) -> None:
     clients.create(flow.target, flow.topic, 2, message_timestamp_before_max_ms="3600000")
     clients.produce(flow.source, flow.topic, odd_records(3))
     clients.produce(flow.source, flow.topic, ["of now"] * 3, 1)
@@ -502,7 +501,7 @@ def test_record_whose_time_the_target_rejects_stops_its_partition_alone(flow: Fl
     assert flow.is_equal(0, 1)
 
 
-def test_two_flows_into_one_topic_lose_and_double_nothing(
+def test_merging_two_flows_never_loses_or_doubles_records(
     source: Broker, target: Broker, tmp_path: Path
 ) -> None:
     """Each has another topic of the source, and one of them a prefix. Both are killed while they write."""
@@ -581,7 +580,7 @@ def test_nothing_goes_round_between_two_clusters(source: Broker, target: Broker,
         assert arrived == [f"{site} {turn}".encode() for turn in range(3)]
 
 
-def test_topic_that_would_get_other_times_is_not_mirrored(flow: Flow) -> None:
+def test_topic_with_replaced_timestamps_is_not_mirrored(flow: Flow) -> None:
     clients.create(flow.target, flow.topic, 2, message_timestamp_type="LogAppendTime")
     clients.produce(flow.source, flow.topic, ["one"])
     assert flow.catch_up() == 3
@@ -609,7 +608,7 @@ def test_topics_and_partitions_that_are_new_are_mirrored(
         assert clients.records(target, topic, *partitions) == clients.records(source, topic, *partitions)
 
 
-def test_topic_that_the_target_refuses_does_not_stop_others(
+def test_topic_rejected_by_target_does_not_stop_others(
     source: Broker, target: Broker, tmp_path: Path
 ) -> None:
     name = unique("collision")
@@ -667,9 +666,7 @@ def test_pattern_that_matches_nothing_is_reported(source: Broker, target: Broker
     assert flow.identifiers() == ["pattern-matches-nothing"]
 
 
-def test_each_part_of_a_pattern_that_matches_nothing_is_reported(
-    source: Broker, target: Broker, tmp_path: Path
-) -> None:
+def test_each_unmatched_pattern_part_is_reported(source: Broker, target: Broker, tmp_path: Path) -> None:
     topic = clients.create(source, unique("parts"))
     clients.produce(source, topic, ["one"])
     flow = Flow(source, target, topic, tmp_path, rf"(?!(?:__.*)$)(?:{topic}|{topic}\.a|{topic}\.(b|c))")

@@ -208,7 +208,7 @@ def flow(source: Broker, cluster: Broker, tmp_path: Path) -> Flow:
     return Flow(source, cluster, topic, tmp_path)
 
 
-def test_leaders_and_coordinators_that_move_lose_and_double_nothing(flow: Flow) -> None:
+def test_moving_leaders_and_coordinators_loses_and_doubles_nothing(flow: Flow) -> None:
     with running(flow, tasks=2), written_meanwhile(flow):
         wait_for_more(flow)
         for _ in range(3):
@@ -217,7 +217,7 @@ def test_leaders_and_coordinators_that_move_lose_and_double_nothing(flow: Flow) 
     check_equal(flow)
 
 
-def test_partition_below_its_min_isr_continues_when_the_replica_is_back(flow: Flow, nodes: Quorum) -> None:
+def test_partition_below_min_isr_continues_after_replica_returns(flow: Flow, nodes: Quorum) -> None:
     create(flow.target, flow.topic, [[1, 2, 3], [2, 1, 3], [1, 2, 3]], min_insync_replicas="3")
     follower = nodes.brokers[2]
     with running(flow), written_meanwhile(flow):
@@ -237,7 +237,7 @@ def test_partition_below_its_min_isr_continues_when_the_replica_is_back(flow: Fl
     check_equal(flow)
 
 
-def test_full_disk_of_the_coordinator_loses_and_doubles_nothing(flow: Flow, nodes: Quorum) -> None:
+def test_full_coordinator_disk_loses_and_doubles_nothing(flow: Flow, nodes: Quorum) -> None:
     """Its broker ends by itself. The others elect leaders, and one of them coordinates transactions."""
     with running(flow), written_meanwhile(flow):
         wait_for_more(flow)

@@ -54,7 +54,7 @@ def test_groups_continue_at_the_next_record(flow: Flow) -> None:
     check_synchronised(flow, range(0, 121, 8))
 
 
-def test_groups_of_transactional_topics_continue_at_the_next_record(flow: Flow) -> None:
+def test_groups_of_transactional_topics_continue_at_next_record(flow: Flow) -> None:
     for number in range(4):
         end = ("commit", "abort")[number % 2]
         clients.transaction(flow.source, flow.topic, [f"{number} {n}" for n in range(6)], end)
@@ -64,7 +64,7 @@ def test_groups_of_transactional_topics_continue_at_the_next_record(flow: Flow) 
     check_synchronised(flow, range(stop + 1))
 
 
-def test_group_is_never_moved_beyond_what_arrived_nor_back(flow: Flow) -> None:
+def test_group_never_moves_back_or_beyond_arrived_records(flow: Flow) -> None:
     group = f"{flow.name}-group"
     clients.produce(flow.source, flow.topic, numbered(10))
     assert flow.catch_up() == 0
@@ -95,7 +95,7 @@ def synchronised(flow: Flow, group: str, is_over: Callable[[], bool]) -> GroupsS
         return synchroniser.synchronise(chosen, {p: p for p in partitions}, is_over)
 
 
-def test_group_that_another_process_moves_meanwhile_does_not_go_back(flow: Flow) -> None:
+def test_group_moved_by_other_process_never_moves_back(flow: Flow) -> None:
     group = f"{flow.name}-group"
     clients.produce(flow.source, flow.topic, numbered(10))
     clients.set_position(flow.source, group, flow.topic, 4)
@@ -111,7 +111,7 @@ def test_group_that_another_process_moves_meanwhile_does_not_go_back(flow: Flow)
     assert clients.committed(flow.target, group) == {(flow.topic, 0): 7}
 
 
-def test_round_of_a_process_that_no_longer_leads_sets_nothing(flow: Flow) -> None:
+def test_former_leader_sets_no_group_offsets(flow: Flow) -> None:
     group = f"{flow.name}-group"
     clients.produce(flow.source, flow.topic, numbered(10))
     clients.set_position(flow.source, group, flow.topic, 4)
@@ -140,7 +140,8 @@ def test_group_with_members_at_the_target_is_listed(flow: Flow) -> None:
     assert clients.committed(flow.target, group) == {(flow.topic, 0): 4}
 
 
-def test_groups_of_a_topic_that_others_write_to_continue_at_the_next_record(flow: Flow) -> None:
+def test_groups_of_shared_topic_continue_at_next_record(flow: Flow) -> None:
+    """Other producers write to the target topic, too."""
     clients.produce(flow.source, flow.topic, numbered(20))
     assert flow.catch_up() == 0
     clients.produce(flow.target, flow.topic, [OTHERS])
@@ -154,9 +155,7 @@ def test_groups_pattern_without_match_is_reported(flow: Flow) -> None:
     assert flow.identifiers() == ["pattern-matches-nothing"]
 
 
-def test_again_with_topic_that_is_not_mirrored_is_refused(
-    flow: Flow, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_again_with_unmirrored_topic_is_refused(flow: Flow, capsys: pytest.CaptureFixture[str]) -> None:
     clients.produce(flow.source, flow.topic, ["one"])
     assert flow.catch_up("--again", f"{flow.topic}-missing") == 2
     assert_printed(capsys.readouterr().err, "topic-unknown", f"{flow.topic}-missing", "--again")

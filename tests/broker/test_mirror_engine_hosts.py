@@ -209,7 +209,7 @@ def test_tasks_are_shared_and_counted_once(shared: Flow, tmp_path: Path) -> None
         assert sum(worker.fences for worker in workers[1:]) == 0
 
 
-def test_workers_stand_back_while_a_process_runs_that_does_not_share(shared: Flow, tmp_path: Path) -> None:
+def test_workers_yield_while_process_without_sharing_runs(shared: Flow, tmp_path: Path) -> None:
     with Worker(shared, tmp_path, "shared", tasks=1).running() as worker:
         wait_for_tasks([worker], 1)
         with written_meanwhile(shared):
@@ -255,7 +255,7 @@ def has_failed(worker: Worker, times: int) -> bool:
     return worker.count(UNREADABLE) >= times
 
 
-def test_task_moves_only_when_its_process_has_ended_all_work_for_it(target: Broker) -> None:
+def test_task_moves_after_former_process_ends_its_work(target: Broker) -> None:
     flow = unique("flow")
     clients.create(target, positions_topic(flow), 2)
     end = End("target", target.plaintext)

@@ -149,7 +149,7 @@ def test_status_shows_refused_partitions_and_dead_tasks(
     assert {finding.split()[0] for finding in service.reported()["findings"]} == {"[mirror-task-silent]"}
 
 
-def test_topics_that_the_flow_may_not_use_do_not_stop_others(
+def test_unauthorized_topics_of_flow_do_not_stop_others(
     source: Broker, target: Broker, tmp_path: Path
 ) -> None:
     topic, unread, unwritten = (clients.create(source, unique("flights"), 2) for _ in range(3))

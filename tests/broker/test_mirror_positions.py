@@ -130,9 +130,10 @@ def cut(source: Broker, sizes: dict[str, int]) -> None:
     source.process.start()
 
 
-def test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled(
+def test_stopped_mirror_continues_without_losses_or_duplicates(
     flow: str, source: Broker, target: Broker, ask: Ask, tmp_path: Path
 ) -> None:
+    """Topics of the source were re-created or truncated while the mirror was stopped."""
     suffix = clients.unique("x").partition(".")[2]
     names = ("same", "shorter", "regrown", "empty", "cut", "cutgrown")
     topic = {name: f"{name}.{suffix}" for name in names}
@@ -181,7 +182,7 @@ def test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled(
 
 
 @pytest.mark.parametrize("regrown", [pytest.param(False, marks=pytest.mark.long), True])
-def test_a_running_mirror_whose_topic_is_recreated_lists_what_it_skipped(
+def test_running_mirror_lists_skipped_records_of_recreated_topic(
     flow: str, source: Broker, target: Broker, ask: Ask, tmp_path: Path, regrown: bool
 ) -> None:
     """Whatever Kafka's consumer does with such a position, the status agrees with what arrived."""
@@ -299,7 +300,7 @@ def test_a_late_sync_is_no_new_begin(
 
 
 @pytest.mark.parametrize("attack", ["recreated", "cut", "grown again"])
-def test_groups_of_another_log_are_unknown_until_that_is_accepted(
+def test_groups_of_other_log_are_unknown_until_accepted(
     attack: str, flow: str, topic: str, source: Broker, target: Broker, ask: Ask
 ) -> None:
     for name in ("offsets", "configs"):
@@ -348,7 +349,7 @@ def rebuild(
     return run
 
 
-def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
+def test_append_is_refused_until_mirror_has_caught_up(
     flow: str,
     topic: str,
     source: Broker,
@@ -358,6 +359,7 @@ def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """After that, the mirror neither loses nor doubles a record."""
     pattern = topic.replace(".", r"\.")
     every = write(source, topic, "old", 100)
     with mirror_maker(source, target, tmp_path, topics=pattern, flow=flow):
@@ -385,7 +387,7 @@ def test_append_waits_for_the_mirror_and_then_neither_loses_nor_doubles(
 
 # A start of MirrorMaker takes as long as all else here. Without the second one the stored position is proof.
 @pytest.mark.parametrize("goes_on", [False, pytest.param(True, marks=pytest.mark.long)])
-def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
+def test_topic_recreated_mirrored_and_deleted_is_restored_once(
     goes_on: bool,
     flow: str,
     topic: str,
@@ -437,7 +439,7 @@ def test_a_topic_that_was_recreated_mirrored_and_deleted_again_is_restored_once(
     # The start of the unit has reported the re-created topic, so the restore does not report it again.
     [("by nobody", 3, ["mirror-ahead"]), ("before the second restore", 0, [])],
 )
-def test_a_second_restore_of_one_snapshot_is_mirrored_once(
+def test_second_restore_of_same_snapshot_is_mirrored_once(
     bound: str,
     code_: int,
     ids: list[str],

@@ -270,7 +270,7 @@ ANY: tuple[Any, ...] = (
 
 
 @pytest.mark.long
-def test_from_a_backup_all_comes_back_but_what_it_can_t_know(lost: Lost, aqueduct: Run) -> None:
+def test_quorum_backup_restores_all_but_later_topics(lost: Lost, aqueduct: Run) -> None:
     logs = [(node.data / "later-0" / f"{0:020}.log").read_bytes() for node in lost.quorum.brokers]
     with formed(lost, aqueduct, "--store", lost.store) as (code, said):
         assert code == 3
@@ -388,7 +388,7 @@ def test_an_old_log_that_comes_back_follows(tmp_path: Path, capsys: pytest.Captu
 
 
 @pytest.mark.long
-def test_a_broker_that_lost_its_disk_too_takes_nothing_from_others(
+def test_broker_with_lost_disk_truncates_no_other_logs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It comes back empty; where it led, all others would cut off what they have."""
@@ -431,7 +431,7 @@ def plan(lost: Lost, aqueduct: Run, *sources: str) -> tuple[int, str]:
     return aqueduct("plan", *sources, *looks(lost, aqueduct), "--seed", str(lost.directory / "seed"))
 
 
-def test_what_can_t_be_used_is_refused_and_nothing_is_done(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:
+def test_unusable_inputs_are_refused_without_any_change(lost: Lost, aqueduct: Run, tmp_path: Path) -> None:
     [controller] = lost.quorum.controllers
     store = shutil.copytree(lost.directory / "store", tmp_path / "store")
     assert plan(lost, aqueduct) == (
@@ -508,7 +508,7 @@ def test_another_cluster_s_metadata_are_refused(lost: Lost, aqueduct: Run) -> No
     assert sorted((lost.directory / "store").rglob("*")) == before
 
 
-def test_a_backup_that_goes_further_than_all_brokers_is_not_believed_unasked(
+def test_backup_ahead_of_all_brokers_requires_explicit_choice(
     lost: Lost, aqueduct: Run, tmp_path: Path
 ) -> None:
     """Brokers follow within seconds: it may be planted, or of a quorum that was given up."""
@@ -534,7 +534,7 @@ def test_a_controller_that_has_its_metadata_keeps_them(lost: Lost, aqueduct: Run
     assert [path.name for path in controller.data.iterdir()] == [METADATA]
 
 
-def test_metadata_that_were_cut_are_not_kept_before_those_of_a_snapshot(
+def test_truncated_metadata_older_than_snapshot_are_refused(
     lost: Lost, aqueduct: Run, tmp_path: Path
 ) -> None:
     store, node = f"file://{tmp_path}/store", lost.quorum.brokers[0].data
@@ -557,7 +557,7 @@ def test_a_controller_s_metadata_are_not_set_aside(lost: Lost, aqueduct: Run) ->
     assert (controller.data / METADATA).is_dir()
 
 
-def test_a_controller_keeps_its_id_which_has_a_vote_with_its_folder(
+def test_folder_of_voting_controller_keeps_its_id(
     lost: Lost, aqueduct: Run, capsys: pytest.CaptureFixture[str]
 ) -> None:
     [controller] = lost.quorum.controllers
@@ -574,7 +574,7 @@ def test_a_controller_keeps_its_id_which_has_a_vote_with_its_folder(
     assert (controller.data / "meta.properties").read_bytes() == meta
 
 
-def test_of_voters_that_a_configuration_names_the_last_election_tells(tmp_path: Path, aqueduct: Run) -> None:
+def test_set_aside_protects_metadata_of_static_voter(tmp_path: Path, aqueduct: Run) -> None:
     """A combined node, whose copy of the metadata is the only one."""
     with broker.running(tmp_path):
         pass

@@ -100,7 +100,7 @@ def test_committed_records_come_and_no_others(
     opened.commit_transaction()
 
 
-def test_a_range_is_cut_exactly_out_of_its_batches(
+def test_range_is_cut_exactly_from_its_batches(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
@@ -140,7 +140,7 @@ def test_holes_of_compaction_are_no_loss(
     assert pieces[-1].next_offset == wanted.stop
 
 
-def test_what_retention_deletes_before_it_is_read_is_told(
+def test_records_deleted_by_retention_before_reading_are_reported(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
@@ -207,7 +207,7 @@ def test_waiting_for_a_broker_ends(brokers: list[Broker], monkeypatch: pytest.Mo
             broker.process.start()
 
 
-def test_a_topic_that_was_made_again_is_another_one(
+def test_read_fails_when_topic_is_recreated(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic()
@@ -256,7 +256,7 @@ def test_tls_and_large_answers(broker: Broker, make_topic: Callable[..., str]) -
     assert 4 <= len(pieces) <= 8  # of 20 MB
 
 
-def test_a_client_whose_certificate_is_not_trusted_is_told_so(
+def test_untrusted_client_certificate_is_named_as_cause(
     brokers: list[Broker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(raw, "CONNECT_SECONDS", 10)
@@ -312,7 +312,7 @@ def test_offsets_of_many_partitions_come_together(
     assert all(a.number < b.number for topic in found.values() for a, b in pairwise(topic.partitions))
 
 
-def test_the_newest_time_is_that_of_a_record_or_of_a_transaction_s_end(
+def test_newest_time_is_of_record_or_transaction_end(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     topic = make_topic(partitions=3)
@@ -342,7 +342,7 @@ def test_bytes_of_ranges_are_estimated(
     assert 0.9 * stored < estimated_bytes(client, wanted) < 1.1 * stored
 
 
-def test_what_cannot_be_sampled_counts_as_the_others_do(
+def test_size_estimate_counts_unsampled_ranges_like_sampled_ones(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     there, absent, empty = make_topic(), unique("absent"), make_topic()

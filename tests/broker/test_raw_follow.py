@@ -75,7 +75,7 @@ def test_deleted_records_are_told(broker: Broker, client: Client, topic: str) ->
     assert (first.start, first.next_offset, first.log_start, first.batches) == (0, 2, 2, ())
 
 
-def test_a_topic_made_anew_is_told_by_its_id(broker: Broker, client: Client, topic: str) -> None:
+def test_follower_detects_recreated_topic_by_its_id(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a", "b"])
     follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a", "b"])
@@ -100,9 +100,7 @@ def test_a_broker_that_is_killed(broker: Broker, client: Client, topic: str) -> 
 
 
 @pytest.mark.usefixtures("patient")
-def test_broker_that_fails_after_an_idle_hour_is_waited_for(
-    broker: Broker, client: Client, topic: str
-) -> None:
+def test_follower_waits_for_broker_after_idle_hour(broker: Broker, client: Client, topic: str) -> None:
     produce(broker, topic, ["a"])
     follower, news = Follower(client, {TopicPartition(topic, 0): 0}), []
     until(follower, news, lambda: values(news)[topic, 0] == ["a"])

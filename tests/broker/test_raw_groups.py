@@ -80,7 +80,7 @@ def test_a_group_with_members_keeps_its_offsets(
     assert groups.committed(client, [group]) == {group: {TopicPartition(topic, 0): (3, "new")}}
 
 
-def test_offsets_that_are_set_are_seen_by_other_clients(
+def test_committed_offsets_are_visible_to_other_clients(
     broker: Broker, client: Client, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(groups, "COMMIT_BYTES", 300)
@@ -101,7 +101,7 @@ def test_offsets_that_are_set_are_seen_by_other_clients(
     assert not groups.list_groups(client)[group].live
 
 
-def test_more_offsets_are_set_than_a_batch_of_the_coordinator_takes(broker: Broker, client: Client) -> None:
+def test_offsets_beyond_coordinator_batch_size_are_committed(broker: Broker, client: Client) -> None:
     topic, group = f"raw.{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
     create(broker, topic, 300)
     wanted = {TopicPartition(topic, number): (number, "m" * 4000) for number in range(300)}

@@ -211,7 +211,7 @@ def test_a_later_producer_fences_an_earlier_one(
     ],
 )
 @pytest.mark.usefixtures("patient")
-def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
+def test_broker_killed_in_transaction_loses_and_doubles_nothing(
     brokers: list[Broker], size: int, kills: list[int]
 ) -> None:
     """Kill the producer; `kills`: before which batches of the source."""
@@ -258,9 +258,7 @@ def test_a_broker_killed_in_a_transaction_doubles_and_loses_nothing(
     assert retries <= 4
 
 
-def test_a_batch_that_the_broker_refuses_is_named_and_blocks_nobody(
-    broker: Broker, make_topic: Callable[..., str]
-) -> None:
+def test_rejected_batch_is_named_and_does_not_block(broker: Broker, make_topic: Callable[..., str]) -> None:
     source, target = make_topic(), make_topic(max_message_bytes="2000")
     fill(broker, source, batches=1, records=100, size=300)
 
@@ -318,7 +316,7 @@ def test_tls_and_the_rights_that_it_takes(broker: Broker, make_topic: Callable[.
     assert visible(broker, target) == visible(broker, source)
 
 
-def test_a_transaction_that_was_left_open_is_aborted_by_the_next(
+def test_open_transaction_is_aborted_by_next_one(
     broker: Broker, client: Client, make_topic: Callable[..., str]
 ) -> None:
     source, target = make_topic(), make_topic()

@@ -345,7 +345,7 @@ def changed_byte(file: Path) -> Iterator[None]:
     file.write_bytes(whole)
 
 
-def test_nobody_leads_by_looks_that_lack_what_another_one_has(
+def test_no_leader_is_elected_from_incomplete_inspections(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A broker was down, and comes back alone: the other one has acknowledged more, and isn't there."""

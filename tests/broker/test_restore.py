@@ -153,7 +153,7 @@ ODD_RECORDS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_every_kind_of_record_comes_back_as_it_was(
+def test_every_kind_of_record_is_restored_unchanged(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, codec: str
 ) -> None:
     unlimited = {"message.timestamp.after.max.ms": str((1 << 63) - 1)}
@@ -170,7 +170,7 @@ def test_every_kind_of_record_comes_back_as_it_was(
 
 
 @pytest.mark.usefixtures("each_task_twice")
-def test_what_a_task_wrote_that_is_run_again_counts(
+def test_repeated_restore_tasks_count_records_once(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name, 2)
@@ -199,7 +199,7 @@ def test_names_of_every_form(source: Broker, target: Broker, backup: Backup, res
         assert [value for _, value, _, _ in read(target, name)] == [name.encode()]
 
 
-def test_a_group_goes_on_at_its_very_next_record_wherever_it_stood(
+def test_group_continues_at_next_record_from_any_position(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     """Check holes by markers and aborted transactions, in topics that have records already, renamed."""
@@ -312,7 +312,7 @@ def test_log_append_times_are_kept(
     assert settings(target, name) == {"message.timestamp.type": "LogAppendTime"}
 
 
-def test_times_are_kept_where_the_target_would_give_its_own(
+def test_restore_keeps_times_despite_log_append_time(
     source: Broker,
     target: Broker,
     name: str,
@@ -363,7 +363,7 @@ def test_only_records_inside_the_window_come(
     assert notes[max(kept) + 1].endswith("it goes on after the last inside")
 
 
-def test_a_window_says_at_most_before_and_nothing_after(
+def test_dry_run_of_window_reports_upper_bound(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
@@ -388,7 +388,7 @@ def test_a_window_says_at_most_before_and_nothing_after(
     assert f"write {seconds}000" in capsys.readouterr().err
 
 
-def test_what_is_in_the_way_is_refused_before_anything_is_written(
+def test_conflicts_and_unknown_names_are_refused_before_writing(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name, 2)
@@ -422,7 +422,7 @@ def test_what_is_in_the_way_is_refused_before_anything_is_written(
 
 
 @pytest.mark.parametrize("harm", ["flip", "cut", "remove"])
-def test_a_damaged_object_is_found_before_anything_is_written(
+def test_damaged_object_is_found_before_writing(
     source: Broker,
     target: Broker,
     name: str,
@@ -449,7 +449,7 @@ def test_a_damaged_object_is_found_before_anything_is_written(
     assert name not in clients.topics(target)
 
 
-def test_a_group_with_members_is_named_and_gets_its_offsets_later(
+def test_group_with_members_is_reported_and_restored_later(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
@@ -544,7 +544,7 @@ def test_a_snapshot_of_groups_alone_is_refused(
     assert restore(code=ExitCode.REFUSED)["error"]["id"] == "snapshot-without-topics"
 
 
-def test_targets_that_brokers_keep_for_themselves_or_refuse_are_refused(
+def test_reserved_or_rejected_target_topics_are_refused(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
@@ -593,7 +593,7 @@ def test_acls_and_quotas_come_if_asked_for(
         assert again == {"acls": 0, "known": known, "quotas": rights["quotas"], "denied": []}
 
 
-def test_no_more_is_granted_than_is_declared_but_to_who_is_named(
+def test_restore_grants_only_declared_acls_except_named_principals(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, tmp_path: Path
 ) -> None:
     """Whoever may write to the store could have planted an ACL."""
@@ -678,7 +678,7 @@ POINTS = [
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.long) for each in range(1, 5))])
-def test_a_restore_that_is_killed_goes_on_and_doubles_nothing(
+def test_killed_restore_continues_and_doubles_nothing(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, seed: int
 ) -> None:
     create(source, name, 3, retention_ms="3600000", cleanup_policy="compact,delete")
@@ -740,7 +740,7 @@ def stopped(point: Iterable[str], call: int, when: str, command: list[str]) -> I
             ended.code = process.returncode
 
 
-def test_a_run_that_is_still_alive_is_fenced_by_the_next(
+def test_running_restore_is_fenced_by_next_run(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str
 ) -> None:
     create(source, name, 2)
@@ -786,7 +786,7 @@ def test_two_first_restores_at_once_break_nothing(
     assert settings(target, name) == {"retention.ms": "-1", "segment.ms": "7777777"}
 
 
-def test_another_restore_of_the_same_topic_is_refused_until_the_first_has_ended(
+def test_concurrent_restore_of_same_topic_is_refused(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str
 ) -> None:
     create(source, name, cleanup_policy="compact")
@@ -809,9 +809,10 @@ REMEMBER = "aqueduct.snapshots.restore.topics", "", "remember"
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
+def test_records_of_concurrent_restore_are_not_doubled(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, there: bool
 ) -> None:
+    """The other restore ends after this one has checked the objects."""
     create(source, name)
     produce(source, name, range(60))
     backup(name)
@@ -829,7 +830,7 @@ def test_what_another_restore_wrote_while_objects_were_read_is_not_doubled(
     assert len(read(target, name)) == 120
 
 
-def test_of_two_that_begin_at_the_same_moment_one_restores(
+def test_one_of_two_simultaneous_restores_completes(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str
 ) -> None:
     create(source, name)
@@ -843,7 +844,7 @@ def test_of_two_that_begin_at_the_same_moment_one_restores(
     assert read(target, name) == read(source, name)
 
 
-def test_of_two_that_found_nothing_in_their_way_one_gives_up(
+def test_second_restore_gives_up_after_both_pass_checks(
     source: Broker, target: Broker, name: str, backup: Backup, store: str
 ) -> None:
     create(source, name)
@@ -882,7 +883,7 @@ def test_what_changed_while_objects_were_read_is_refused(
     assert len(read(target, name)) == (3 if what == "records" else 0)
 
 
-def test_a_group_that_reads_a_topic_which_is_appended_to_keeps_its_place(
+def test_append_keeps_offsets_of_existing_group(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
@@ -899,7 +900,7 @@ def test_a_group_that_reads_a_topic_which_is_appended_to_keeps_its_place(
     assert committed(target, f"{name}.new") == {(name, 0): 30}
 
 
-def test_a_run_that_goes_on_tells_its_own_records_from_all(
+def test_resumed_restore_counts_its_own_records_separately(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, store: str, capsys: Said
 ) -> None:
     create(source, name)
@@ -956,7 +957,7 @@ def test_fewer_brokers_are_told_of(
     assert (warning["id"], name in warning["message"]) == ("replication-factor-reduced", True)
 
 
-def test_what_was_there_before_the_topic_was_made_again(
+def test_former_instance_of_recreated_topic_is_restored_separately(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
@@ -976,9 +977,10 @@ def test_what_was_there_before_the_topic_was_made_again(
     assert (again["finished_before"], again["left_out"]) == (True, report["left_out"])
 
 
-def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
+def test_group_beyond_snapshot_is_set_to_log_end(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
+    """The report names the end of the snapshot."""
     create(source, name)
     produce(source, name, range(3))
     commit(source, f"{name}.ahead", {(name, 0): 50}, "m")
@@ -989,9 +991,10 @@ def test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named(
     ]
 
 
-def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
+def test_mirrors_continue_at_same_record_unless_reported_ahead(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
+    """A repeated run reports again where a mirror had read beyond the snapshot."""
     positions = f"mm2-offsets.{name}.internal"
     create(target, positions, cleanup_policy="compact")
     create(source, name, 2)
@@ -1024,7 +1027,7 @@ def test_mirrors_go_on_at_the_same_records_and_stay_named_where_they_were_ahead(
     assert read(target, positions)[-1][1] == b'{"offset":77}'  # it continues by itself
 
 
-def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
+def test_progress_of_finished_restore_may_be_deleted(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, capsys: Said
 ) -> None:
     create(source, name)
@@ -1042,7 +1045,7 @@ def test_what_a_restore_remembers_may_be_deleted_when_it_has_ended(
     assert restore("--topics", name, code=ExitCode.REFUSED)["error"]["id"] == "target-not-empty"
 
 
-def test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone(
+def test_deleted_topic_is_restored_again_without_touching_others(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, tmp_path: Path
 ) -> None:
     """Delete a topic of a finished restore, and restore again.
@@ -1083,7 +1086,7 @@ def topic_id(broker: Broker, topic: str) -> str:
         return str(client.topics([topic])[topic].id)
 
 
-def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
+def test_link_continues_at_same_record_in_new_topic(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name, 2)
@@ -1123,7 +1126,7 @@ def test_a_link_goes_on_at_the_same_record_in_the_new_topic(
     )
 
 
-def test_what_a_link_may_have_sent_since_its_backup_is_named(
+def test_link_records_possibly_sent_since_backup_are_listed(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)
@@ -1143,7 +1146,7 @@ def test_what_a_link_may_have_sent_since_its_backup_is_named(
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["not backed up", "forgotten, but not by the topic"])
-def test_a_link_that_would_send_all_again_must_stay_stopped(
+def test_link_that_would_resend_everything_stays_stopped(
     source: Broker, target: Broker, name: str, backup: Backup, restore: Run, known: bool
 ) -> None:
     create(source, name)
@@ -1169,7 +1172,7 @@ def test_a_link_that_would_send_all_again_must_stay_stopped(
     assert committed(source if known else target, group) == {}
 
 
-def test_a_link_in_the_very_topic_that_is_appended_to_goes_on(
+def test_link_continues_when_restore_appends_to_its_topic(
     source: Broker, name: str, backup: Backup, restore: Run
 ) -> None:
     create(source, name)

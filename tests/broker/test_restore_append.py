@@ -101,7 +101,7 @@ def test_newer_snapshots_are_appended_exactly_once(
     assert values(target, topic) == list(range(30))
 
 
-def test_groups_get_offsets_of_records_that_any_of_the_restores_wrote(
+def test_groups_get_offsets_of_records_from_any_restore(
     source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
 ) -> None:
     write(source, topic, 0, 10)
@@ -179,7 +179,7 @@ def test_interrupted_append_resumes(
     assert values(target, topic) == list(range(60))
 
 
-def test_progress_that_target_has_forgotten_is_read_from_snapshot(
+def test_forgotten_progress_is_read_from_snapshot(
     source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
 ) -> None:
     write(source, topic, 0, 10)
@@ -192,7 +192,7 @@ def test_progress_that_target_has_forgotten_is_read_from_snapshot(
     assert values(target, topic) == list(range(20))
 
 
-def test_generation_of_compacted_topic_is_not_appended_to_another(
+def test_generation_is_never_appended_to_another_generation(
     source: Broker, target: Broker, backup: Backup, restore: Run, tmp_path: Path
 ) -> None:
     """Both have the same records of the source, and keys may have been deleted in between."""
@@ -233,7 +233,7 @@ def test_append_after_forgotten_restore_is_refused(
     assert values(target, topic) == list(range(10))
 
 
-def test_append_skips_partitions_of_unknown_origin_and_writes_others(
+def test_append_skips_only_partitions_of_unknown_origin(
     source: Broker, target: Broker, backup: Backup, restore: Run
 ) -> None:
     topic = create(source, unique("appended"), partitions=2)
@@ -264,7 +264,7 @@ def test_append_skips_partitions_of_unknown_origin_and_writes_others(
     assert all_values(target, topic) == [0, 1, 2]
 
 
-def test_one_topic_of_unknown_origin_does_not_stop_others(
+def test_topic_of_unknown_origin_does_not_stop_others(
     source: Broker, target: Broker, topic: str, backup: Backup, restore: Run
 ) -> None:
     other = create(source, unique("appended"))

@@ -133,7 +133,7 @@ def skipped(report: dict[str, Any]) -> set[tuple[str, str]]:
 UNSERVED = {("group-coordinator-unavailable", f"group {name}") for name in ORPHANED}
 
 
-def test_groups_with_coordinator_get_positions_while_others_have_none(half_stopped: HalfStopped) -> None:
+def test_groups_without_coordinator_do_not_stop_others(half_stopped: HalfStopped) -> None:
     """Groups and partitions that cannot be served now are listed; all others are set."""
     expected = UNSERVED | {("partition-unavailable", "group offsets of half-1")}
     assert skipped(half_stopped.run("restore", "--groups-only", "--dry-run", code=3)) == expected

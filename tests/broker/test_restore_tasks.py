@@ -114,9 +114,10 @@ def code(future: Any) -> int | None:
     return None
 
 
-def test_tasks_restore_with_rights_for_their_topics_alone_which_end_with_the_restore(
+def test_task_rights_cover_only_restored_topics_until_end(
     restore: Run, target: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The rights of the tasks are revoked when the restore ends."""
     other = clients.create(target, clients.unique("not-restored"), 1)
     own, tried = records.restore, []
 
@@ -162,7 +163,7 @@ def test_tasks_restore_with_rights_for_their_topics_alone_which_end_with_the_res
     assert {each["records_now"] for each in again["partitions"]} == {0}
 
 
-def test_rights_of_a_killed_restore_go_with_its_next_run(
+def test_next_run_revokes_rights_of_killed_restore(
     restore: Run, target: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def killed(*_: object) -> None:
@@ -191,7 +192,7 @@ def test_a_restore_that_fails_revokes_what_it_granted(
     restore()
 
 
-def test_another_principal_than_the_tasks_is_an_error_of_its_own(
+def test_principal_mismatch_of_tasks_has_specific_error(
     restore: Run, target: Broker, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(task_rights, "SETTLE_SECONDS", 1)

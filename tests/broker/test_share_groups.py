@@ -66,7 +66,7 @@ def test_share_group_resumes_after_last_acknowledged_record(
     assert members.consume(target, tmp_path, topic, group, 17) == values(13, 30)
 
 
-def test_share_group_at_log_end_resumes_at_log_end(
+def test_share_group_at_log_end_resumes_there(
     source: Broker, target: Broker, tmp_path: Path, topic: str, run: Run
 ) -> None:
     group = unique("share")
@@ -77,7 +77,7 @@ def test_share_group_at_log_end_resumes_at_log_end(
     assert members.consume(target, tmp_path, topic, group, 1) == ["next"]
 
 
-def test_share_group_with_members_is_restored_by_next_run(
+def test_share_group_with_members_is_restored_later(
     source: Broker, target: Broker, tmp_path: Path, topic: str, run: Run
 ) -> None:
     group, other = unique("share"), create(target, unique("other"))

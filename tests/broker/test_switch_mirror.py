@@ -227,7 +227,7 @@ def copied(flow: SwitchedFlow, number: int) -> None:
 
 
 @pytest.mark.parametrize("option", [(), ("--first-start",)])
-def test_engine_that_was_changed_without_a_switch_is_refused(
+def test_changed_engine_without_switch_is_refused(
     flow: SwitchedFlow, option: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     copied(flow, 20)

@@ -87,7 +87,7 @@ def test_each_supported_version_is_tested() -> None:
 
 
 @pytest.mark.parametrize("coordinator", ["has the epoch", "has a later epoch", "never knew the producer"])
-def test_abort_ends_a_transaction_that_its_coordinator_does_not_track(
+def test_abort_ends_transaction_that_coordinator_does_not_track(
     kafka: Any,
     asked: Client,
     coordinator: str,
@@ -133,7 +133,7 @@ def test_abort_ends_a_transaction_that_its_coordinator_does_not_track(
     assert say(capsys, kafka, "transactions", "abort", *on(topic, 1), "--execute")[0] == 2
 
 
-def test_a_producer_that_still_has_the_epoch_is_not_fenced(
+def test_abort_does_not_fence_producer_with_same_epoch(
     kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = clients.create(kafka, unique("hanging"))
@@ -144,7 +144,7 @@ def test_a_producer_that_still_has_the_epoch_is_not_fenced(
     assert read_values(kafka, topic) == [b"next"]
 
 
-def test_a_transaction_that_its_coordinator_tracks_is_neither_reported_nor_ended(
+def test_tracked_transaction_is_neither_reported_nor_ended(
     kafka: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = clients.create(kafka, unique("open"))
@@ -162,7 +162,7 @@ def test_a_transaction_that_its_coordinator_tracks_is_neither_reported_nor_ended
     assert read_values(kafka, topic) == [b"open"]
 
 
-def test_a_transaction_that_ends_during_the_search_does_not_hang(
+def test_transaction_ending_during_search_is_not_hanging(
     kafka: Any, asked: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its coordinator forgets it between the questions to the leader and to the coordinator."""
@@ -180,7 +180,7 @@ def test_a_transaction_that_ends_during_the_search_does_not_hang(
     assert asking.find(asked, partitions).hanging == ()
 
 
-def test_wait_for_a_mirror_reports_the_hanging_transaction_that_its_worker_waits_for(
+def test_mirror_wait_reports_hanging_transaction_blocking_worker(
     kafka: Any, asked: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """By this command, site.yml waits for a mirror, and so does each step of authority.yml."""
@@ -209,7 +209,7 @@ def test_what_does_not_exist_is_refused(kafka: Any, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.long
-def test_commit_delivers_what_a_coordinator_committed_while_a_partition_had_no_leader(
+def test_commit_delivers_transaction_whose_marker_was_never_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Kafka 4.3.1 skips the marker of a partition without a leader, as in a restart of its only replica."""

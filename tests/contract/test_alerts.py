@@ -422,12 +422,12 @@ def fired(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("alert", sorted(RULES.keys() - {"Watchdog"}))
-def test_an_alert_fires_alone_on_what_it_is_for(alert: str, fired: dict[str, set[str]]) -> None:
+def test_alert_fires_alone_on_intended_condition(alert: str, fired: dict[str, set[str]]) -> None:
     assert [fired[str(series)] for series in CASES[alert].fires] == [{alert}] * len(CASES[alert].fires)
 
 
 @pytest.mark.parametrize("alert", sorted(RULES.keys() - {"Watchdog"}))
-def test_an_alert_is_silent_where_all_is_just_well(alert: str, fired: dict[str, set[str]]) -> None:
+def test_alert_is_silent_just_below_firing_condition(alert: str, fired: dict[str, set[str]]) -> None:
     assert {str(series): fired[str(series)] for series in CASES[alert].silent if fired[str(series)]} == {}
 
 
@@ -483,7 +483,7 @@ FAST: dict[str, list[tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize("alert", FAST)
-def test_what_is_dead_or_stuck_fires_within_a_minute(alert: str, tmp_path: Path) -> None:
+def test_dead_or_stuck_service_fires_alert_within_minute(alert: str, tmp_path: Path) -> None:
     """The fault comes just after 10 minutes: the first figure that shows it is 15 seconds later."""
     expression = f'count(ALERTS{{alertstate="firing",alertname="{alert}"}}) or vector(0)'
     test = {
@@ -632,7 +632,7 @@ def faults(rule: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("alert", RULES)
-def test_an_alert_says_what_is_so_and_what_to_do(alert: str) -> None:
+def test_alert_states_condition_and_remedy(alert: str) -> None:
     assert list(faults(RULES[alert])) == []
 
 
@@ -656,7 +656,7 @@ def test_a_faulty_alert_is_found(changed: dict[str, Any], expected: str) -> None
         ("blocks_lost_total[10m]) > 0", "blocks_lost_total[10m]) < 1000"),
     ],
 )
-def test_a_rule_that_looks_at_the_wrong_thing_is_found(right: str, wrong: str, tmp_path: Path) -> None:
+def test_rule_with_wrong_expression_is_detected(right: str, wrong: str, tmp_path: Path) -> None:
     (broken := tmp_path / "rules.yml").write_text(LINK.read_text().replace(right, wrong))
     assert broken.read_text() != LINK.read_text()
     case = CASES["LinkLoses"]

@@ -128,9 +128,7 @@ def test_options_are_those_of_the_inventory(rendered: Mapping[str, Any], tmp_pat
     assert found["groups_pattern"].fullmatch("billing")
 
 
-def test_source_outside_of_the_inventory_has_its_own_settings(
-    rendered: Mapping[str, Any], tmp_path: Path
-) -> None:
+def test_source_outside_inventory_gets_separate_settings(rendered: Mapping[str, Any], tmp_path: Path) -> None:
     found = options(rendered, "outside", tmp_path)
     assert found["source_command_config"] == "/etc/aqueduct/mirror_maker/outside/client.properties"
     assert found["groups_pattern"] is None
@@ -149,7 +147,7 @@ def test_every_host_shares_it(rendered: Mapping[str, Any]) -> None:
     assert (ROOT / "locks/mirror.txt").is_file()
 
 
-def test_unit_restarts_when_a_file_of_its_flow_changes(rendered: Mapping[str, Any]) -> None:
+def test_unit_restarts_when_flow_file_changes(rendered: Mapping[str, Any]) -> None:
     for unit in rendered["lake-kafka-1"]["units"]:
         folder = f"/etc/aqueduct/mirror_maker/{unit['name'].partition('@')[2]}"
         assert {folder, "/etc/aqueduct/mirror_maker/tls"} <= {*unit["files"]}

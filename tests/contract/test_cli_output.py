@@ -36,7 +36,7 @@ REPORTING = [name for name, parser in PARSERS.items() if "--report" in parser._o
 
 
 @pytest.mark.parametrize("command", REPORTING)
-def test_a_command_with_a_report_prints_it_as_json(command: str) -> None:
+def test_reporting_command_has_json_option(command: str) -> None:
     assert "--json" in PARSERS[command]._option_string_actions
 
 
@@ -85,7 +85,7 @@ def test_quiet_prints_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "[backup-missing]" in err
 
 
-def test_each_round_of_a_service_ends_what_it_held() -> None:
+def test_quiet_service_prints_only_incomplete_rounds() -> None:
     stream = io.StringIO()
     rounds = output.Output(stream, is_quiet=True)
     for code, text in ((0, "well"), (3, "skipped"), (0, "well")):
@@ -94,7 +94,7 @@ def test_each_round_of_a_service_ends_what_it_held() -> None:
     assert stream.getvalue() == "skipped\n"
 
 
-def test_a_quiet_run_that_breaks_off_prints_what_it_held(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interrupted_quiet_run_prints_held_output(capsys: pytest.CaptureFixture[str]) -> None:
     def interrupted() -> None:
         print("the first half")
         raise KeyboardInterrupt

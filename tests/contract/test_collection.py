@@ -42,7 +42,7 @@ def tarball(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return release_files.collection(tree, folder)
 
 
-def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) -> None:
+def test_tarball_contains_only_files_that_users_need(tarball: Path) -> None:
     with tarfile.open(tarball) as archive:
         members = archive.getmembers()
     files = {member.name for member in members if member.isfile()}
@@ -57,7 +57,7 @@ def test_the_tarball_contains_what_users_need_and_nothing_else(tarball: Path) ->
     assert {*links.values()} == {"../../host/templates/units"}
 
 
-def test_the_collection_has_the_package_s_version_and_takes_the_locked_ansible() -> None:
+def test_collection_has_package_version_and_accepts_locked_ansible() -> None:
     assert GALAXY["version"] == (ROOT / "VERSION").read_text().strip()
     takes = SpecifierSet(yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["requires_ansible"])
     locked = re.findall(r"^ansible-core==(\S+)", (ROOT / "locks/controller.txt").read_text(), re.MULTILINE)
@@ -65,7 +65,7 @@ def test_the_collection_has_the_package_s_version_and_takes_the_locked_ansible()
     assert all(version in takes for version in locked)
 
 
-def test_the_collections_that_it_needs_come_with_the_locked_ansible() -> None:
+def test_required_collections_come_with_locked_ansible() -> None:
     used = {
         ".".join(name.split(".")[:2])
         for folder in ("roles", "playbooks")
@@ -114,7 +114,7 @@ def test_an_installed_collection_refuses_a_broken_inventory(elsewhere: Path) -> 
     assert "no host was touched" in done.stdout
 
 
-def test_an_installed_collection_finds_the_roles_and_tasks_of_every_playbook(elsewhere: Path) -> None:
+def test_every_playbook_of_installed_collection_passes_syntax_check(elsewhere: Path) -> None:
     names = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
     done = play(
         elsewhere,
@@ -135,7 +135,7 @@ RENDERED = """
 """
 
 
-def test_a_role_of_an_installed_collection_finds_the_base_of_its_units(elsewhere: Path) -> None:
+def test_installed_role_finds_shared_unit_templates(elsewhere: Path) -> None:
     roles = elsewhere / "collections/ansible_collections/aqueduct/estate/roles"
     (elsewhere / "render.yml").write_text(RENDERED)
     done = play(elsewhere, "render.yml", "--inventory=localhost,", "--connection=local", f"-eroles={roles}")
@@ -155,9 +155,7 @@ OPERATIONS = """
 NODE = "{all: {children: {site_pro1: {hosts: {one: {kafka_node_id: 1}}}, kafka: {hosts: {one: }}}}}"
 
 
-def test_role_of_an_installed_collection_has_the_variables_of_another_one(
-    elsewhere: Path, tmp_path: Path
-) -> None:
+def test_installed_role_reads_variables_of_another_role(elsewhere: Path, tmp_path: Path) -> None:
     (tmp_path / "play.yml").write_text(OPERATIONS)
     (tmp_path / "hosts.yml").write_text(NODE)
     done = play(elsewhere, tmp_path / "play.yml", f"--inventory={tmp_path}/hosts.yml")
@@ -174,7 +172,7 @@ print("aqueduct.estate.model" in sys.modules)
 """
 
 
-def test_tasks_inherit_the_filters_of_the_process_that_forks_them() -> None:
+def test_forked_tasks_inherit_loaded_filters() -> None:
     """Each of 100 short tasks took half a second of processor time where it imported them, now a tenth."""
     environment = os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", LOADED]
@@ -192,7 +190,7 @@ def own_filters() -> Iterator[str]:
         yield from module.FilterModule().filters()
 
 
-def test_our_own_plugins_and_roles_have_their_full_names() -> None:
+def test_own_plugins_and_roles_have_fully_qualified_names() -> None:
     """Ansible finds short names only where a setting says where they are."""
     filters = "|".join(own_filters())
     modules = "|".join({path.stem for path in ROOT.glob("plugins/[am][co]*/[!_]*.py")})

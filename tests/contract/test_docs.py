@@ -98,7 +98,7 @@ def test_readme_is_short() -> None:
     assert len(text.split()) <= 700
 
 
-def test_readme_commands_make_an_inventory_that_passes_the_check(tree: Path) -> None:
+def test_readme_commands_create_valid_inventory(tree: Path) -> None:
     commands = re.findall(
         r"^(?:cp -r inventories/.*|ansible-playbook .*/check\.yml)", README.read_text(), re.M
     )
@@ -142,7 +142,7 @@ def missing_tests(text: str) -> list[str]:
     ]
 
 
-def test_the_tests_of_attacks_are_there_and_every_file_of_them_is_named() -> None:
+def test_security_page_names_every_attack_test_file() -> None:
     text = (ROOT / "docs/security.md").read_text()
     assert missing_tests(text) == []
     there = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("tests/attack/test_*.py")}
@@ -225,7 +225,7 @@ def test_a_claim_without_a_test_is_found() -> None:
     ]
 
 
-def test_a_claim_in_a_list_without_a_test_is_found() -> None:
+def test_untested_claim_in_list_is_detected() -> None:
     tested = "## Keys\n- held: `tests/attack/test_fuzz.py`\n- **Not protected**: all else\n"
     risks = "\n**Remaining risks**\n\n- whoever has root\n\nRemaining risks:\n\n- and others\n"
     wrong = "- held", "- held: `tests/attack/test_nothing.py`", "  - held, too"
@@ -235,7 +235,7 @@ def test_a_claim_in_a_list_without_a_test_is_found() -> None:
         assert untested(f"{tested}{risks}\n## More\n{line}\n") == [line]
 
 
-def test_a_claim_in_a_paragraph_without_a_test_is_found() -> None:
+def test_untested_claim_in_paragraph_is_detected() -> None:
     tested = "## Keys\n\nOther clients cannot connect. Test: `tests/attack/test_fuzz.py`.\n"
     no_claim = "An attacker with root can read the key.\n\n1. Stop the service.\n"
     risks = "\nRemaining risks:\n\nOnly a lock prevents that.\n"
@@ -343,7 +343,7 @@ def test_examples_do_what_they_show(name: str, tree: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_page_about_growth_shows_what_its_command_prints(tree: Path) -> None:
+def test_growth_page_shows_output_of_its_command(tree: Path) -> None:
     [(command, shown)] = examples(GROWTH.read_text())
     [printed] = run([command], tree)
     assert as_shown(shown, printed), printed

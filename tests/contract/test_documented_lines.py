@@ -210,7 +210,7 @@ def conditions(task: Task) -> list[Any]:
 
 
 @pytest.mark.parametrize(("playbook", "given"), LINES, ids=str)
-def test_a_documented_line_is_accepted_as_it_is_typed(
+def test_documented_command_line_is_accepted_as_written(
     playbook: str, given: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     line, needs_hosts = CommandLine(given, monkeypatch), not LINES[playbook, given]

@@ -67,7 +67,7 @@ def test_all_declared_objects_are_in_it(folder: Path) -> None:
     assert {entry["kind"] for entry in declared} == {kind.label for kind in ObjectKind}
 
 
-def test_each_host_is_asked_for_what_the_status_evaluates(folder: Path) -> None:
+def test_estate_file_lists_status_data_of_each_host(folder: Path) -> None:
     hosts = {host.name: host for host in estate(folder).hosts}
     lake = hosts["dwdev1-kafka-1"]
     assert {"kafka", "mirror_maker@pro1", "monitoring", "node_exporter"} <= {*lake.units}

@@ -75,7 +75,7 @@ def test_the_header_names_every_variable(playbook: str) -> None:
     assert set(declared(playbook)) <= set(re.findall(r"\w+", header(playbook)))
 
 
-def test_what_the_playbook_says_that_it_has_is_taken() -> None:
+def test_restore_playbook_accepts_all_declared_variables() -> None:
     given = dict.fromkeys(declared("restore"), "true") | {"site": "nowhere"}
     assert "Sites with backups: pro1" in said(backup_timeout_seconds="5", **given)
 
@@ -109,7 +109,9 @@ def test_options_are_made_of_what_was_given(monkeypatch: pytest.MonkeyPatch) -> 
         ({"site": "old", "kafka_version": "4.3.1"}, "Kafka 4.3.1 can't be led out of ZooKeeper"),
     ],
 )
-def test_what_can_not_be_led_out_of_zookeeper_is_refused(given: dict[str, str], sentence: str) -> None:
+def test_zookeeper_migration_refuses_unsuitable_site_or_variables(
+    given: dict[str, str], sentence: str
+) -> None:
     refused = said("migrate_to_kraft", "molecule/old_estate/inventory", **given)
     assert sentence in refused
     assert "Nothing was done." in refused
@@ -126,7 +128,7 @@ def test_features_are_those_of_a_site_with_kraft(site: str, sentence: str) -> No
     assert sentence in said("upgrade_features", "molecule/old_estate/inventory", site=site)
 
 
-def test_no_host_of_a_site_is_left_behind_in_zookeeper() -> None:
+def test_zookeeper_migration_refuses_limit_that_omits_broker() -> None:
     """A broker that is not led along would lead its partitions beside those that the others elect."""
     limit = "--limit=site_old:!old-kafka-2"
     refused = said("migrate_to_kraft", "molecule/old_estate/inventory", limit, site="old", to="zookeeper")
@@ -182,7 +184,7 @@ all:
 
 
 @pytest.mark.parametrize("setting", [None, "metadata.log.dir"])
-def test_no_new_cluster_is_made_beside_a_broker_of_one(tmp_path: Path, setting: str | None) -> None:
+def test_new_cluster_is_refused_beside_existing_broker_logs(tmp_path: Path, setting: str | None) -> None:
     state = tmp_path / ("apart" if setting else "data/log") / "__cluster_metadata-0/quorum-state"
     state.parent.mkdir(parents=True)
     state.write_text("{}")
@@ -212,7 +214,7 @@ def test_every_part_begins_with_the_check() -> None:
         assert first["ansible.builtin.import_playbook"] == "check.yml", playbook
 
 
-def test_every_playbook_checks_the_variables_of_its_command_line() -> None:
+def test_every_playbook_checks_command_line_variables() -> None:
     unchecked = {
         path.stem
         for path in (ROOT / "playbooks").glob("*.yml")
@@ -238,7 +240,7 @@ def first_step(playbook: str) -> str:
 @pytest.mark.parametrize(
     "playbook", sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml") if path.stem != "lab_down")
 )
-def test_a_playbook_compares_the_releases_before_it_does_anything(playbook: str) -> None:
+def test_playbook_compares_releases_before_any_other_step(playbook: str) -> None:
     """A lab can be removed by any release: lab_down contacts no host of an estate, and installs nothing."""
     step = first_step(playbook)
     if step == "aqueduct.estate.inventory_check":
@@ -268,7 +270,7 @@ def test_an_action_refuses_a_collection_of_another_release(
 
 
 @pytest.mark.parametrize("playbook", ["kafka", "hosts", "rolling_restart"])
-def test_a_part_checks_the_inventory_and_the_command_line_before_it_begins(playbook: str) -> None:
+def test_partial_playbook_checks_inventory_and_variables_first(playbook: str) -> None:
     broken = "tests/contract/broken_inventories/key_unknown_or_missing.yml"
     assert "no host was touched" in said(playbook, broken)
     refused = said(playbook, kafka_restart_al="true")
@@ -284,7 +286,7 @@ def test_the_whole_checks_the_inventory_once() -> None:
     assert [each != "0" for each in hosts] == [True] + [False] * (len(hosts) - 1)
 
 
-def test_a_variable_of_one_service_may_be_given_for_all_hosts(tmp_path: Path) -> None:
+def test_service_variable_may_be_set_for_all_hosts(tmp_path: Path) -> None:
     """Sites without the service have it, too, and are not at fault."""
     tables = yaml.safe_load((ROOT / "inventories/lab/group_vars/site_dwpro1.yml").read_text())["land_tables"]
     given = tmp_path / "given.yml"

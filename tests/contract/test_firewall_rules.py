@@ -210,9 +210,7 @@ print(json.dumps(reach))
 
 
 @pytest.mark.parametrize("restricted", [True, False])
-def test_other_users_of_a_host_do_not_reach_the_connect_worker(
-    rendered: Path, tmp_path: Path, *, restricted: bool
-) -> None:
+def test_other_users_cannot_reach_connect_worker(rendered: Path, tmp_path: Path, *, restricted: bool) -> None:
     """Any certificate of the authority is taken there. The control, without rules, lets everyone in."""
     rules = tmp_path / "connect.nft"
     text = (rendered / "connect 10.2.0.3.nft").read_text()

@@ -79,7 +79,7 @@ def test_blocks_of_a_page() -> None:
     ]
 
 
-def test_each_command_of_the_guide_runs_but_the_deployment_to_the_reader_s_hosts() -> None:
+def test_every_guide_command_runs_except_deployment_to_hosts() -> None:
     page = guide.PAGE.read_text()
     shown = re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     run = [block.commands for block in guide.parse_blocks(page, "0.1.0")]
@@ -101,7 +101,7 @@ def test_the_deployment_comes_before_the_removal() -> None:
     assert guide.until(guide.block_with(guide.DEPLOYMENT))[-1].name == names[0]
 
 
-def test_a_block_begins_where_the_one_before_it_ended(node: Any) -> None:
+def test_block_starts_in_folder_of_previous_block(node: Any) -> None:
     node.run(block(1, "mkdir own\ncd own\n"))
     assert node.run(block(2, "pwd")).output == f"{node.files}/own\n"
     assert node.run(block(1, "pwd")).output == f"{node.files}\n"

@@ -262,7 +262,7 @@ def test_a_collection_of_another_release_is_refused(node: ControlNode, playbook:
 
 
 @pytest.mark.parametrize("settings", ["", "enable_plugins", "enable_plugins and stdout_callback"])
-def test_a_missing_package_is_reported_whatever_plugin_needs_it(
+def test_missing_python_package_is_reported_by_any_plugin(
     node: ControlNode, tmp_path: Path, settings: str
 ) -> None:
     """`settings` are without these: Ansible's own plugins are used instead."""

@@ -168,7 +168,7 @@ WRONG = {
 
 @pytest.mark.parametrize("where", ["", "one-kafka-1/"])
 @pytest.mark.parametrize("what", WRONG)
-def test_a_provided_certificate_that_can_not_serve_is_refused(what: str, where: str, provided: Path) -> None:
+def test_unusable_provided_certificate_is_refused(what: str, where: str, provided: Path) -> None:
     assert findings(provided / "hosts.yml") == []
     make, fact = WRONG[what]
     file = provided / f"provided/{where}kafka-one.pem"
@@ -181,7 +181,7 @@ def test_a_provided_certificate_that_can_not_serve_is_refused(what: str, where: 
     assert not found.is_warning
 
 
-def test_a_host_s_keys_are_not_changed_where_one_can_not_serve(
+def test_unusable_certificate_leaves_host_keys_unchanged(
     playbook: "Playbook", provided: Path, tmp_path: Path
 ) -> None:
     """A service's own playbook doesn't check the inventory: there the action that brings keys refuses."""
@@ -403,7 +403,7 @@ def test_a_file_that_cannot_be_read_is_named(
     assert f"{tmp_path / file}{sentence}" in said
 
 
-def test_the_playbook_names_each_unreadable_file_and_says_no_more(playbook: Playbook, tmp_path: Path) -> None:
+def test_playbook_reports_each_unreadable_file_and_nothing_else(playbook: Playbook, tmp_path: Path) -> None:
     written(tmp_path, "group_vars/site_pro1.yml", "a: b: c\n")
     written(tmp_path, "group_vars/site_pro2.yml", "a:\n  - b: 1\n   c: 2\n")
     done = playbook("-i", str(tmp_path))

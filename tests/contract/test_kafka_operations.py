@@ -69,7 +69,7 @@ def test_operation_has_the_variables_of_the_role_kafka(role: str, tmp_path: Path
         assert fragment in printed
 
 
-def test_role_that_extends_another_one_has_its_hosts_and_variables(tmp_path: Path) -> None:
+def test_extending_role_has_hosts_and_variables_of_base(tmp_path: Path) -> None:
     def write(role: str, part: str, content: dict[str, Any]) -> None:
         (tmp_path / role / part).mkdir(parents=True, exist_ok=True)
         (tmp_path / role / part / "main.yml").write_text(json.dumps(content))

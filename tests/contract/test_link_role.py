@@ -74,7 +74,7 @@ def targets(folder: Path) -> dict[str, tuple[Target, ...]]:
     }
 
 
-def test_a_link_has_a_sending_service_of_its_own_unless_it_says_otherwise(written: Write) -> None:
+def test_links_share_sending_service_only_with_sent_by(written: Write) -> None:
     one, other = Target("10.0.0.2", 9777, 7), Target("10.0.1.2", 9777, 8)
     assert targets(written(FIRST, BESIDE)) == {"enclave-pro1": (one,), "enclave-beside": (other,)}
     folder = written(FIRST, BESIDE | {"sent_by": "pro1"})

@@ -65,7 +65,7 @@ def test_folders_of_configuration_are_root_s(inventory: Path) -> None:
     assert {folder["owner"] for folder in found if folder["path"].startswith("/var/lib/")} != {"root"}
 
 
-def test_who_is_only_a_client_gets_a_client_s_certificate() -> None:
+def test_client_only_services_get_client_certificates() -> None:
     """The lab has a cluster of Spark at one site alone."""
     told = needs(ROOT / "inventories/lab")
     serves = {key["principal"]: key["serves"] for each in told.values() for key in each["needs"]["keys"]}
@@ -123,7 +123,7 @@ def applications(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("site", ["cluster", "guest", "local"])
-def test_what_spark_sends_to_workers_is_valid_for_no_server(applications: Path, site: str) -> None:
+def test_keys_for_spark_workers_are_client_certificates(applications: Path, site: str) -> None:
     """Every worker gets these keys: a captured one would listen in the place of a broker of that host."""
     keys = needs(applications)[f"{site}-1"]["needs"]["keys"]
     sent = {key["principal"]: key for key in keys if not key["principal"].startswith(("kafka-", "diode-"))}
@@ -152,7 +152,7 @@ DRIVER = """
 """
 
 
-def test_a_driver_has_no_pages_and_needs_no_key_of_a_server(applications: Path, tmp_path: Path) -> None:
+def test_spark_driver_has_no_ui_or_tls_settings(applications: Path, tmp_path: Path) -> None:
     book = tmp_path / "driver.yml"
     book.write_text(DRIVER.format(root=ROOT, folder=tmp_path, python=sys.executable))
     played = ansible_process.play(f"--inventory={applications}", book)
@@ -171,7 +171,7 @@ def test_a_driver_has_no_pages_and_needs_no_key_of_a_server(applications: Path, 
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_a_folder_of_keys_has_stores_of_java_or_none(inventory: Path) -> None:
+def test_keys_of_one_folder_agree_on_java_stores(inventory: Path) -> None:
     """Stores are removed from the folder of a key that has none."""
     for host, told in needs(inventory).items():
         folders: dict[str, set[bool]] = {}
@@ -205,7 +205,7 @@ all:
 """
 
 
-def test_a_mirror_without_a_rest_server_gets_a_client_s_certificate(tmp_path: Path) -> None:
+def test_mirror_without_rest_server_gets_client_certificate(tmp_path: Path) -> None:
     """Whoever reads its key could listen in the place of its host otherwise."""
     inventory = tmp_path / "hosts.yml"
     inventory.write_text(MIRRORS)
@@ -225,7 +225,7 @@ def test_all_services_that_speak_tls_have_a_certificate() -> None:
 
 
 @pytest.mark.parametrize("inventory", INVENTORIES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_every_host_gets_a_key_for_each_of_its_services_and_a_user_who_owns_it(inventory: Path) -> None:
+def test_every_host_gets_service_keys_and_owning_users(inventory: Path) -> None:
     for host, told in needs(inventory).items():
         groups, said = told["groups"], told["needs"]
         services = SERVICES & set(groups) & {*WITH_CERTIFICATE}

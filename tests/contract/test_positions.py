@@ -14,37 +14,37 @@ TABLE = ROOT / "docs/decisions/0042-positions.md"
 ATTACKS = ("re-created", "cut", "grown again")
 
 # File and function, below tests/.
-MIRROR = "broker/test_mirror_positions.py", "test_a_stopped_mirror_continues_where_nothing_is_lost_or_doubled"
+MIRROR = "broker/test_mirror_positions.py", "test_stopped_mirror_continues_without_losses_or_duplicates"
 CUT_LINK = (
     "attack/test_cut_logs.py",
-    "test_a_link_sends_nothing_of_a_log_that_was_cut_and_has_grown_again",
+    "test_link_sends_nothing_of_truncated_and_regrown_log",
 )
-CUT_BACKUP = "attack/test_cut_logs.py", "test_a_log_that_was_cut_and_has_grown_again_is_named"
-CUT_LANDING = "attack/test_cut_logs.py", "test_a_landing_skips_a_log_that_was_cut_and_has_grown_again"
+CUT_BACKUP = "attack/test_cut_logs.py", "test_backup_reports_truncated_and_regrown_log"
+CUT_LANDING = "attack/test_cut_logs.py", "test_landing_skips_truncated_and_regrown_log"
 CHANGED_TARGET = (
     "attack/test_restored_topics.py",
-    "test_a_topic_that_changes_while_it_is_restored_fails_the_run",
+    "test_topic_change_during_restore_fails_run",
 )
 CUT_LETTERS = "broker/test_dead_letters.py", "test_letters_at_offsets_that_were_cut_are_new"
-ANOTHER_LETTERS = "broker/test_dead_letters.py", "test_letters_of_a_topic_that_was_made_anew_are_new"
-RECREATED_RAW = "broker/test_dedup.py", "test_a_raw_topic_that_was_recreated_is_read_from_its_start"
-CUT_RAW = "broker/test_dedup.py", "test_a_raw_topic_that_was_cut_is_read_on_where_it_was_cut"
+ANOTHER_LETTERS = "broker/test_dead_letters.py", "test_replay_treats_recreated_dead_letter_topic_as_new"
+RECREATED_RAW = "broker/test_dedup.py", "test_recreated_raw_topic_is_read_from_start"
+CUT_RAW = "broker/test_dedup.py", "test_dedup_continues_where_raw_topic_was_truncated"
 CUT_BUNDLE = (
     "broker/test_link_resend.py",
-    "test_offsets_that_a_log_lost_are_reported_and_sent_once_it_has_them_again",
+    "test_truncated_offsets_are_reported_and_resent_once_rewritten",
 )
 EXPORT = (
     "broker/test_export.py",
-    "test_an_export_has_what_its_snapshot_has_whatever_became_of_the_topic",
+    "test_export_equals_snapshot_after_recreation_or_truncation",
 )
 NO_POSITION_OF_OURS = (
     "Connect's consumer alone reads and writes the position: nothing of ours is between it and Kafka's "
     "reset, and no verb calls a sink caught up"
 )
-OTHER_BUNDLE = "broker/test_link_resend.py", "test_what_is_missing_of_another_topic_is_not_sent_from_this_one"
+OTHER_BUNDLE = "broker/test_link_resend.py", "test_gaps_of_former_instance_are_not_resent"
 CUT_CLASSIC = (
     "broker/test_classic_mirror.py",
-    "test_a_log_that_was_cut_is_reported_until_that_is_accepted",
+    "test_truncated_source_log_is_reported_by_each_run",
 )
 
 MIRROR_ENGINE = "unit/test_mirror_engine_position.py", "test_each_record_arrives_once_or_is_listed"
@@ -55,7 +55,7 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "mirror (classic)": (
         (
             "broker/test_classic_mirror.py",
-            "test_a_running_mirror_whose_topic_is_recreated_is_reported_until_that_is_accepted",
+            "test_running_mirror_reports_recreated_topic_until_accepted",
         ),
         CUT_CLASSIC,
         CUT_CLASSIC,
@@ -63,29 +63,29 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "mirror (`batches`)": (
         (
             "broker/test_mirror_engine.py",
-            "test_source_topic_that_is_recreated_is_mirrored_from_its_beginning",
+            "test_recreated_source_topic_is_mirrored_from_start",
         ),
-        ("attack/test_cut_logs.py", "test_mirror_of_batches_continues_where_a_log_was_cut"),
+        ("attack/test_cut_logs.py", "test_batches_mirror_continues_where_log_was_truncated"),
         MIRROR_ENGINE,
     ),
     "groups that a mirror (`batches`) synchronises": (
         ("unit/test_mirror_engine_translation.py", "test_checkpoints_of_an_earlier_topic_are_not_used"),
-        ("unit/test_mirror_engine_translation.py", "test_no_record_is_skipped_where_a_log_was_cut"),
-        ("unit/test_mirror_engine_translation.py", "test_no_record_is_skipped_where_a_log_was_cut"),
+        ("unit/test_mirror_engine_translation.py", "test_translation_across_log_cut_skips_no_record"),
+        ("unit/test_mirror_engine_translation.py", "test_translation_across_log_cut_skips_no_record"),
     ),
     "groups that a mirror synchronises": (
-        ("broker/test_mirror_positions.py", "test_groups_of_another_log_are_unknown_until_that_is_accepted"),
+        ("broker/test_mirror_positions.py", "test_groups_of_other_log_are_unknown_until_accepted"),
     )
     * 3,
     "sending end of a link": (
-        ("broker/test_restore.py", "test_a_link_goes_on_at_the_same_record_in_the_new_topic"),
+        ("broker/test_restore.py", "test_link_continues_at_same_record_in_new_topic"),
         CUT_LINK,
         CUT_LINK,
     ),
     "dedup": (RECREATED_RAW, CUT_RAW, CUT_RAW),
     "resend bundle": (OTHER_BUNDLE, CUT_BUNDLE, CUT_BUNDLE),
     "landing": (
-        ("broker/test_land.py", "test_a_topic_that_was_made_again_is_not_landed"),
+        ("broker/test_land.py", "test_recreated_topic_is_not_landed"),
         CUT_LANDING,
         CUT_LANDING,
     ),
@@ -97,25 +97,25 @@ HOLDERS: dict[str, tuple[tuple[str, str] | str, ...]] = {
     "restore's own progress": (
         (
             "broker/test_restore.py",
-            "test_a_topic_that_was_deleted_is_restored_anew_and_the_others_are_left_alone",
+            "test_deleted_topic_is_restored_again_without_touching_others",
         ),
         CHANGED_TARGET,
         CHANGED_TARGET,
     ),
     "consumer groups in a backup": (
-        ("broker/test_restore.py", "test_what_was_there_before_the_topic_was_made_again"),
-        ("broker/test_restore.py", "test_a_group_beyond_the_snapshot_is_set_to_the_end_and_named"),
-        ("broker/test_restore.py", "test_what_was_there_before_the_topic_was_made_again"),
+        ("broker/test_restore.py", "test_former_instance_of_recreated_topic_is_restored_separately"),
+        ("broker/test_restore.py", "test_group_beyond_snapshot_is_set_to_log_end"),
+        ("broker/test_restore.py", "test_former_instance_of_recreated_topic_is_restored_separately"),
     ),
     "replay of dead-letter records": (ANOTHER_LETTERS, CUT_LETTERS, CUT_LETTERS),
     "drill": (
         ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
-        ("store/test_drill.py", "test_a_live_cluster_that_has_other_records_or_ends_before_is_told"),
+        ("store/test_drill.py", "test_drill_reports_changed_and_cut_live_partitions"),
         ("store/test_drill.py", "test_another_topic_of_the_name_is_left_out"),
     ),
     "export": (EXPORT,) * 3,
     "Connect sinks": (
-        ("broker/test_connect.py", "test_a_stopped_sink_reads_a_recreated_topic_from_its_start"),
+        ("broker/test_connect.py", "test_stopped_sink_reads_recreated_topic_from_start"),
         NO_POSITION_OF_OURS,
         NO_POSITION_OF_OURS,
     ),
@@ -141,7 +141,7 @@ def test_each_attack_is_a_test_that_exists(holder: str) -> None:
             assert "pytest.mark.long" not in marks, f"CI does not run {name}"
 
 
-def test_whoever_keeps_a_topic_s_id_is_a_holder() -> None:
+def test_modules_that_store_topic_ids_are_known_holders() -> None:
     """Find the modules that keep ids of topics: a new one may be a new holder."""
     storing = {
         str(path.relative_to(ROOT / "aqueduct").with_suffix(""))

@@ -117,7 +117,8 @@ def test_a_renewal_ends_with_the_new_certificates_alone(estate: Estate) -> None:
         assert estate.trusted(host) == {*used}
 
 
-def test_a_key_is_not_used_before_servers_outside_of_the_run_trust_it(estate: Estate) -> None:
+def test_key_waits_until_servers_outside_run_trust_it(estate: Estate) -> None:
+    """Servers outside of --limit keep trusting the former certificate, which stays in use."""
     estate.run()
     former = estate.used()
     estate.renew("old-1")
@@ -134,7 +135,7 @@ def test_a_key_is_not_used_before_servers_outside_of_the_run_trust_it(estate: Es
         assert estate.trusted(host) == {*used}
 
 
-def test_servers_of_a_former_version_trust_the_authority_until_all_have_restarted(estate: Estate) -> None:
+def test_upgraded_servers_trust_authority_until_all_restarted(estate: Estate) -> None:
     for host in HOSTS:
         (estate.folder / host / "zoo.cfg").write_text(
             "sslQuorum=true\nssl.quorum.trustStore.location=/ca.pem\n"

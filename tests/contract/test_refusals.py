@@ -79,7 +79,7 @@ def test_without_a_network_the_remedy_is_said(tree: Path, folder: Path) -> None:
 
 
 @pytest.mark.parametrize(("mebibytes", "said"), [(1 << 40, True), (1, False)])
-def test_too_little_memory_is_said_before_anything_is_made(
+def test_demo_reports_too_little_memory_before_any_change(
     mebibytes: int, said: bool, tree: Path, folder: Path
 ) -> None:
     script = tree / "script/demo"
@@ -124,7 +124,7 @@ def test_an_interrupted_run_says_how_to_go_on(tree: Path, folder: Path) -> None:
     assert not (tree / ".venv/complete").exists()
 
 
-def test_without_root_and_without_an_engine_the_remedy_is_said(tree: Path, folder: Path) -> None:
+def test_demo_without_root_or_container_engine_names_remedy(tree: Path, folder: Path) -> None:
     """Run as somebody who may not use the engine, if there is one, and may not start one."""
     run = subprocess.run(
         [tree / "script/demo"],

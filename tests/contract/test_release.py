@@ -82,7 +82,7 @@ def test_a_dirty_tree_is_refused(untouched: Repository, change: str) -> None:
     assert "not committed" in done.stderr
 
 
-def test_a_version_that_the_changelog_does_not_announce_is_refused(untouched: Repository) -> None:
+def test_version_missing_from_changelog_is_refused(untouched: Repository) -> None:
     done = untouched.release("99.0.0")
     assert done.returncode == 2
     assert "CHANGELOG.md has no section" in done.stderr
@@ -93,7 +93,7 @@ def test_without_a_branch_nothing_is_released(untouched: Repository) -> None:
     assert untouched.release(VERSION).returncode == 2
 
 
-def test_a_release_has_its_files_its_commit_and_its_tag(repository: Repository) -> None:
+def test_release_creates_files_commit_and_tag(repository: Repository) -> None:
     first = repository.git("rev-parse", "HEAD")
     done = repository.release(VERSION)
     assert done.returncode == 0, done.stdout + done.stderr

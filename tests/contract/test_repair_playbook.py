@@ -65,7 +65,7 @@ def without_times(folders: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: value for key, value in folder.items() if key != "time"} for folder in folders]
 
 
-def test_lost_one_of_several_log_dirs_is_inspected_as_by_hand(
+def test_playbook_inspects_lost_log_dir_like_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "one/a-0").mkdir(parents=True)
@@ -81,7 +81,7 @@ def test_lost_one_of_several_log_dirs_is_inspected_as_by_hand(
     assert [folder["lost"] for folder in folders] == [False, True]
 
 
-def test_log_dir_with_logs_is_not_taken_for_lost(tmp_path: Path) -> None:
+def test_log_dir_with_logs_cannot_be_declared_lost(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}/a-0").mkdir(parents=True)
     (tmp_path / "one/meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")

@@ -51,6 +51,14 @@ def test_tests_import_no_tests() -> None:
     assert [path for path in paths if importing.search((ROOT / path).read_text())] == []
 
 
+def test_names_of_tests_have_at_most_eight_words() -> None:
+    defined = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+    paths = [path for path in FILES if path.match("test_*.py")]
+    names = [name for path in paths for name in defined.findall((ROOT / path).read_text())]
+    assert len(names) > 3000
+    assert [name for name in names if name.count("_") > 8] == []
+
+
 def test_there_are_files_to_look_at() -> None:
     assert len(FILES) > len(TASK_FILES) > 20
     assert len(FILES) > len(VARIABLE_FILES) > 10
@@ -112,7 +120,7 @@ def goes_nowhere(task: dict[str, Any]) -> bool:
     return to != "localhost" and not there  # an item is not known yet where the address is asked for
 
 
-def test_a_task_that_would_not_go_there_is_found() -> None:
+def test_task_delegated_to_loop_item_is_found() -> None:
     assert goes_nowhere({"delegate_to": "{{ item.host }}"})
 
 
@@ -235,7 +243,7 @@ def traces(path: Path, text: str) -> Iterator[str]:
             yield host
 
 
-def test_no_file_has_a_key_or_a_trace_of_a_machine() -> None:
+def test_no_file_has_key_or_machine_trace() -> None:
     texts = ((path, (ROOT / path).read_text(errors="replace")) for path in FILES)
     assert {path: found for path, text in texts if (found := list(traces(path, text)))} == {}
 
@@ -255,7 +263,7 @@ def test_a_trace_is_found(path: str, text: str, expected: str) -> None:
     assert list(traces(Path(path), text)) == [expected]
 
 
-def test_nothing_is_in_git_that_git_is_to_ignore() -> None:
+def test_git_contains_no_ignored_file() -> None:
     """Refuse reports, keys and environments of somebody's machine, added in spite of .gitignore."""
     assert git_files("--cached", "--ignored", "--exclude-standard") == []
 

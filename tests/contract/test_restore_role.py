@@ -27,7 +27,7 @@ def flattened(tasks: list[Task]) -> Iterator[Task]:
             yield from flattened(yaml.safe_load((ROOT / "roles/backup/tasks" / included).read_text()))
 
 
-def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
+def test_restore_is_checked_before_services_stop() -> None:
     text = (ROOT / "roles/backup/tasks/restore.yml").read_text()
     tasks = [*flattened(yaml.safe_load(text))]
     runs = [number for number, task in enumerate(tasks) if "aqueduct.estate.transient_unit" in task]
@@ -40,7 +40,7 @@ def test_a_restore_is_checked_before_a_service_is_stopped() -> None:
     assert check < runs[0] < mirrors < runs[1] < services[0] < runs[2]
 
 
-def test_a_dry_run_reads_the_positions_of_mirrors_before_a_service_is_stopped() -> None:
+def test_dry_run_reads_mirror_positions_before_services_stop() -> None:
     """Whoever has a mirror's key can write positions that cannot be read."""
     tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
     with_readers = [
@@ -57,7 +57,7 @@ def test_a_dry_run_reads_the_positions_of_mirrors_before_a_service_is_stopped() 
     assert "when" not in tasks[listed]  # a dry run of the playbook reads them, too
 
 
-def test_only_what_reads_the_restored_topics_is_stopped_and_only_what_ran_is_started() -> None:
+def test_restore_stops_readers_and_restarts_those_that_ran() -> None:
     tasks = [*flattened(yaml.safe_load((ROOT / "roles/backup/tasks/restore.yml").read_text()))]
     names = [task["name"] for task in tasks]
     chosen = names.index("List the mirrors and links that read the restored topics")
@@ -213,7 +213,7 @@ def test_a_restore_has_a_user_of_its_own(tmp_path: Path, store: str, user: str) 
         (3, ["group-has-members"], False),
     ],
 )
-def test_backup_resumes_if_only_partitions_of_unknown_origin_were_skipped(
+def test_backup_resumes_if_only_unknown_origins_were_skipped(
     tmp_path: Path, code: int, identifiers: list[str], resumes: bool
 ) -> None:
     """No run can complete such a restore, so the backup does not wait for it. The play fails all the same."""

@@ -60,7 +60,7 @@ def code_of(role: str) -> str:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_a_role_s_variables_are_declared_described_and_used(role: str) -> None:
+def test_role_variables_are_declared_described_and_used(role: str) -> None:
     folder = ROOT / "roles" / role
     entry_points = read(folder / "meta/argument_specs.yml").get("argument_specs", {}).values()
     options = {name: option for each in entry_points for name, option in each.get("options", {}).items()}
@@ -133,7 +133,7 @@ def keys_of(file: Path, declared: list[dict[str, Any]] | str) -> list[dict[str, 
     return [key for name in OWN_KEYS.findall(declared) for key in keys_of(file, variables[name])]
 
 
-def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
+def test_keys_issued_for_one_run_are_short_lived() -> None:
     """The administrator's for a restore, and that of a replay: who keeps a copy has little of it."""
     found = [
         (file, variables)
@@ -155,7 +155,7 @@ def test_a_key_that_is_handed_out_for_one_run_is_short_lived() -> None:
 OUTSIDE = {"postgres", "{{ _hive_metastore_dumper }}"}
 
 
-def test_no_role_runs_as_a_service_s_user_outside_its_sandbox() -> None:
+def test_roles_run_as_service_user_only_in_sandbox() -> None:
     """A captured service could reach such a process, and write to the host by its /proc/PID/root."""
     users = [
         (str(path.relative_to(ROOT)), user)
@@ -205,7 +205,8 @@ def resolved(path: str, variables: Json) -> str:
 
 
 @pytest.mark.parametrize("role", sorted({*ROLES} - NOT_OF_HOSTS))
-def test_root_uses_ansible_s_own_modules_where_no_service_makes_files(role: str) -> None:
+def test_ansible_file_modules_touch_only_root_owned_folders(role: str) -> None:
+    """Below folders of services, a service could put a link in the place of a file."""
     folder = ROOT / "roles" / role
     variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
     found = [
@@ -220,7 +221,7 @@ PACKAGE = re.compile(r"^ +from aqueduct\b|^ +from kazoo\b", re.MULTILINE)
 ENVIRONMENT = "plugins.plugin_utils.environments import EnvironmentAction"
 
 
-def test_module_that_uses_the_package_runs_in_an_environment() -> None:
+def test_modules_that_import_package_run_in_environment() -> None:
     """Its action says in which, so no task needs another interpreter."""
     modules = {
         path.stem for path in (ROOT / "plugins/modules").glob("*.py") if PACKAGE.search(path.read_text())
@@ -266,7 +267,7 @@ def test_growing_list_in_a_template_is_detected(text: str, *, grows: bool) -> No
     assert bool(PROGRAM.search(text)) == grows
 
 
-def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
+def test_configuration_is_readable_by_service_or_root_only() -> None:
     """Other services of its host may be captured; scenarios look at the same in the labs they have."""
     found = [(role, path, file) for role in ROLES for path, file in configured(ROOT / "roles" / role)]
     assert len(found) > 30
@@ -277,7 +278,7 @@ def test_what_a_service_reads_is_its_own_or_root_s_alone() -> None:
 
 
 @pytest.mark.parametrize("role", ["kafka_quorum", "zookeeper"])
-def test_backup_that_is_no_longer_declared_leaves_no_file(role: str) -> None:
+def test_removing_backup_declaration_leaves_no_files(role: str) -> None:
     folder = ROOT / "roles" / role
     variables = read(folder / "defaults/main.yml") | read(folder / "vars/main.yml")
 
@@ -307,7 +308,7 @@ def configured(folder: Path) -> Iterator[tuple[str, Json]]:
                     yield where, file
 
 
-def test_each_role_that_serves_metrics_declares_them_as_targets() -> None:
+def test_roles_with_metrics_declare_exporter_targets() -> None:
     """What Prometheus collects is what roles declare (plugins/action/exporter_targets.py)."""
     serving = [role for role in ROLES if f"{role}_metrics_port" in defaults_of(role)]
     assert len(serving) > 5

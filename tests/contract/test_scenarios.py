@@ -288,7 +288,7 @@ def test_fast_runs_what_needs_few_servers(tmp_path: Path) -> None:
     assert (code, sorted(calls), said[-1]) == (0, [FAST, "script/lint"], "3 passed, 0 failed")
 
 
-def test_other_scenarios_run_with_all_and_are_listed_without(tmp_path: Path) -> None:
+def test_other_scenarios_run_with_all_or_are_listed(tmp_path: Path) -> None:
     scenarios = ("cross", "restore", "upgrade")
     code, calls, output = run_copy(tmp_path, scenarios=scenarios)
     assert code == 0
@@ -308,7 +308,7 @@ def test_scenarios_of_each_run_exist() -> None:
     assert {*names.split()} - {scenario.name for scenario in SCENARIOS} == set() != {*names.split()}
 
 
-def test_labs_that_would_not_end_in_time_fail_the_run(tmp_path: Path) -> None:
+def test_run_fails_if_labs_would_exceed_time_limit(tmp_path: Path) -> None:
     code, calls, said = run_copy(tmp_path, minutes="10")
     assert code == 1
     assert said[-1].endswith(" 0 failed, 2 labs not run")
@@ -328,7 +328,7 @@ def test_labs_that_would_not_end_in_time_fail_the_run(tmp_path: Path) -> None:
         ("none", {"script/scenario restore": FAILED}, "6 passed, 1 failed", FAILED_TEST),
     ],
 )
-def test_what_fails_fails_ci_and_the_rest_still_runs(
+def test_failed_part_fails_ci_but_others_still_run(
     tmp_path: Path, fails: str, reports: dict[str, str], last: str, why: str
 ) -> None:
     code, calls, said = run_copy(tmp_path, fails=fails, reports=reports)

@@ -51,7 +51,7 @@ def files(folder: Path) -> dict[Path, float]:
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)
-def test_a_script_tells_what_it_does_and_does_nothing(script: Path, tmp_path: Path) -> None:
+def test_script_help_prints_usage_and_changes_nothing(script: Path, tmp_path: Path) -> None:
     assert list(faults(ROOT / script, tmp_path)) == []
 
 

@@ -184,7 +184,7 @@ def parse(arguments: list[str]) -> Any:
 
 
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.role)
-def test_a_timer_signs_and_its_restore_trusts_that_alone(timer: Timer, tmp_path: Path) -> None:
+def test_timer_signs_and_restore_trusts_only_declared_keys(timer: Timer, tmp_path: Path) -> None:
     given = {
         "signing_key": OURS,
         "trusted_keys": [signing.public_pem(FORMER)],
@@ -213,7 +213,7 @@ def test_a_timer_signs_and_its_restore_trusts_that_alone(timer: Timer, tmp_path:
 
 
 @pytest.mark.parametrize("timer", TIMERS, ids=lambda timer: timer.role)
-def test_without_a_key_nothing_is_signed_and_a_former_key_is_removed(timer: Timer, tmp_path: Path) -> None:
+def test_missing_key_disables_signing_and_removes_former_key(timer: Timer, tmp_path: Path) -> None:
     assert Applied(tmp_path, timer, {"signing_key": OURS}).credentials
     applied = Applied(tmp_path, timer, {})
     assert applied.credentials == {}

@@ -57,7 +57,7 @@ def test_the_lab_has_each_kind() -> None:
     }
 
 
-def test_a_lab_of_which_one_host_answers_is_not_well(
+def test_lab_with_one_answering_host_is_incomplete(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     objects, _ = declared(ROOT / "inventories/lab")
@@ -77,7 +77,7 @@ def test_a_lab_of_which_one_host_answers_is_not_well(
     assert main(["status", "--facts", str(tmp_path / "none")]) == ExitCode.REFUSED
 
 
-def test_every_role_with_a_service_says_what_to_ask() -> None:
+def test_every_role_with_service_declares_status() -> None:
     """A comparison of reconcile ends; it has no unit."""
     files = {path.parents[1].name: path.read_text() for path in ROOT.glob("roles/*/vars/main.yml")}
     services = {role for role, text in files.items() if f"_{role}_needs:" in text}

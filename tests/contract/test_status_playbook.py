@@ -109,7 +109,7 @@ def states(document: dict[str, Any], kind: str) -> dict[str, str]:
     return {each["name"]: each["state"] for each in document["objects"] if each["kind"] == kind}
 
 
-def test_each_host_is_asked_and_a_silent_one_is_unknown(folder: Path) -> None:
+def test_status_playbook_reports_silent_host_as_unknown(folder: Path) -> None:
     code, document, printed = status(folder)
     assert code != 0
     assert document["exit_code"] == 3

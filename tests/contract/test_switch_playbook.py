@@ -66,7 +66,7 @@ def test_switched_flow_gets_its_other_engine(tmp_path: Path) -> None:
     assert continuing == ["old", "new"]
 
 
-def test_switch_of_one_flow_refuses_the_change_of_another(tmp_path: Path) -> None:
+def test_switch_of_flow_refuses_engine_change_of_another(tmp_path: Path) -> None:
     output, continuing = configured(tmp_path, _mirror_maker_switched=["pro2"])
     assert "[mirror-engine-differs]" in output
     assert continuing == []

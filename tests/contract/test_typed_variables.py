@@ -67,7 +67,7 @@ def texts(content: object, *, condition: bool = False) -> Iterator[tuple[str, bo
 
 
 @pytest.mark.parametrize("pattern", ["playbooks/*.yml", "roles/**/*.yml", "roles/**/*.j2"])
-def test_every_decision_and_calculation_gives_a_variable_its_type(pattern: str) -> None:
+def test_variables_are_typed_in_decisions_and_calculations(pattern: str) -> None:
     types, found = declared(), {}
     paths = sorted(ROOT.glob(pattern))
     assert len(paths) > 30
@@ -116,7 +116,7 @@ PLAY = """
 
 
 @pytest.mark.parametrize(("given", "restarted"), [("true", 1), ("false", 0)])
-def test_a_restart_of_all_nodes_is_taken_as_it_is_typed(
+def test_kafka_restart_all_accepts_text_booleans(
     source: Broker, tmp_path: Path, given: str, restarted: int
 ) -> None:
     """The tasks that choose the nodes, against a real cluster of one node, which is its active controller."""
@@ -173,7 +173,7 @@ def lists(options: dict[str, Any], path: tuple[str, ...] = ()) -> Iterator[tuple
         yield from lists(spec.get("options", {}), (*path, name))
 
 
-def test_a_text_that_stands_for_a_list_is_a_finding_everywhere() -> None:
+def test_text_for_list_is_finding_in_every_option() -> None:
     """Ansible takes it for a list of one, and templates take its letters."""
     options = {
         name: spec

@@ -225,7 +225,7 @@ def test_a_unit_s_command_line_is_taken(
         assert other_defaults(arguments).keys() == NOT_DEFAULT.get(tuple(arguments[:2]), {*()})
 
 
-def test_what_reads_records_of_strangers_has_a_limit_of_memory_and_few_calls(
+def test_service_units_limit_memory_and_system_calls(
     rendered: Mapping[tuple[str, str], str],
 ) -> None:
     """What inflates ends a service and not its host; of all that run, scenarios ask systemd."""
@@ -283,7 +283,7 @@ def load_filter() -> ModuleType:
     return module
 
 
-def test_only_the_filter_says_what_a_unit_may_write() -> None:
+def test_writable_folders_of_units_come_from_filter() -> None:
     """It leaves out what is below another folder."""
     found = {
         path.relative_to(ROOT).as_posix()
@@ -356,7 +356,7 @@ MAPPINGS = {
 }
 
 
-def test_each_key_of_a_mapping_of_options_is_one() -> None:
+def test_keys_of_option_mappings_are_command_options() -> None:
     """Those without a value in the lab, too."""
     found = {
         name: value
@@ -375,7 +375,7 @@ def code_of(role: Path) -> str:
     return "\n".join(path.read_text() for path in files if path.is_file())
 
 
-def test_what_roles_run_has_the_options_that_they_give() -> None:
+def test_commands_accept_options_that_roles_pass() -> None:
     code = {role.name: code_of(role) for role in (ROOT / "roles").iterdir()}
     assert sum("aqueduct" in each and "--" in each for each in code.values()) > len(ROLES)
     assert {role: found for role, each in code.items() if (found := list(faults(each)))} == {}

@@ -206,7 +206,7 @@ def control_nodes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
 
 
 @pytest.mark.long
-def test_each_release_is_installed_on_a_control_node_of_its_own(control_nodes: tuple[Any, Any]) -> None:
+def test_each_release_is_installed_on_separate_control_node(control_nodes: tuple[Any, Any]) -> None:
     program = "import aqueduct, pathlib; print(pathlib.Path(aqueduct.__file__).parent)"
     for release in control_nodes:
         package = Path(run_program(release.folder, program, python=release.programs / "python"))

@@ -26,7 +26,7 @@ def doubled(sources: Iterable[str]) -> set[str]:
     return {name for name, number in times.items() if number > 1}
 
 
-def test_no_two_types_of_the_package_have_one_name() -> None:
+def test_types_of_package_have_unique_names() -> None:
     paths = sorted((ROOT / "aqueduct").rglob("*.py"))
     assert len(paths) > 100
     assert doubled(path.read_text() for path in paths) == set()

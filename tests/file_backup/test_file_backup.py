@@ -232,7 +232,7 @@ def mounted(folder: Path, *options: str) -> Iterator[None]:
 # Five days
 
 
-def test_five_days_come_back_as_they_were_and_take_what_is_new(site: Site) -> None:
+def test_each_day_restores_exactly_and_shares_unchanged_files(site: Site) -> None:
     """One of them is missing, and one was killed at half."""
     folder, was = site.folder, {}
 
@@ -296,7 +296,7 @@ def test_what_each_day_took_adds_up(here: Site) -> None:
 # Interruptions
 
 
-def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_away(site: Site) -> None:
+def test_next_backup_removes_incomplete_one_of_killed_process(site: Site) -> None:
     assert site.backup(0) == 0
     with (site.folder / "big").open("wb") as file:
         file.truncate(BIG)
@@ -326,7 +326,7 @@ def test_a_backup_whose_process_was_killed_is_none_and_the_next_one_clears_it_aw
     assert site.inode(0, "keys/broker.key") == site.inode(1, "keys/broker.key")
 
 
-def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
+def test_full_disk_is_reported_without_partial_backup(here: Site) -> None:
     here.backups.mkdir()
     with mounted(here.backups):
         assert here.backup(0) == 0
@@ -345,7 +345,8 @@ def test_a_full_disk_is_a_sentence_and_nothing_stays(here: Site) -> None:
 
 
 @pytest.mark.long
-def test_what_vanishes_while_it_is_read_is_looked_for_again(site: Site) -> None:
+def test_file_renamed_during_backup_is_backed_up(site: Site) -> None:
+    """A file that vanishes while rsync reads its folder makes the backup look again."""
     with (site.folder / "big").open("wb") as file:
         file.truncate(BIG)
     (site.folder / "z").write_text("z")
@@ -371,7 +372,7 @@ def edit_in_place(path: Path) -> None:
     os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
 
-def test_a_hard_link_that_was_edited_in_place_is_named_in_each_backup_that_has_it(here: Site) -> None:
+def test_verify_names_each_backup_with_edited_hard_link(here: Site) -> None:
     for day in range(3):
         if day == 1:
             (here.folder / "server.properties").write_text("broker.id=2\n")
@@ -434,7 +435,7 @@ ODD = [
 SHOWN = [r"\xff\xfe", r"\x1b[31mred", r"a\netc: all is as it was backed up.", r"\u202ename", r"back\\slash"]
 
 
-def test_names_of_any_bytes_are_one_line_each_and_set_no_terminal(here: Site) -> None:
+def test_file_names_of_any_bytes_are_printed_escaped(here: Site) -> None:
     """In a locale where bytes that are no letters can't be printed, as most are."""
     for name in ODD:
         Path(os.fsdecode(os.fsencode(here.folder) + b"/" + name)).touch()
@@ -505,7 +506,7 @@ def test_names_are_the_same_in_every_locale(here: Site, other: dict[str, str], t
     assert b"etc: " + name.encode(told_in, "backslashreplace") + b": other content" in said
 
 
-def test_a_name_s_folder_that_may_not_be_read_hides_none_of_the_others(here: Site) -> None:
+def test_unreadable_backup_folder_hides_no_other_backups(here: Site) -> None:
     assert here.backup(0) == 0
     shutil.copytree(here.backups / "etc", here.backups / "a", symlinks=True)
     (here.backups / "a").chmod(0)
@@ -523,7 +524,7 @@ def test_a_name_s_folder_that_may_not_be_read_hides_none_of_the_others(here: Sit
 # Restores
 
 
-def test_one_path_comes_back_and_nothing_else_is_touched(here: Site) -> None:
+def test_restore_of_one_path_touches_nothing_else(here: Site) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
     target.mkdir()
@@ -563,7 +564,7 @@ def test_one_path_comes_back_and_nothing_else_is_touched(here: Site) -> None:
         (["--name=other"], "[file-backup-missing] "),
     ],
 )
-def test_a_restore_that_can_not_be_right_is_refused(here: Site, options: list[str], expected: str) -> None:
+def test_restore_with_invalid_arguments_is_refused(here: Site, options: list[str], expected: str) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
     given = [each.replace("BACKUPS", str(here.backups)) for each in options]
@@ -573,7 +574,7 @@ def test_a_restore_that_can_not_be_right_is_refused(here: Site, options: list[st
 
 
 @pytest.mark.parametrize("path", [".", "/", "", "./", "./keys"])
-def test_every_way_to_write_a_path_is_checked_as_the_others_are(here: Site, path: str) -> None:
+def test_every_spelling_of_path_is_checked_alike(here: Site, path: str) -> None:
     """Written as `.`, all was restored over what was there, unverified, and called 0 files."""
     assert here.backup(0) == 0
     target, what = here.backups.parent / "target", "keys" if "keys" in path else ""
@@ -634,7 +635,7 @@ def test_folders_that_are_there_are_the_users(here: Site, mode: int) -> None:
     assert names(target / "keys") == ["broker.key"]
 
 
-def test_folders_that_were_asked_for_and_differ_are_named_before_anything_is_written(here: Site) -> None:
+def test_restore_names_folders_with_other_rights_before_writing(here: Site) -> None:
     here.folder.chmod(0o755)
     assert here.backup(0) == 0
     target, _ = at_home(here, 0o700, "keys")
@@ -671,7 +672,7 @@ def test_folders_that_were_asked_for_and_differ_are_named_before_anything_is_wri
     assert rights(target / "keys") == rights(here.folder / "keys")
 
 
-def test_a_target_that_is_made_and_the_folders_above_are_the_backups(here: Site) -> None:
+def test_created_target_and_parents_get_backed_up_rights(here: Site) -> None:
     here.folder.chmod(0o710)
     assert here.backup(0) == 0
     (here.folder / "empty").unlink()
@@ -690,7 +691,7 @@ def test_a_target_that_is_made_and_the_folders_above_are_the_backups(here: Site)
     assert truth(target.parent / "bare") == truth(bare)
 
 
-def test_a_folder_that_may_not_be_looked_into_is_left_to_rsync(here: Site) -> None:
+def test_inaccessible_folder_is_left_to_rsync(here: Site) -> None:
     """rsync opens a user's own one meanwhile, but none of a root that may not do more than users."""
     (here.folder / "shut").mkdir(0)
     (here.folder / "shut/x").write_text("x")
@@ -704,7 +705,7 @@ def test_a_folder_that_may_not_be_looked_into_is_left_to_rsync(here: Site) -> No
     assert f"{target} has nothing of backup {date(0)} of etc: rsync ended" in done.stderr
 
 
-def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
+def test_restore_writes_and_names_files_it_cannot_compare(here: Site) -> None:
     """By a root that may not do more than other users."""
     here.folder.joinpath("secret").write_text("secret")
     here.folder.joinpath("secret").chmod(0)
@@ -737,7 +738,7 @@ def test_what_may_not_be_read_back_is_written_and_named(here: Site) -> None:
     assert_printed(said, "restore-folder-unusable", target)
 
 
-def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_written(here: Site) -> None:
+def test_full_folder_in_place_of_file_is_refused(here: Site) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
     (target / "tool").mkdir(parents=True)
@@ -758,7 +759,7 @@ def test_a_full_folder_in_the_place_of_a_file_is_refused_before_anything_is_writ
     assert here.run(*restore, "--overwrite") == 0
 
 
-def test_a_link_to_a_folder_is_that_folder_and_a_file_is_none(here: Site) -> None:
+def test_restore_target_may_be_symlink_but_not_file(here: Site) -> None:
     assert here.backup(0) == 0
     real, target = here.backups.parent / "real", here.backups.parent / "target"
     real.mkdir()
@@ -783,7 +784,7 @@ def test_a_link_to_a_folder_is_that_folder_and_a_file_is_none(here: Site) -> Non
     assert_printed(here.said(), "restore-folder-unusable", file)
 
 
-def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> None:
+def test_restore_to_read_only_disk_reports_nothing_written(here: Site) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
     target.mkdir()
@@ -801,7 +802,7 @@ def test_of_what_can_not_be_written_it_is_said_that_nothing_was(here: Site) -> N
         assert_printed(here.said(), "restore-folder-unusable", target, "Read-only file system")
 
 
-def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
+def test_restore_omits_files_missing_from_file_list(here: Site) -> None:
     for name in ("#not a comment", ";nor this", " blanks ", "-dash", "*"):
         (here.folder / name).write_text(name)
     assert here.backup(0) == 0
@@ -820,7 +821,7 @@ def test_what_is_not_in_the_list_is_not_restored(here: Site) -> None:
     assert names(one) == ["tool"]
 
 
-def test_a_file_in_the_way_of_a_folder_is_not_replaced(here: Site) -> None:
+def test_file_in_place_of_folder_is_not_replaced(here: Site) -> None:
     assert here.backup(0) == 0
     target = here.backups.parent / "target"
     target.mkdir()
@@ -832,7 +833,7 @@ def test_a_file_in_the_way_of_a_folder_is_not_replaced(here: Site) -> None:
     assert names(target / "keys") == ["broker.key"]
 
 
-def test_a_restore_whose_rsync_is_killed_says_so_and_leaves_no_half_file(here: Site) -> None:
+def test_restore_with_killed_rsync_leaves_no_partial_file(here: Site) -> None:
     with (here.folder / "big").open("wb") as file:
         file.truncate(BIG)
     (here.folder / ".big.before").write_text("a user's own")
@@ -858,7 +859,7 @@ def test_a_restore_whose_rsync_is_killed_says_so_and_leaves_no_half_file(here: S
     assert max(holes) < 1_000_000, "what takes no room at the source takes none here"
 
 
-def test_what_a_backup_was_made_without_is_said_by_a_restore_and_by_verify(here: Site) -> None:
+def test_restore_and_verify_name_files_missing_from_backup(here: Site) -> None:
     (here.folder / "keys/secret").touch(0)
     (here.folder / "hidden").chmod(0o700)
     command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "backup", f"--backups={here.backups}"]
@@ -898,7 +899,7 @@ def test_a_link_in_the_way_is_not_followed(here: Site) -> None:
     assert names(other / "deep") == []
 
 
-def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> None:
+def test_backup_with_xattrs_restores_extended_attributes(here: Site) -> None:
     for name in ("user.origin", "trusted.origin"):
         os.setxattr(here.folder / "server.properties", name, b"by hand\0")
     assert here.backup(0, "--xattrs") == 0
@@ -913,7 +914,7 @@ def test_extended_attributes_come_back_where_they_were_asked_for(here: Site) -> 
 
 
 @pytest.mark.parametrize("locks", ["there", "gone"])
-def test_backups_on_a_disk_that_is_read_only_are_read(here: Site, locks: str) -> None:
+def test_backups_on_read_only_disk_can_be_read(here: Site, locks: str) -> None:
     """As a file system makes itself after an error, and a snapshot or an export is."""
     here.backups.mkdir()
     target = here.backups.parent / "target"
@@ -973,7 +974,7 @@ def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
 # Sources and keys
 
 
-def test_a_source_that_is_gone_or_empty_is_refused_and_nothing_is_lost(site: Site) -> None:
+def test_missing_or_empty_source_fails_without_loss(site: Site) -> None:
     assert site.backup(0) == 0
     (site.folder / "hidden").chmod(0o700)
     shutil.rmtree(site.folder)
@@ -1012,9 +1013,7 @@ def test_a_key_with_too_wide_rights_is_refused(site: Site, options: str, may: st
     assert truth(site.folder) == before
 
 
-def test_where_a_server_does_not_tell_what_a_key_may_do_a_port_is_tried(
-    site: Site, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_port_forwarding_is_tried_if_key_options_unknown(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     """As those that are not of OpenSSH, or before 7.7."""
     monkeypatch.setattr(rsync, "KEY_OPTIONS", re.compile("never: (.*)"))
     name, line = site.folder.parent.name, f"command=\"rrsync -ro '{site.folder}'\""
@@ -1025,7 +1024,7 @@ def test_where_a_server_does_not_tell_what_a_key_may_do_a_port_is_tried(
     assert site.backup(1) == 0, site.said()
 
 
-def test_the_line_that_is_said_is_one_that_the_server_takes(site: Site) -> None:
+def test_suggested_authorized_keys_line_is_accepted_by_server(site: Site) -> None:
     site.folder = site.folder.rename(site.folder.parent / "it's $HOME, `x` 'y'")
     name = site.folder.parent.name
     site.keys.append(site.server.key(f"{name}-wide", "restrict"))
@@ -1060,7 +1059,7 @@ def test_the_key_of_another_folder_is_refused(site: Site, of: str, named: str, e
     assert not [*site.backups.glob("etc/2*")]
 
 
-def test_a_host_or_a_key_that_is_another_is_a_sentence(site: Site, tmp_path: Path) -> None:
+def test_wrong_host_or_client_key_is_reported(site: Site, tmp_path: Path) -> None:
     right = site.keys[-1]
     site.keys.append(ssh.new_key(tmp_path / "other"))
     assert site.backup(0) == 1
@@ -1085,7 +1084,7 @@ def test_a_server_that_is_gone_is_a_sentence(site: Site) -> None:
     assert "no ssh server answers there" in site.said()
 
 
-def test_a_host_may_be_named_by_an_address_of_ipv6(site: Site) -> None:
+def test_source_accepts_ipv6_address_of_host(site: Site) -> None:
     at = f"--source={site.server.login.replace('127.0.0.1', '[::1]')}:{site.folder}"
     assert site.backup(0, at) == 0, site.said()
     assert site.backup(1, at.replace("[::1]", "::1")) == 2
@@ -1098,7 +1097,7 @@ def test_a_clock_that_went_back_is_refused(here: Site) -> None:
     assert f"the newest backup is of {date(1)}, and it is {date(0)} by this host's clock" in here.said()
 
 
-def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
+def test_data_of_running_broker_is_refused(site: Site) -> None:
     """A copy of a log that is written to is none; a broker that was stopped has left a mark."""
     own = site.folder / "kafka"
     own.mkdir()
@@ -1137,7 +1136,7 @@ def test_the_data_of_a_broker_that_runs_is_refused(site: Site) -> None:
         (["dat/*"], 2),
     ],
 )
-def test_data_of_which_nothing_is_backed_up_are_left_out(here: Site, excludes: list[str], code: int) -> None:
+def test_broker_data_is_accepted_only_if_wholly_excluded(here: Site, excludes: list[str], code: int) -> None:
     data = here.folder / "kafka/data"
     (data / "t-0").mkdir(parents=True)
     for each in ("meta.properties", "replication-offset-checkpoint", f"t-0/{0:020}.log"):
@@ -1150,7 +1149,7 @@ def test_data_of_which_nothing_is_backed_up_are_left_out(here: Site, excludes: l
 
 
 @pytest.mark.parametrize("way", ["ssh", "local"])
-def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site: Site, way: str) -> None:
+def test_unreadable_file_is_named_and_others_backed_up(site: Site, way: str) -> None:
     """By a root that may not do more than other users: this one owns all files here."""
     site.by_ssh = way == "ssh"
     (site.folder / "tool").chmod(0)
@@ -1171,7 +1170,7 @@ def test_a_file_that_may_not_be_read_is_named_and_the_others_are_backed_up(site:
 
 
 @pytest.mark.parametrize(("way", "mode"), [("ssh", 0), ("ssh", 0o100), ("local", 0o100), ("local", 0o400)])
-def test_a_source_that_may_not_be_read_is_not_called_empty(site: Site, way: str, mode: int) -> None:
+def test_unreadable_source_is_not_called_empty(site: Site, way: str, mode: int) -> None:
     site.by_ssh = way == "ssh"
     if site.by_ssh:
         line = f"{' '.join(LESS)} rrsync -ro '{site.folder}'"
@@ -1200,7 +1199,7 @@ def test_a_folder_of_this_host_needs_no_ssh(here: Site) -> None:
 
 
 @pytest.mark.parametrize("within", ["backups in source", "source in backups", "by a link", "the same"])
-def test_backups_and_what_they_are_of_are_not_one_in_the_other(here: Site, within: str) -> None:
+def test_backups_and_source_may_not_contain_each_other(here: Site, within: str) -> None:
     if within == "backups in source":
         here.backups = here.folder / "hidden/deep/backups"
     elif within == "source in backups":
@@ -1217,7 +1216,7 @@ def test_backups_and_what_they_are_of_are_not_one_in_the_other(here: Site, withi
     assert not [*here.backups.glob("etc*/2*")]
 
 
-def test_another_source_under_one_name_is_refused_before_anything_is_removed(here: Site) -> None:
+def test_another_source_under_same_name_is_refused(here: Site) -> None:
     assert here.backup(0) == 0
     other = here.folder.parent / "other"
     other.mkdir()
@@ -1233,7 +1232,7 @@ def test_another_source_under_one_name_is_refused_before_anything_is_removed(her
     assert here.dates() == [date(0), date(1), date(2)]
 
 
-def test_relative_backups_are_shared_and_stay_on_this_host(
+def test_relative_backup_folders_share_files_and_stay_local(
     here: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here.folder.parent)
@@ -1254,7 +1253,7 @@ def test_relative_backups_are_shared_and_stay_on_this_host(
 
 
 @pytest.mark.parametrize("name", ["a:b", "host:/etc", "it's", 'a "quoted"', "back\\slash"])
-def test_a_folder_of_this_host_may_have_any_name(here: Site, name: str) -> None:
+def test_local_folder_may_have_any_name(here: Site, name: str) -> None:
     here.folder = here.folder.rename(here.folder.parent / name.replace("/", "-"))
     if "/" in name:
         (here.folder.parent / "host:").mkdir()
@@ -1268,7 +1267,7 @@ def test_a_folder_of_this_host_may_have_any_name(here: Site, name: str) -> None:
 # Prunes
 
 
-def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
+def test_prune_keeps_by_policy_and_removes_incomplete_backups(here: Site) -> None:
     for day in (0, 1, 2, 2.5, 3):
         assert here.backup(day) == 0
     half = here.backups / "etc" / f".unfinished-{date(9)}"
@@ -1293,7 +1292,7 @@ def test_a_prune_keeps_what_it_says_and_removes_half_ones(here: Site) -> None:
 
 
 @pytest.mark.parametrize("what", ["list", "head", "tree", "file", "cut"])
-def test_nothing_is_removed_for_a_backup_that_can_not_be_used(here: Site, what: str) -> None:
+def test_nothing_is_removed_if_newest_backup_is_unusable(here: Site, what: str) -> None:
     """The newest stays by every policy; good ones went for one that had lost its tree."""
     for day in range(3):
         assert here.backup(day) == 0
@@ -1333,7 +1332,7 @@ def test_nothing_is_removed_for_a_backup_that_can_not_be_used(here: Site, what: 
     assert here.run("verify") == 0
 
 
-def test_a_backup_of_a_former_version_is_gone_on_with(here: Site) -> None:
+def test_backup_of_former_format_is_valid_base(here: Site) -> None:
     """Which had no digest of what it says of itself."""
     assert here.backup(0) == 0
     head = here.tree(0).parent / "backup.json"
@@ -1345,7 +1344,7 @@ def test_a_backup_of_a_former_version_is_gone_on_with(here: Site) -> None:
     assert here.inode(0, "server.properties") == here.inode(1, "server.properties")
 
 
-def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
+def test_backups_in_use_are_not_removed_or_changed(here: Site) -> None:
     from aqueduct.recovery.file_backup.folder import BackupsOf
 
     assert here.backup(0) == 0
@@ -1359,7 +1358,7 @@ def test_nothing_is_removed_while_it_is_read_or_written(here: Site) -> None:
         assert "is being changed by another backup or prune" in here.said()
 
 
-def test_a_backup_removes_what_no_rule_keeps_if_it_is_whole(here: Site) -> None:
+def test_complete_backup_removes_backups_that_no_rule_keeps(here: Site) -> None:
     for day in range(3):
         assert here.backup(day, "--keep-daily=2") == 0
     assert f"Removed: 1 older backup, {date(0)}." in here.said()
@@ -1386,9 +1385,7 @@ def test_a_first_backup_that_is_refused_leaves_nothing(site: Site, why: str) -> 
     assert names(site.backups / "etc")[:2] == [".changing", ".reading"]
 
 
-def test_a_lock_whose_place_was_removed_meanwhile_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lock_on_removed_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flock = fcntl.flock
 
     def remove_first(descriptor: int, how: int) -> None:

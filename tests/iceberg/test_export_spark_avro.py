@@ -10,7 +10,7 @@ from servers.broker import Broker
 from servers.process import binary
 
 
-def test_spark_reads_avro_as_its_source_reads_the_topic(brokers: list[Broker], tmp_path: Path) -> None:
+def test_spark_reads_avro_export_as_topic_records(brokers: list[Broker], tmp_path: Path) -> None:
     broker, topic = brokers[0], clients.unique("export")
     clients.create(broker, topic, 2, **{"message.timestamp.after.max.ms": str((1 << 63) - 1)})
     for partition in range(2):

@@ -44,7 +44,7 @@ def there(request: pytest.FixtureRequest, lake: HiveLake, tmp_path: Path) -> Ite
         yield lake
 
 
-def test_spark_reads_what_landed_was_joined_and_landed_again(there: HiveLake, spark: HiveReader) -> None:
+def test_spark_reads_table_after_landing_compaction_and_reset(there: HiveLake, spark: HiveReader) -> None:
     lake = there
     where = f"lake.{lake.table}"
     lake.produce(range(3), 30)

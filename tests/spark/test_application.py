@@ -110,7 +110,7 @@ def test_a_mistake_of_ours_keeps_its_traceback(run: Runner) -> None:
         run(inverse, [0])
 
 
-def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
+def test_lost_jvm_of_spark_submit_is_reported(tmp_path: Path) -> None:
     """Ask for a JVM that is gone, as a process that outlived spark-submit."""
     (port,) = free_ports(1)
     gone = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": "any"}
@@ -122,7 +122,7 @@ def test_a_jvm_that_spark_submit_lost_is_a_sentence(tmp_path: Path) -> None:
     )
 
 
-def test_a_jvm_that_dies_between_two_jobs_of_spark_submit_is_a_sentence(tmp_path: Path) -> None:
+def test_jvm_death_between_spark_jobs_is_reported(tmp_path: Path) -> None:
     program = tmp_path / "app.py"
     program.write_text(
         "import os\n"

@@ -41,7 +41,7 @@ def test_spark_exports_what_this_process_does(
     assert "Working on Spark" in capsys.readouterr().err
 
 
-def test_spark_reads_parquet_as_its_source_reads_the_topic(
+def test_spark_reads_parquet_export_as_topic_records(
     store: tuple[str, str], brokers: list[Broker], tmp_path: Path
 ) -> None:
     url, topic = store

@@ -213,7 +213,7 @@ def test_iceberg_reads_days_and_times_as_they_are(read_back: ReadBack) -> None:
 
 
 @pytest.mark.parametrize("kind", ["hive", "iceberg"])
-def test_times_that_readers_would_not_find_again_are_bad_records(kind: str, tmp_path: Path) -> None:
+def test_timestamps_that_orc_readers_misread_are_bad_records(kind: str, tmp_path: Path) -> None:
     columns = [
         {"name": "at", "type": "timestamp"},
         {"name": "epoch", "type": "timestamp", "unit": "ms"},
@@ -236,7 +236,7 @@ def test_times_that_readers_would_not_find_again_are_bad_records(kind: str, tmp_
     )
 
 
-def test_days_that_the_calendar_of_hive_lacks_are_bad_records(tmp_path: Path) -> None:
+def test_days_missing_in_hive_calendar_are_bad_records(tmp_path: Path) -> None:
     columns = [{"name": "at", "type": "timestamp"}, {"name": "day", "type": "date"}]
     records = [{"day": day} for day in LOST] + [
         {"at": f"{LOST[0]}T00:00:00"},

@@ -77,7 +77,7 @@ def test_the_jvm_reads_other_files(found: dict[str, Any], file: str) -> None:
     assert found["read"][file]
 
 
-def test_a_key_that_the_jvm_can_read_is_reported(found: dict[str, Any]) -> None:
+def test_key_readable_by_jvm_is_reported(found: dict[str, Any]) -> None:
     assert "spark-key-within-reach" not in found["backup"]["said"]
     (line,) = [each for each in found["restore"]["said"].splitlines() if "[spark-key-within-reach]" in each]
     assert "recipient.key" in line

@@ -107,9 +107,7 @@ def test_signatures_of_a_captured_host_change_nothing(store: Grown) -> None:
     assert everything(store) == before
 
 
-def test_snapshots_of_another_time_than_the_store_s_stay_and_take_no_place(
-    store: Grown, capsys: Said
-) -> None:
+def test_snapshots_with_disagreeing_times_stay_outside_policy(store: Grown, capsys: Said) -> None:
     """Nothing was backed up for a while, so that what is planted runs forwards."""
     real = store.catalog.numbers()
     last = store.catalog.manifest(real[-1]).created
@@ -130,7 +128,7 @@ def test_snapshots_of_another_time_than_the_store_s_stay_and_take_no_place(
     assert "[snapshot-times-disagree] snapshots 21 to 47: they stay: " in capsys.readouterr().out
 
 
-def test_a_copied_store_keeps_all_until_it_is_known_for_a_copy(store: Grown, capsys: Said) -> None:
+def test_copied_store_keeps_all_until_declared_as_copy(store: Grown, capsys: Said) -> None:
     """To its server all of it is new."""
     for number in store.catalog.numbers():
         written(store, number, NOW + 10 * DAY)
@@ -144,7 +142,7 @@ def test_a_copied_store_keeps_all_until_it_is_known_for_a_copy(store: Grown, cap
 
 
 @pytest.mark.parametrize("count", [1, 5])
-def test_data_of_which_the_newest_snapshot_has_far_less_stay(store: Grown, count: int, capsys: Said) -> None:
+def test_prune_refuses_if_newest_snapshot_is_much_smaller(store: Grown, count: int, capsys: Said) -> None:
     """Whoever plants as many as a policy keeps would make all others go."""
     named = store.named()
     for minutes in range(count):
@@ -162,7 +160,7 @@ def test_data_of_which_the_newest_snapshot_has_far_less_stay(store: Grown, count
     assert not named & store.paths()
 
 
-def test_a_clock_that_was_wrong_once_stops_prune_until_it_is_known(store: Grown, capsys: Said) -> None:
+def test_wrong_clock_stops_prune_until_snapshot_is_named(store: Grown, capsys: Said) -> None:
     wrong = store.commit(replace(store.read(), created=BEGAN - 400 * DAY)).number
     written(store, wrong, NOW)
     store.run()
@@ -252,7 +250,7 @@ def stored(store: Grown, topic: str) -> int:
 
 
 @pytest.mark.parametrize("execute", [(), ("--execute",)])
-def test_random_bytes_of_the_same_size_do_not_stand_for_data(
+def test_prune_refuses_random_bytes_of_same_size(
     store: Grown, execute: tuple[str, ...], tmp_path: Path, capsys: Said
 ) -> None:
     """Their digests are right: whoever plants them has the signing key."""
@@ -282,7 +280,7 @@ def test_other_bytes_than_the_manifest_names_are_refused(store: Grown) -> None:
     assert everything(store) == before
 
 
-def test_large_objects_that_a_manifest_calls_small_do_not_count(store: Grown, capsys: Said) -> None:
+def test_objects_larger_than_manifest_says_do_not_count(store: Grown, capsys: Said) -> None:
     """A sample takes large segments rather than small ones, by the sizes of manifests."""
     planted = [random_bytes(store, topic, stored(store, topic)) for topic in ("flights", "planes")]
     replace_all(store, 2, *(segment._replace(stored_bytes=1, index_bytes=1) for segment in planted))
@@ -314,7 +312,7 @@ def test_with_past_damage_prune_continues_and_reports_it(store: Grown, capsys: S
 
 
 @pytest.mark.parametrize("damaged", [False, True])
-def test_encrypted_segments_are_opened_with_a_recipient_s_key(store: Grown, damaged: bool) -> None:
+def test_prune_opens_encrypted_segments_with_recipient_key(store: Grown, damaged: bool) -> None:
     """A host has no such key: its prune compares digests, and says of how many."""
     recipient, host = ReceiverKey.generate(), ReceiverKey.generate()
     key = Keyring(store.objects).create(DataKind.RECORDS, [recipient.public])
@@ -358,7 +356,7 @@ def test_a_segment_whose_key_is_lost_is_refused(store: Grown) -> None:
     assert command(store, "--keep-last", "2", "--allow-less") == ExitCode.REFUSED
 
 
-def test_a_sample_has_limits_and_begins_with_topics_that_lose_data() -> None:
+def test_sample_is_limited_and_starts_with_losing_topics() -> None:
     template = Segment(
         "t", 1, 0, 0, 9, 0, 8, 9, 100, 100, "", 10, "", None, 0, "run", compressed=False, generation=False
     )

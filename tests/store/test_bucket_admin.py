@@ -60,7 +60,7 @@ def client(gateway: Gateway, user: str) -> Any:
     )
 
 
-def test_a_bucket_is_made_once_and_gets_its_rights(gateway: Gateway) -> None:
+def test_bucket_is_created_once_and_gets_rights(gateway: Gateway) -> None:
     admin = BucketAdmin(endpoint(gateway))
     admin.wait(30)
     rights = bucket_policy("made", read=["reader"], write=["writer"], delete=["pruner"])
@@ -83,7 +83,7 @@ def test_a_bucket_is_made_once_and_gets_its_rights(gateway: Gateway) -> None:
         client(gateway, "reader").list_objects_v2(Bucket="made")
 
 
-def test_a_site_reaches_nothing_of_another_site_in_the_same_bucket(gateway: Gateway) -> None:
+def test_site_cannot_reach_other_sites_in_same_bucket(gateway: Gateway) -> None:
     """Its backup's user is captured: it tries to read, replace, copy and delete the other site's objects."""
     admin = BucketAdmin(endpoint(gateway))
     admin.wait(30)
@@ -129,7 +129,7 @@ def test_no_user_removes_or_replaces_what_is_locked(gateway: Gateway) -> None:
     assert [admin.ensure("open", None, 7), admin.ensure("open", None, 7)] == [True, False]
 
 
-def test_a_store_in_a_locked_bucket_is_opened_again_and_takes_one_of_two_writers(
+def test_store_in_locked_bucket_reopens_and_rejects_overwrites(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server denies to replace a locked object, where it says of others that they exist."""
@@ -160,7 +160,7 @@ def test_a_store_in_a_locked_bucket_is_opened_again_and_takes_one_of_two_writers
         ({"ca_file": None}, "certificate"),
     ],
 )
-def test_what_waiting_does_not_repair_is_told_at_once(
+def test_permanent_access_failure_is_reported_at_once(
     gateway: Gateway, other: dict[str, Any], fact: str
 ) -> None:
     with raises(Failed, "store-access-refused") as raised:

@@ -15,9 +15,7 @@ from aqueduct.store.backends import open_editable, open_store
 from aqueduct.store.objects import STALE_SECONDS
 
 
-def test_what_is_created_is_synced_before_it_is_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_created_object_and_its_folders_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sync a file before it gets its name; then every folder, from its own to that which holds the store."""
     events = []
     fsync, link = os.fsync, os.link
@@ -61,14 +59,14 @@ def test_what_can_not_be_written_leaves_nothing(
     assert bytes(store.read("a/b")) == b"x"
 
 
-def test_a_file_that_is_not_whole_is_no_object(tmp_path: Path) -> None:
+def test_unfinished_file_is_not_listed_as_object(tmp_path: Path) -> None:
     store = open_store(f"file://{tmp_path}/store")
     store.create("a", b"x")
     (tmp_path / "store/.writing/left-by-a-crash").write_bytes(b"half")
     assert [each.path for each in store.list("")] == ["a"]
 
 
-def test_what_a_process_that_was_killed_left_behind_is_removed_when_it_is_old(tmp_path: Path) -> None:
+def test_old_files_of_killed_writers_are_removed(tmp_path: Path) -> None:
     open_store(f"file://{tmp_path}/store").create("a", b"x")
     writing = tmp_path / "store/.writing"
     old = time.time() - STALE_SECONDS - 60
@@ -93,7 +91,7 @@ def test_what_is_no_folder_is_told(tmp_path: Path) -> None:
         open_store(f"file://{tmp_path}/store").create("a", b"x")
 
 
-def test_a_folder_that_others_leave_is_there_for_who_comes(tmp_path: Path) -> None:
+def test_folder_emptied_by_others_remains_usable(tmp_path: Path) -> None:
     store = open_editable(f"file://{tmp_path}/store")
 
     def come_and_go(name: str) -> None:
@@ -108,7 +106,7 @@ def test_a_folder_that_others_leave_is_there_for_who_comes(tmp_path: Path) -> No
     assert [each.path for each in store.list("")] == [f"b/{name}" for name in "wxyz"]
 
 
-def test_what_goes_while_it_is_listed_is_passed_over(tmp_path: Path) -> None:
+def test_object_removed_during_listing_is_skipped(tmp_path: Path) -> None:
     store = open_editable(f"file://{tmp_path}/store")
     for name in ("a/1", "a/2", "a/3"):
         store.create(name, b"x")

@@ -314,7 +314,7 @@ def test_a_group_that_stands_elsewhere_fails_the_drill(
     assert f"Group {name}-group was given ANOTHER record of {name}-0" in capsys.readouterr().out
 
 
-def test_without_groups_a_new_reader_begins_at_the_beginning(
+def test_drill_without_usable_group_reads_from_beginning(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill
 ) -> None:
     create(source, name, 2)
@@ -339,7 +339,7 @@ def test_only_topics_that_are_asked_for(
     assert "1 topic of the snapshot not asked for." in capsys.readouterr().out
 
 
-def test_a_part_of_the_pattern_without_a_topic_is_named(
+def test_pattern_part_that_matches_nothing_is_named(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill
 ) -> None:
     create(source, f"{name}.a")
@@ -367,7 +367,7 @@ def test_an_encrypted_store(
 # Beside the live cluster
 
 
-def test_what_the_live_cluster_has_no_more_is_no_difference(
+def test_records_deleted_from_live_cluster_are_no_difference(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill
 ) -> None:
     create(source, name)
@@ -397,7 +397,7 @@ def test_compaction_is_no_difference(
     assert "fewer records by now, and no others" in capsys.readouterr().out
 
 
-def test_records_that_a_topic_without_compaction_lacks_are_a_difference(
+def test_records_missing_in_uncompacted_topic_are_a_difference(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill, capsys: Said
 ) -> None:
     """Somebody compacted it for a while: what is gone in the middle of it was not to go."""
@@ -433,7 +433,7 @@ def test_another_topic_of_the_name_is_left_out(
     assert whys == ["it was recreated since"]
 
 
-def test_a_topic_that_was_deleted_is_told_and_no_fault(
+def test_deleted_topic_is_reported_without_failing_drill(
     source: Broker, name: str, backup: Callable[..., None], drill: Drill
 ) -> None:
     for topic in (name, f"{name}.gone"):
@@ -458,7 +458,7 @@ def test_another_cluster_is_not_compared(
     assert report["live"]["partitions"] == 0
 
 
-def test_a_live_cluster_that_has_other_records_or_ends_before_is_told(
+def test_drill_reports_changed_and_cut_live_partitions(
     source: Broker, target: Broker, name: str, backup: Callable[..., None], drill: Drill,
     monkeypatch: pytest.MonkeyPatch, capsys: Said,
 ) -> None:  # fmt: skip

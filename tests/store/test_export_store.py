@@ -136,7 +136,7 @@ def test_files_are_the_same_each_time(store: Path, tmp_path: Path, format_: str)
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.parametrize("after", EITHER)
-def test_killed_at_any_step_it_goes_on_and_repeats_nothing(
+def test_export_killed_at_any_step_resumes_without_repeats(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     export(store, tmp_path / "whole", code=ExitCode.INCOMPLETE)
@@ -169,7 +169,7 @@ def test_killed_at_any_step_it_goes_on_and_repeats_nothing(
     assert at > 20
 
 
-def test_what_has_ended_is_looked_at_and_not_written_again(store: Path, tmp_path: Path, capsys: Said) -> None:
+def test_finished_export_is_checked_but_not_rewritten(store: Path, tmp_path: Path, capsys: Said) -> None:
     to = tmp_path / "exported"
     export(store, to, code=ExitCode.INCOMPLETE)
     before = {path: path.stat().st_mtime_ns for path in to.rglob("*")}
@@ -184,7 +184,7 @@ def test_what_has_ended_is_looked_at_and_not_written_again(store: Path, tmp_path
         assert f"flights/{path.name} ({'3 bytes' if change else 'is gone'}" in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_ours_among_ours_is_found(store: Path, tmp_path: Path, capsys: Said) -> None:
+def test_foreign_file_among_exported_files_is_found(store: Path, tmp_path: Path, capsys: Said) -> None:
     to = tmp_path / "exported"
     export(store, to, code=ExitCode.INCOMPLETE)
     shutil.copy(exports.files(to / "flights")[0], to / "flights/more.parquet")
@@ -193,7 +193,7 @@ def test_a_file_that_is_not_ours_among_ours_is_found(store: Path, tmp_path: Path
     assert (printed(error)[-1:], "flights/more.parquet" in error) == (["export-files-changed"], True)
 
 
-def test_a_newer_snapshot_does_not_change_what_goes_on(tmp_path: Path, capsys: Said) -> None:
+def test_resumed_export_ignores_newer_snapshot(tmp_path: Path, capsys: Said) -> None:
     grown = Grown(f"file://{tmp_path}/store")
     grown.run(2)
     to = tmp_path / "exported"
@@ -258,7 +258,7 @@ def test_a_folder_with_something_else_is_refused(store: Path, tmp_path: Path, ca
 
 
 @pytest.mark.parametrize("to", ["store", "store/topics/more", ""])
-def test_a_folder_in_the_store_or_around_it_is_refused(
+def test_export_folder_inside_or_around_store_is_refused(
     store: Path, tmp_path: Path, capsys: Said, to: str
 ) -> None:
     before = everything(store)
@@ -288,7 +288,7 @@ def test_a_damaged_object_is_never_believed(
     assert len(exports.rows(to / "flights")) == 48
 
 
-def test_the_root_of_a_bucket_has_all_that_is_in_it(capsys: Said) -> None:
+def test_root_of_bucket_or_hdfs_contains_all_folders(capsys: Said) -> None:
     for store, to in (("s3://b", "s3://b/x"), ("s3://b/x", "s3://b/"), ("hdfs://h:1", "hdfs://h:1/x")):
         export(store, to, code=ExitCode.REFUSED)
         assert printed(capsys.readouterr().err)[-1:] == ["folder-inside-store"]
@@ -318,7 +318,7 @@ def test_what_is_lost_on_the_way_is_found(
     assert not (to / "_export.json").exists()
 
 
-def test_a_disk_that_is_full_leaves_no_half_file(
+def test_full_disk_leaves_no_partial_export_file(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     to = tmp_path / "exported"
@@ -379,7 +379,7 @@ def batch_of(records: Iterable[Record], codec: str = "none") -> Batch:
     return made
 
 
-def test_what_can_not_be_a_row_is_in_files_of_its_own(tmp_path: Path, capsys: Said) -> None:
+def test_records_that_cannot_be_rows_get_separate_files(tmp_path: Path, capsys: Said) -> None:
     odd = Odd(f"file://{tmp_path}/store")
     named = [(b"h", b"1"), (b"\xff", b"2"), (b"h", None)]
     odd.commit(
@@ -442,7 +442,7 @@ def test_what_is_not_opened_is_named(tmp_path: Path, capsys: Said) -> None:
     assert ["flights", 0, 2, 0, 0, 0, 4] in lanes
 
 
-def test_of_many_that_are_left_out_some_are_named_and_all_counted(tmp_path: Path, capsys: Said) -> None:
+def test_many_skipped_records_are_counted_and_some_named(tmp_path: Path, capsys: Said) -> None:
     odd = Odd(f"file://{tmp_path}/store")
     many = body(b"k", b"many", [(b"", None)] * 1001)
     odd.commit(batch_of(Record(BEGAN + at, at, many) for at in range(30)))
@@ -462,6 +462,6 @@ def test_of_many_that_are_left_out_some_are_named_and_all_counted(tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["_export", "_export.json"])
-def test_topics_that_are_called_as_our_files_are_refused(name: str) -> None:
+def test_topics_named_like_export_files_are_refused(name: str) -> None:
     with raises(Refused, "export-name-reserved"):
         plan.check_names([name, "flights"])

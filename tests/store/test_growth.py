@@ -48,7 +48,7 @@ def idle(place: Place) -> Counted:
 @pytest.mark.parametrize(
     ("topics", "segments", "runs"), [(1, 0, 1), (1, 0, 20), (200, 0, 3), (40, 2000, 3), (40, 2000, 20)]
 )
-def test_a_run_that_finds_nothing_asks_for_the_same_however_large_all_is(
+def test_idle_backup_sends_same_requests_at_any_size(
     topics: int, segments: int, runs: int, tmp_path: Path
 ) -> None:
     place = grown(tmp_path.as_uri(), Estate(topics, 12, segments, busy=0.1), runs)
@@ -88,7 +88,7 @@ def test_a_server_is_asked_for_what_is_counted(tmp_path: Path, monkeypatch: pyte
         clients.wait_for("a line for each request", lambda: told() == counted)
 
 
-def test_prune_asks_for_each_manifest_and_lists_each_object_once(tmp_path: Path) -> None:
+def test_prune_reads_each_manifest_and_lists_objects_once(tmp_path: Path) -> None:
     place = grown(tmp_path.as_uri(), Estate(20, 12, 2_000, busy=0.2), 40)
     objects = place.objects()
     with patch.object(prune, "open_editable", lambda _: objects):
@@ -112,7 +112,7 @@ def test_prune_asks_for_each_manifest_and_lists_each_object_once(tmp_path: Path)
     kilobytes=st.integers(64, 1024),
 )
 @settings(max_examples=40, deadline=None)
-def test_a_full_manifest_is_less_than_a_hundredth_of_what_it_names(
+def test_full_manifest_is_below_one_percent_of_data(
     topics: int, partitions: int, each: int, kilobytes: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     estate = Estate(topics, partitions, topics * partitions * each, segment_bytes=kilobytes << 10)
@@ -125,7 +125,7 @@ def test_a_full_manifest_is_less_than_a_hundredth_of_what_it_names(
     assert path.stat().st_size < 2_000 + data / 100
 
 
-def test_what_is_read_in_a_row_is_what_is_read_alone(tmp_path: Path) -> None:
+def test_manifests_read_in_sequence_equal_single_reads(tmp_path: Path) -> None:
     grown(tmp_path.as_uri(), Estate(30, 3, 300, busy=0.1, minutes=300), 12)
     catalog = Catalog.open(open_editable(tmp_path.as_uri()))
     alone = [catalog.manifest(number) for number in catalog.numbers()]
@@ -134,7 +134,7 @@ def test_what_is_read_in_a_row_is_what_is_read_alone(tmp_path: Path) -> None:
     assert not all(each.full for each in alone)
 
 
-def test_a_manifest_that_no_reader_would_take_is_not_written(
+def test_manifest_too_large_for_readers_is_not_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = grown(tmp_path.as_uri(), Estate(1, 1), 2)
@@ -155,11 +155,11 @@ def groups(tmp_path: Path) -> Iterator[Manifest]:
         yield replace(found, groups=many)
 
 
-def test_what_says_the_same_again_and_again_can_be_read_again(groups: Manifest) -> None:
+def test_repetitive_manifest_can_be_read_back(groups: Manifest) -> None:
     assert unpack(pack(groups), "it") == groups
 
 
-def test_a_summary_of_each_snapshot_is_that_of_each_alone(tmp_path: Path) -> None:
+def test_summaries_of_all_snapshots_equal_single_reads(tmp_path: Path) -> None:
     grown(tmp_path.as_uri(), Estate(30, 3, 300, busy=0.1, minutes=300), 12)
     catalog = Catalog.open(open_editable(tmp_path.as_uri()))
     for each in catalog.summaries():

@@ -87,7 +87,7 @@ def test_of_two_processes_one_wins_each_name(store: EditableObjects) -> None:
         assert bytes(store.read(f"commits/{number:02d}")) == own.encode()
 
 
-def test_a_writer_that_is_killed_leaves_nothing_that_counts(hdfs: HdfsServer, store: EditableObjects) -> None:
+def test_killed_writer_leaves_no_object(hdfs: HdfsServer, store: EditableObjects) -> None:
     writer = run(WRITER, store.url)
     at = folder(store, ".writing")
     deadline = time.monotonic() + 180
@@ -107,9 +107,7 @@ def test_a_writer_that_is_killed_leaves_nothing_that_counts(hdfs: HdfsServer, st
     assert [each.path for each in store.list("")] == ["a/b"]
 
 
-def test_what_a_process_that_was_killed_left_behind_is_removed_when_it_is_old(
-    hdfs: HdfsServer, store: EditableObjects
-) -> None:
+def test_old_files_of_killed_writers_are_removed(hdfs: HdfsServer, store: EditableObjects) -> None:
     at = client(hdfs)
     old = int((time.time() - STALE_SECONDS - 60) * 1000)
     for name in ("old", "new"):
@@ -120,7 +118,7 @@ def test_what_a_process_that_was_killed_left_behind_is_removed_when_it_is_old(
     assert left == [folder(store, ".writing/new")]
 
 
-def test_what_is_created_is_synced_before_it_has_its_name(hdfs: HdfsServer, store: EditableObjects) -> None:
+def test_object_is_synced_before_it_gets_its_name(hdfs: HdfsServer, store: EditableObjects) -> None:
     store.create("a", b"x")
     log = (hdfs.directory / "NameNode.log").read_text()
     events = re.findall(rf"(fsync|completeFile): ({folder(store, '.writing')}/\w+) ", log)
@@ -175,7 +173,7 @@ def test_a_name_node_that_says_nothing(
     assert bytes(store.read("a")) == b"x"
 
 
-def test_a_name_node_that_is_killed_is_waited_for(hdfs: HdfsServer, store: EditableObjects) -> None:
+def test_create_waits_until_killed_name_node_restarts(hdfs: HdfsServer, store: EditableObjects) -> None:
     store.create("before", b"x")
     hdfs.name_node.kill()
     restarted = threading.Timer(2, hdfs.name_node.start)

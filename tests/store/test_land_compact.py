@@ -179,7 +179,7 @@ def test_a_start_needs_no_commit_before_a_checkpoint(
         lake.again().log.read()
 
 
-def test_a_checkpoint_is_written_by_who_finishes_a_commit(
+def test_checkpoint_is_written_by_process_that_finishes_commit(
     lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_log, "CHECKPOINT", 2)
@@ -219,7 +219,7 @@ def test_files_that_are_large_enough_stay(lake: StoredTable, monkeypatch: pytest
     assert [len(files) for files in compact.groups(live, 10 * size)] == [3, 3]
 
 
-def test_readers_that_have_begun_keep_their_files_for_a_while(
+def test_removed_files_are_kept_for_running_readers(
     lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.land()
@@ -234,7 +234,7 @@ def test_readers_that_have_begun_keep_their_files_for_a_while(
     assert TableLog(lake.objects, "lake.numbers").follow().number == lake.log.follow().number
 
 
-def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: StoredTable) -> None:
+def test_compaction_leaves_file_that_arrow_cannot_read(lake: StoredTable) -> None:
     lake.declare({**DECLARED, "partition_by": None})
     for _ in range(3):
         lake.land()
@@ -244,7 +244,7 @@ def test_a_file_that_arrow_can_t_read_is_left_as_it_is(lake: StoredTable) -> Non
     assert len(lake.files()) == 2
 
 
-def test_a_file_that_is_not_what_landed_stops_it(lake: StoredTable, folder: Path) -> None:
+def test_compaction_stops_at_damaged_or_missing_file(lake: StoredTable, folder: Path) -> None:
     lake.land()
     lake.land()
     path = folder / lake.files()[0]
@@ -329,7 +329,7 @@ def test_a_compaction_makes_no_landing_vain(lake: StoredTable) -> None:
     assert lake.paths("_land/staged") == []
 
 
-def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: StoredTable) -> None:
+def test_commit_is_lost_after_rival_landing_was_reset(lake: StoredTable) -> None:
     """Both staged the same files, which have gone with the other's rows; positions are as they were."""
     lake.land()
     lake.land()
@@ -349,7 +349,7 @@ def test_a_landing_is_lost_that_another_one_made_and_a_reset_took_back(lake: Sto
 
 
 @pytest.mark.parametrize(("landed", "commits"), [(3, 2), (4, 1)])
-def test_what_was_staged_too_long_ago_is_made_again(
+def test_files_staged_too_long_ago_are_made_again(
     lake: StoredTable, monkeypatch: pytest.MonkeyPatch, landed: int, commits: int
 ) -> None:
     """The commit of its number takes it away: nothing names it then."""
@@ -372,7 +372,7 @@ def test_what_was_staged_too_long_ago_is_made_again(
     assert lake.numbers() == list(range(lake.offset))
 
 
-def test_who_loses_its_files_again_and_again_gives_up(
+def test_compaction_gives_up_after_losing_files_repeatedly(
     lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.land()
@@ -397,7 +397,7 @@ def test_who_loses_its_files_again_and_again_gives_up(
     assert lake.numbers() == list(range(lake.offset))
 
 
-def test_a_second_compactor_that_finds_its_files_gone_tries_again(
+def test_second_compactor_retries_after_losing_its_files(
     lake: StoredTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(3):
@@ -433,9 +433,8 @@ def test_who_makes_a_commit_visible_late_disturbs_nobody(lake: StoredTable) -> N
         lake.log.rejoin()
 
 
-def test_what_could_not_be_made_visible_is_tried_again(
-    lake: StoredTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failed_publication_of_commit_is_retried(lake: StoredTable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader of the log publishes the commit of another process, and retries after a failure."""
     lake.land()
     other = lake.again()
     other.land()
@@ -466,7 +465,7 @@ def test_few_files_are_exchanged_at_once(
     assert lake.numbers() == list(range(28))
 
 
-def test_by_the_command_line_a_table_that_fails_is_named_and_others_are_compacted(
+def test_compact_command_names_failed_table_and_compacts_others(
     lake: StoredTable, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lake.land()
@@ -635,7 +634,7 @@ def test_what_a_former_version_staged_goes_too(lake: StoredTable, folder: Path) 
     assert lake.paths("_land/staged") == []
 
 
-def test_what_was_staged_in_s3_has_an_age_there(in_s3: StoredTable) -> None:
+def test_age_of_staged_files_is_known_in_s3(in_s3: StoredTable) -> None:
     in_s3.land()
     in_s3.commit(staging=in_s3.log.begin())
     staged, dead = in_s3.log.staged_bytes(time.time())
@@ -660,7 +659,7 @@ def test_who_was_taken_for_dead_commits_nothing(
     assert lake.again().log.follow().number == 1
 
 
-def test_what_a_run_staged_in_vain_goes_with_its_commit(lake: StoredTable) -> None:
+def test_publishing_commit_removes_its_unused_staged_files(lake: StoredTable) -> None:
     lake.land()
     staging = lake.log.begin()
     commit = lake.commit(staging=staging)

@@ -61,7 +61,7 @@ def rows(hdfs: HdfsServer, location: str, into: Path) -> list[tuple[int, int, in
 
 
 @pytest.mark.long  # scenario land kills it, too
-def test_while_the_name_node_is_killed_each_record_is_there_once(
+def test_killed_name_node_neither_loses_nor_duplicates_records(
     brokers: list[Broker], hdfs: HdfsServer, location: str, tmp_path: Path
 ) -> None:
     topic = clients.create(brokers[0], clients.unique("landed"), 2)
@@ -94,7 +94,7 @@ def exists(client: hdfs_native.Client, path: str) -> bool:
         return False
 
 
-def test_in_safe_mode_nothing_lands_and_nothing_is_lost(
+def test_safe_mode_prevents_landing_and_loses_no_records(
     brokers: list[Broker],
     hdfs: HdfsServer,
     location: str,
@@ -128,7 +128,7 @@ def test_a_service_reports_a_silent_name_node(
     landing_service.reports_an_outage(given, "aqueduct_land_lag a.b", "store", hdfs.name_node)
 
 
-def test_a_service_reports_a_name_node_in_safe_mode(
+def test_service_reports_name_node_in_safe_mode(
     brokers: list[Broker], hdfs: HdfsServer, location: str, tmp_path: Path
 ) -> None:
     """It answers the watch, but not the round, which must write."""

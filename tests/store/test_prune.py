@@ -83,7 +83,7 @@ def age(store: Grown, path: str, hours: float) -> None:
     os.utime(folder(store) / path, (newest - hours * HOUR,) * 2)
 
 
-def test_what_stays_is_whole_and_is_gone_on_with_and_the_rest_is_gone(any_store: Grown) -> None:
+def test_prune_leaves_whole_snapshots_and_no_other_objects(any_store: Grown) -> None:
     store = any_store
     store.run(14)  # full are 1, 5, 9, 13; generations begin at 1, 4, 7, 10, 13
     before = store.paths()
@@ -122,7 +122,7 @@ def test_generations_stay_few_over_many_periods(store: Grown) -> None:
 
 
 @pytest.mark.parametrize("after", EITHER)
-def test_killed_at_any_step_it_leaves_whole_what_it_leaves_and_resumes(
+def test_prune_killed_at_any_step_resumes_without_damage(
     store: Grown, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
 ) -> None:
     store.run(15)
@@ -184,7 +184,7 @@ def test_whatever_the_policy_all_that_stays_is_whole(
     assert store.check()[-1] == runs + then
 
 
-def test_a_host_whose_clock_was_ahead_takes_nobody_s_days(store: Grown) -> None:
+def test_snapshot_with_future_time_does_not_shift_policy(store: Grown) -> None:
     """Its snapshot would be the newest by years, and all others too old."""
     store.run(6)
     store.commit(replace(store.read(), created=4_102_444_800_000))  # 2100
@@ -195,7 +195,7 @@ def test_a_host_whose_clock_was_ahead_takes_nobody_s_days(store: Grown) -> None:
 # --- what nobody names ---
 
 
-def test_what_a_running_backup_wrote_stays_and_what_a_dead_one_left_goes(any_store: Grown) -> None:
+def test_prune_keeps_running_backup_objects_and_removes_orphans(any_store: Grown) -> None:
     store = any_store
     store.run(2)
     dead = store.read()  # this one is killed before it commits, and the same offsets are read again
@@ -236,7 +236,7 @@ def test_an_orphan_goes_by_the_store_s_clock(store: Grown, hours: float, stays: 
     assert (outcome.swept.orphans.bytes, outcome.swept.young.bytes) == ((0, 1) if stays else (1, 0))
 
 
-def test_a_topic_that_no_snapshot_has_any_more_is_an_orphan(store: Grown) -> None:
+def test_objects_of_topic_in_no_snapshot_are_orphans(store: Grown) -> None:
     store.run(2)
     orphan = "topics/gone/g3/17/00000000000000000020.dead.log.zst.enc"
     store.objects.create(orphan, b"x")
@@ -269,7 +269,7 @@ def cut(path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 3, 6])
 @pytest.mark.parametrize("harm", [cut, Path.unlink])
-def test_nothing_goes_where_a_manifest_is_damaged_or_lost(
+def test_damaged_or_lost_manifest_prevents_any_removal(
     store: Grown, number: int, harm: Callable[[Path], None], capsys: Said
 ) -> None:
     store.run(7)
@@ -325,7 +325,7 @@ def test_nothing_goes_where_a_snapshot_is_not_believed(store: Grown, tmp_path: P
         pruned(store, trust=Trust(frozenset({ours.public, other.public})))
 
 
-def test_nothing_goes_where_a_manifest_is_encrypted_for_others(store: Grown) -> None:
+def test_manifest_encrypted_for_others_prevents_any_removal(store: Grown) -> None:
     mine, theirs = ReceiverKey.generate(), ReceiverKey.generate()
     keys = Keyring(store.objects, [mine, theirs])
     catalog = Catalog.open_or_make(store.objects, keys=keys)
@@ -354,7 +354,7 @@ def test_a_store_without_a_snapshot_and_no_store(store: Grown, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("hours", "stays"), [(2.9, True), (3.1, False)])
-def test_what_a_restore_uses_stays_with_what_it_builds_on(store: Grown, hours: float, stays: bool) -> None:
+def test_leased_snapshot_and_its_base_stay(store: Grown, hours: float, stays: bool) -> None:
     store.run(11)
     path = names.lease(6, "some-restore", "0123abcd")
     store.objects.create(path, b"{}")
@@ -370,7 +370,7 @@ def test_what_a_restore_uses_stays_with_what_it_builds_on(store: Grown, hours: f
         assert store.paths() == store.named()
 
 
-def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, capsys: Said) -> None:
+def test_only_valid_lease_names_cause_exit_code_3(store: Grown, capsys: Said) -> None:
     store.run(6)
     for name in ("leases/notes.txt", "leases/0000000001-x.json", "leases/x/0000000001-x-01234567.json"):
         store.objects.create(name, b"{}")
@@ -384,7 +384,7 @@ def test_a_lease_is_told_by_exit_code_3_and_others_names_are_none(store: Grown, 
     store.check()
 
 
-def test_where_nothing_is_written_any_more_a_lease_ends_a_day_later(store: Grown) -> None:
+def test_lease_in_idle_store_ends_one_day_later(store: Grown) -> None:
     store.run(6)
     path = names.lease(1, "r", "01234567")
     store.objects.create(path, b"{}")
@@ -396,7 +396,7 @@ def test_where_nothing_is_written_any_more_a_lease_ends_a_day_later(store: Grown
         assert (1 in pruned(store, execute=False).plan.stay) == stays
 
 
-def test_a_restore_that_begins_while_its_snapshot_goes_keeps_all_objects(
+def test_restore_starting_during_removal_keeps_all_objects(
     store: Grown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It leases before it looks whether the manifest is there; prune looks for leases after it removed it."""
@@ -426,7 +426,7 @@ def test_a_restore_that_begins_while_its_snapshot_goes_keeps_all_objects(
     assert store.paths() == store.named()
 
 
-def test_a_restore_that_begins_while_it_is_planned_is_seen(
+def test_restore_starting_during_prune_planning_is_noticed(
     store: Grown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store.run(11)
@@ -465,7 +465,7 @@ def test_a_lease_is_repeated_until_its_restore_ends(store: Grown, monkeypatch: p
 # --- two at once ---
 
 
-def test_verify_tells_that_its_snapshot_was_pruned_and_not_that_it_is_damaged(
+def test_verify_reports_snapshot_as_pruned_not_damaged(
     store: Grown, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     store.run(12)

@@ -140,7 +140,7 @@ def _generations(store: str, topic: str) -> set[str]:
     return {each.path.split("/")[2] for each in open_store(store).list(f"topics/{topic}")}
 
 
-def test_who_may_create_can_not_prune_and_who_prunes_can_not_create(
+def test_writers_cannot_prune_and_pruners_cannot_write(
     source: Broker, store: str, become: As, monkeypatch: pytest.MonkeyPatch, capsys: Said
 ) -> None:
     topic = clients.create(source, clients.unique("rights"))
@@ -258,7 +258,7 @@ def test_beside_a_restore(
     assert main(["verify", "--store", store]) == 0
 
 
-def test_a_restore_s_snapshot_that_was_pruned_is_a_sentence(
+def test_restore_of_pruned_snapshot_is_refused(
     source: Broker, target: Broker, store: str, become: As, capsys: Said
 ) -> None:
     topic = clients.create(source, clients.unique("gone"))
@@ -274,7 +274,7 @@ def test_a_restore_s_snapshot_that_was_pruned_is_a_sentence(
     assert topic not in clients.topics(target)
 
 
-def test_a_restore_that_was_killed_and_whose_snapshot_was_pruned_since(
+def test_killed_restore_cannot_resume_after_snapshot_was_pruned(
     source: Broker,
     target: Broker,
     store: str,

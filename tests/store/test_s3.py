@@ -80,7 +80,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("driver")
-def test_what_is_in_aws_own_files_comes_to_tasks(
+def test_settings_of_aws_files_reach_spark_tasks(
     gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert gateway.authority
@@ -117,7 +117,7 @@ def test_another_store_by_the_same_url_is_refused(s3: Gateway, tmp_path: Path) -
 
 
 @pytest.mark.usefixtures("driver")
-def test_a_store_that_a_host_can_not_ask_is_told_with_the_host(s3: Gateway) -> None:
+def test_store_failure_on_host_names_that_host(s3: Gateway) -> None:
     Catalog.open_or_make(open_store(PROVEN))
     with job_files.packed() as files:
         wrong = replace(files, variables=files.variables | {"AWS_SECRET_ACCESS_KEY": "wrong"})
@@ -290,7 +290,7 @@ def test_a_server_that_says_nothing(s3: Gateway, monkeypatch: pytest.MonkeyPatch
             ask()
 
 
-def test_a_dead_server_is_waited_for_about_a_minute() -> None:
+def test_dead_server_is_retried_for_about_a_minute() -> None:
     longest = retries.RETRY_SECONDS + object_store.ANSWER_SECONDS
     assert 60 < retries.RETRY_SECONDS < longest <= 100
 
@@ -385,7 +385,7 @@ def test_clock_skew(scripted: Script) -> None:
         open_store("s3://store").create("a", b"mine")
 
 
-def test_the_tests_do_not_trust_the_gateway_by_chance(gateway: Gateway) -> None:
+def test_gateway_certificate_is_untrusted_by_default(gateway: Gateway) -> None:
     with pytest.raises(ssl.SSLCertVerificationError):
         ssl.get_server_certificate(
             ("127.0.0.1", gateway.port), ca_certs=ssl.get_default_verify_paths().cafile

@@ -37,7 +37,7 @@ def _batches(count: int) -> Iterator[Batch]:
         yield from walk(build(Records.listed([Record(1_700_000_000_000, offset, body)])))
 
 
-def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
+def test_segment_of_several_frames_returns_written_batches(tmp_path: Path) -> None:
     objects = open_store(tmp_path.as_uri())
     writer = Writer(
         objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits(128 << 20)
@@ -57,7 +57,7 @@ def test_frames_come_back_as_the_batches_that_they_hold(tmp_path: Path) -> None:
     assert first.unused_data  # more than one frame, so that this test is of several
 
 
-def test_a_batch_that_is_larger_than_readers_unpack_is_stored_as_it_is(
+def test_batch_above_unpacking_limit_is_stored_uncompressed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(segments, "MOST_UNPACKED", 1 << 20)
@@ -77,7 +77,7 @@ def test_a_batch_that_is_larger_than_readers_unpack_is_stored_as_it_is(
 
 
 @pytest.mark.parametrize("length", [(1 << 31) - 1, 2 << 20])
-def test_a_stored_batch_that_states_too_large_a_size_is_refused(
+def test_stored_batch_with_excessive_stated_size_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int
 ) -> None:
     monkeypatch.setattr(segments, "MOST_UNPACKED", 1 << 20)
@@ -95,7 +95,7 @@ def test_a_stored_batch_that_states_too_large_a_size_is_refused(
         list(segments.batches(segment, memoryview(packed)))
 
 
-def test_a_large_upload_gives_a_batch_no_more_room(tmp_path: Path) -> None:
+def test_large_upload_does_not_raise_batch_size_limit(tmp_path: Path) -> None:
     """A batch may have 100 times the size of the stored segment, up to a limit that no batch reaches."""
     objects = open_store(tmp_path.as_uri())
     writer = Writer(objects, StoredPartition("t", 1, 0), "0a", 0, generation=False, limits=SegmentLimits())
@@ -113,7 +113,7 @@ def test_a_large_upload_gives_a_batch_no_more_room(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("compressed", [True, False])
 @pytest.mark.parametrize("lacking", [1, 100, 61])
-def test_a_segment_that_ends_in_the_middle_of_a_batch_is_damaged(
+def test_segment_that_ends_within_batch_is_damaged(
     lacking: int, compressed: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not compressed:
@@ -146,7 +146,7 @@ def test_a_segment_that_ends_in_the_middle_of_a_batch_is_damaged(
         (SegmentLimits(), [(0, 1203)]),
     ],
 )
-def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
+def test_segment_ends_with_batch_that_fills_it(
     limits: SegmentLimits, expected: list[tuple[int, int]], tmp_path: Path
 ) -> None:
     """Twelve batches of 100 records; behind the last one there are three offsets without any."""
@@ -165,7 +165,7 @@ def test_a_segment_ends_with_the_batch_that_fills_it_however_many_were_fetched(
         assert [bytes(each.data) for each in stored] == [bytes(each.data) for each in written]
 
 
-def test_a_comparison_has_few_batches_in_memory_that_unpack_to_much(tmp_path: Path) -> None:
+def test_comparison_holds_few_highly_compressed_batches_in_memory(tmp_path: Path) -> None:
     rows = [[Record(1_700_000_000_000, offset, body(None, bytes(60 << 20)))] for offset in range(4)]
     large = [next(walk(build(Records.listed(row), codec="zstd"))) for row in rows]
     objects = open_store(tmp_path.as_uri())

@@ -90,7 +90,7 @@ def test_all_that_is_damaged_is_named(store: Path) -> None:
     assert sorted(damaged(store)) == sorted(damaged(store, whole=False)) == list(map(str, LIVE))
 
 
-def test_a_store_that_is_gone_is_no_damaged_object(store: Path) -> None:
+def test_missing_store_is_not_reported_as_damage(store: Path) -> None:
     snapshot = Catalog.open(open_store(store.as_uri())).snapshot()
     shutil.rmtree(store)
     with (
@@ -171,7 +171,7 @@ class TestWrittenWrongly:
         assert fault.why.endswith("its offsets do not ascend from batch to batch.")
 
 
-def test_what_goes_to_a_task_and_back_can_be_sent() -> None:
+def test_verify_shares_and_faults_can_be_pickled() -> None:
     snapshot = Catalog.open(open_store(FORMAT_1.as_uri())).snapshot()
     (segment, *_) = snapshot.segments[StoredPartition("flights", 1, 0)]
     for each in (

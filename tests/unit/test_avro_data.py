@@ -406,7 +406,7 @@ def filling(fields: int, items: int) -> tuple[Json, Sequence[bytes]]:
     return schema, [zigzag(0) * number + full + zigzag(0) * (fields - 1 - number) for number in range(fields)]
 
 
-def test_records_that_fill_other_fields_cost_no_steps_of_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_fill_different_fields_need_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """A step of numpy takes 33 microseconds: of 800 such records of 100 KB it took 44 minutes."""
     calls: list[int] = []
     step = AvroData._step
@@ -639,7 +639,7 @@ def test_what_cannot_fit_is_refused(what: str) -> None:
     assert said in str(error.value)
 
 
-def test_a_schema_in_a_file_counts_by_its_content(tmp_path: Path) -> None:
+def test_landing_uses_content_of_schema_file(tmp_path: Path) -> None:
     content = [
         {
             "table": "a.b",

@@ -82,7 +82,7 @@ def ranges(todo: BackupPlan) -> list[tuple[StoredPartition, int, int]]:
     return [(each.stored_partition, each.start, each.stop) for each in todo.readings]
 
 
-def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_since() -> None:
+def test_first_backup_reads_all_next_only_new_records() -> None:
     first = decide(None, source(10, 0, 7, starts=(4, 0, 7)))
     assert ranges(first) == [(StoredPartition("a", 1, 0), 4, 10)]
     assert (first.gaps, first.positions) == ((), {("a", 1): (4, 0, 7)})
@@ -92,7 +92,7 @@ def test_the_first_run_reads_from_the_log_s_start_and_the_next_one_what_came_sin
     assert (after(second).starts, after(second).positions) == (first.starts, {("a", 1): (12, 3, 7)})
 
 
-def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
+def test_records_deleted_since_last_run_are_gap() -> None:
     parent = after(decide(None, source(10)))
     todo = decide(parent, source(20, starts=(15,)))
     assert (ranges(todo), todo.gaps) == ([(StoredPartition("a", 1, 0), 15, 20)], (Gap("a", 1, 0, 10, 15),))
@@ -101,14 +101,14 @@ def test_what_was_deleted_since_the_last_run_is_a_gap() -> None:
     assert (after(all_gone).starts, after(all_gone).positions) == ({("a", 1): (0,)}, {("a", 1): (20,)})
 
 
-def test_a_partition_that_was_added_is_read_from_its_first_offset() -> None:
+def test_added_partition_is_read_from_log_start() -> None:
     parent = after(decide(None, source(10, starts=(2,))))
     todo = decide(parent, source(10, 8, starts=(4, 3)))
     assert ranges(todo) == [(StoredPartition("a", 1, 1), 3, 8)]
     assert (todo.gaps, todo.starts) == ((Gap("a", 1, 1, 0, 3),), {("a", 1): (2, 0)})
 
 
-def test_a_partition_that_could_not_be_read_starts_where_it_is_first_read() -> None:
+def test_partition_unread_so_far_starts_at_log_start() -> None:
     parent = after(decide(None, source(10, 5)))
     parent = replace(
         parent, starts={("a", 1): (0, NOT_READ)}, positions={("a", 1): (10, NOT_READ)}, segments=()
@@ -117,13 +117,13 @@ def test_a_partition_that_could_not_be_read_starts_where_it_is_first_read() -> N
     assert (ranges(todo), todo.starts) == ([(StoredPartition("a", 1, 1), 3, 8)], {("a", 1): (0, 3)})
 
 
-def test_a_log_that_was_cut_is_named_and_left() -> None:
+def test_truncated_log_is_named_and_skipped() -> None:
     todo = decide(after(decide(None, source(10))), source(6))
     assert (ranges(todo), todo.positions) == ([], {("a", 1): (10,)})
     assert todo.left_out[0].what == "a-0"
 
 
-def test_a_log_that_was_cut_and_has_grown_again_is_named_and_left() -> None:
+def test_log_truncated_then_grown_is_named_and_skipped() -> None:
     first = after(decide(None, source(10, 10)))
     assert first.epochs == {("a", 1): (5, 5)}
     todo = decide(first, source(20, 20, epochs=(7, 7), epoch_ends={0: 6, 1: 15}))
@@ -132,7 +132,7 @@ def test_a_log_that_was_cut_and_has_grown_again_is_named_and_left() -> None:
     assert (todo.positions, todo.epochs) == ({("a", 1): (10, 10)}, {("a", 1): (5, 7)})
 
 
-def test_a_generation_of_a_log_that_was_cut_begins_with_what_it_is_now() -> None:
+def test_new_generation_of_truncated_log_reads_current_records() -> None:
     first = after(decide(None, source(10, compacted=True)))
     todo = decide(
         first, source(20, starts=(8,), compacted=True, epochs=(7,), epoch_ends={0: 6}), now=3 * HOUR
@@ -141,7 +141,7 @@ def test_a_generation_of_a_log_that_was_cut_begins_with_what_it_is_now() -> None
     assert todo.epochs["a", 2] == (7,)
 
 
-def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None:
+def test_recreated_topic_becomes_new_instance_and_old_stays() -> None:
     first = after(decide(None, source(10)))
     todo = decide(first, source(3, topic_id="id2"))
     assert ranges(todo) == [(StoredPartition("a", 2, 0), 0, 3)]
@@ -155,7 +155,7 @@ def test_a_topic_that_was_made_again_starts_anew_and_the_old_one_stays() -> None
     assert [each.number for each in again.topics["a"].instances] == [1, 2, 3]
 
 
-def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place() -> None:
+def test_due_generation_rereads_topic_and_replaces_active_one() -> None:
     compacted = source(10, compacted=True)
     first = after(decide(None, compacted, now=0))
     assert ranges(decide(first, replace(compacted, ends=(12,)), now=HOUR - 1)) == [
@@ -174,7 +174,7 @@ def test_a_generation_that_is_due_is_read_from_the_beginning_and_takes_the_place
     assert third.starts.keys() == third.positions.keys() == {("a", 2), ("a", 3)}
 
 
-def test_a_generation_of_a_log_that_has_not_changed_stays() -> None:
+def test_unchanged_log_gets_no_new_generation() -> None:
     for log in (source(0, compacted=True), source(10, 4, compacted=True, starts=(2, 4))):
         first = after(decide(None, log, now=0))
         for hours in range(1, 5):
@@ -185,7 +185,7 @@ def test_a_generation_of_a_log_that_has_not_changed_stays() -> None:
         assert decide(first, log, now=HOUR - 1).unchanged == ()
 
 
-def test_what_was_added_to_a_generation_or_deleted_below_it_is_a_change() -> None:
+def test_growth_or_deletion_makes_new_generation_due() -> None:
     log = source(10, compacted=True)
     first = after(decide(None, log, now=0))
     more = replace(log, ends=(12,))
@@ -221,7 +221,7 @@ def test_other_topics_of_the_name_are_no_generations() -> None:
     assert [(each.number, each.topic_id) for each in due.topics[0].instances] == [(1, "id1"), (3, "id2")]
 
 
-def test_a_topic_that_is_not_chosen_any_more_stays_as_it_was() -> None:
+def test_topic_no_longer_selected_keeps_starts_and_positions() -> None:
     first = after(decide(None, source(10), source(5, name="b")))
     todo = decide(first, source(10))
     assert todo.topics.keys() == {"a", "b"}
@@ -247,7 +247,7 @@ def test_behind_a_reading_that_broke_off_nothing_counts() -> None:
     ]
 
 
-def test_a_generation_that_broke_off_does_not_take_the_place() -> None:
+def test_incomplete_generation_does_not_replace_active_one() -> None:
     first = after(decide(None, source(10, 10, compacted=True, starts=(2, 0)), now=0))
     todo = decide(first, source(12, 12, compacted=True), now=HOUR)
     one, other = todo.readings
@@ -256,7 +256,7 @@ def test_a_generation_that_broke_off_does_not_take_the_place() -> None:
     assert added.segments == ()
 
 
-def test_a_first_generation_that_broke_off_is_kept_as_far_as_it_came() -> None:
+def test_incomplete_first_generation_is_kept() -> None:
     todo = decide(None, source(10, compacted=True))
     added = settle(todo, [read(todo.readings[0], 3, "it died")])
     assert added.positions == {("a", 1): (3,)}
@@ -287,7 +287,7 @@ def test_tasks_share_every_offset_in_order(sizes: list[int], at_most: int) -> No
     ]
 
 
-def test_small_partitions_go_together_and_a_large_one_goes_to_several_tasks() -> None:
+def test_small_partitions_share_task_and_large_are_split() -> None:
     sizes = [1, 2, 3, 250]
     wholes = [
         PlannedReading(

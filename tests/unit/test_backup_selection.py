@@ -14,13 +14,14 @@ def pattern(text: str) -> TopicSelection:
     return TopicSelection(pattern=compiled(text, "--topics-pattern"))
 
 
-def test_a_name_is_no_pattern_and_a_pattern_matches_whole_names() -> None:
+def test_name_is_literal_and_pattern_matches_whole_names() -> None:
     assert TopicSelection(("audit.events",)).choose(THERE) == ["audit.events"]
     assert pattern("audit.events").choose(THERE) == ["audit-events", "audit.events"]
     assert pattern("fl").choose([*THERE, "fl"]) == ["fl"]
 
 
-def test_internal_topics_come_by_name_only_and_the_groups_topic_means_the_groups() -> None:
+def test_internal_topics_are_chosen_explicitly_offsets_topic_never() -> None:
+    """By name, `__consumer_offsets` means the consumer groups, which always exist."""
     assert pattern(".*").choose(THERE) == ["audit-events", "audit.events", "flights"]
     assert TopicSelection(("__other", "__consumer_offsets")).choose(THERE) == ["__other"]
     assert pattern("__.*").choose(THERE) == ["__other"]
@@ -34,7 +35,7 @@ def test_excluded_ones_are_left() -> None:
 
 
 @pytest.mark.parametrize("name", ["__transaction_state", "__share_group_state"])
-def test_kafka_s_own_topics_are_refused_by_name_and_no_pattern_has_them(name: str) -> None:
+def test_reserved_topics_are_refused_and_never_match_patterns(name: str) -> None:
     with raises(Refused, "topic-reserved", "--topics", name):
         TopicSelection((name, "flights")).choose([*THERE, name])
     assert name not in pattern(".*").choose([*THERE, name])
@@ -57,7 +58,7 @@ def test_nothing_to_back_up_is_refused(topics: TopicSelection, id_: str, facts: 
         topics.choose(THERE)
 
 
-def test_a_later_round_skips_what_is_gone_and_backs_up_the_others() -> None:
+def test_later_round_skips_only_missing_topics_and_groups() -> None:
     named = TopicSelection(("gone", "flights"))
     with raises(NoMatch, "topic-unknown", "gone"):
         named.choose(THERE)
@@ -71,7 +72,7 @@ def test_a_later_round_skips_what_is_gone_and_backs_up_the_others() -> None:
     assert gone(order, [*THERE, "gone"], ["z"]) == ()
 
 
-def test_each_part_of_a_pattern_without_a_match_is_skipped() -> None:
+def test_each_unmatched_alternative_of_pattern_is_skipped() -> None:
     groups = GroupSelection(compiled("bill.*|a", "--groups-pattern"))
     order = BackupOrder(
         end=End("cluster", "b:9092"), store="file:///s", topics=pattern("flights|fligths"), groups=groups
@@ -87,7 +88,7 @@ def test_each_part_of_a_pattern_without_a_match_is_skipped() -> None:
     "topics",
     [TopicSelection(("gone",)), pattern("gone.*"), TopicSelection(("flights",), exclude=compiled("f.*", ""))],
 )
-def test_a_later_round_without_any_topic_is_no_snapshot(topics: TopicSelection) -> None:
+def test_later_round_without_topics_makes_no_snapshot(topics: TopicSelection) -> None:
     with pytest.raises(NoMatch):
         topics.choose(THERE, again=True)
 

@@ -44,7 +44,7 @@ def test_a_cut_batch_is_left_out(length: int) -> None:
 
 
 @given(st.integers(0, len(DATA) - 1), st.integers(0, 7))
-def test_a_flipped_bit_is_found_unless_the_broker_may_set_it(position: int, bit: int) -> None:
+def test_flipped_bit_outside_broker_fields_is_found(position: int, bit: int) -> None:
     flipped = bytearray(DATA)
     flipped[position] ^= 1 << bit
     whole = list(walk(DATA))

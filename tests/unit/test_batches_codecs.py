@@ -118,7 +118,7 @@ def test_other_data_raise_nothing_else(codec: str, data: bytes) -> None:
         decompress(codec, data)
 
 
-def test_a_snappy_block_of_a_wrong_length_is_refused() -> None:
+def test_snappy_block_of_wrong_length_is_refused() -> None:
     packed = bytearray(compress("snappy", b"abc"))
     packed[16:20] = b"\xff\xff\xff\xf0"
     with pytest.raises(ValueError, match=r"^snappy"):

@@ -73,7 +73,7 @@ def test_times_of_the_broker() -> None:
     assert [each.timestamp for each in records(found)] == [3000, 3000]
 
 
-def test_offsets_of_removed_records_beyond_the_window_go_too() -> None:
+def test_cut_removes_offsets_of_compacted_records_beyond_window() -> None:
     data = bytearray(batch().data)
     data[23:27] = (9).to_bytes(4)  # the last offset's record, 19, was compacted
     (whole,) = walk(data, check_crc=False)

@@ -109,7 +109,7 @@ def test_it_is_small() -> None:
     assert len(index.to_bytes()) < 10 * 10_000
 
 
-def test_a_large_index_of_regular_batches_can_be_read() -> None:
+def test_large_index_of_regular_batches_is_readable() -> None:
     """Such an index compresses so well that a reader would take it for a decompression bomb."""
     count = LEAST_BYTES // 40 + 1
     ones = np.ones(count, np.int64)

@@ -25,7 +25,7 @@ def test_bodies_are_those_that_numpy_reads(rows: list[Record], codec: str) -> No
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_records_that_do_not_fill_their_batch_are_damage(count: int) -> None:
+def test_records_that_do_not_fill_batch_are_damage(count: int) -> None:
     data = build(Records.listed([Record(0, 0, b"first"), Record(0, 1, b"second")]))
     data[57:61] = count.to_bytes(4)
     [batch] = walk(data, check_crc=False)
@@ -51,7 +51,7 @@ except Damaged as error:
 """
 
 
-def test_a_host_without_numpy_runs_health_and_mirror_reads_a_table_and_finds_damage() -> None:
+def test_health_mirror_and_batch_reading_need_no_numpy() -> None:
     data = build(Records.listed([Record(0, 7, b"body")]), codec="zstd")
     ran = subprocess.run(
         [sys.executable, "-c", WITHOUT_LIBRARIES], input=bytes(data), capture_output=True, check=True

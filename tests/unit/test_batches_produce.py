@@ -45,7 +45,7 @@ def rows(batches: Iterable[Batch]) -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("codec", CODECS)
-def test_a_batch_that_is_not_small_stays_as_it_is(codec: str) -> None:
+def test_batch_that_is_not_small_keeps_payload(codec: str) -> None:
     source = batch(100, 10, 7000, codec=codec, attributes=DELETE_HORIZON, base_time=5, producer=(1, 2, 3))
     assert len(source) >= SMALL_BYTES
     (found,) = ready([source], max_bytes=LARGE)
@@ -62,7 +62,7 @@ def test_a_batch_that_is_not_small_stays_as_it_is(codec: str) -> None:
     assert next(walk(source.data)) == source
 
 
-def test_a_batch_by_itself_stays_as_it_is_though_small() -> None:
+def test_small_batch_without_neighbours_keeps_payload() -> None:
     source = batch(5, 3, 10, codec="gzip")
     (found,) = stamped(ready([source], max_bytes=LARGE))
     assert found.data[61:] == source.data[61:]
@@ -98,7 +98,7 @@ def test_what_is_unpacked_at_once_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_a_bomb_goes_as_it_is_and_is_never_opened(codec: str) -> None:
+def test_dense_decompression_bomb_is_sent_unopened(codec: str) -> None:
     """It is small as it comes, and a neighbour of small ones; one that is not dense must be opened."""
     (bomb,) = walk(build(Records.listed([Record(1, 5, bytes(9 << 20))]), codec=codec))
     found = list(ready([batch(0, 5, 9, codec=codec), bomb, batch(6, 1, 9, codec=codec)], max_bytes=1 << 24))
@@ -137,7 +137,7 @@ def test_holes_are_closed() -> None:
     assert [each.offset for each in records(written)] == [0, 1, 2, 3]
 
 
-def test_offsets_at_the_end_that_have_no_record_are_covered() -> None:
+def test_trailing_offsets_without_records_are_covered() -> None:
     data = bytearray(batch(0, 2, 10).data)
     data[23:27] = (9).to_bytes(4)
     (found,) = ready(walk(data, check_crc=False), max_bytes=LARGE)
@@ -161,7 +161,7 @@ def test_a_record_that_is_too_large_is_named() -> None:
         next(found)
 
 
-def test_batches_whose_records_were_all_compacted_are_passed_over() -> None:
+def test_batches_emptied_by_compaction_are_skipped() -> None:
     header = bytearray(batch(3, 1, 1).data[:61])
     header[8:12], header[57:61] = (49).to_bytes(4), bytes(4)
     (empty,) = walk(header, check_crc=False)

@@ -85,7 +85,7 @@ def test_damage_that_the_crc_covers_up_is_named(codec: str) -> None:
         unpack(found)
 
 
-def test_more_records_than_are_read_at_once_are_named() -> None:
+def test_record_count_beyond_limit_is_named() -> None:
     data = bytearray(batch().data)
     data[57:61] = (2**31 - 1).to_bytes(4)
     (wrong,) = walk(data, check_crc=False)
@@ -103,7 +103,7 @@ def test_a_wrong_count_is_named(count: int) -> None:
         Records.of([batch([Record(1, 1, b"right")]), wrong])
 
 
-def test_a_record_that_is_too_short_for_its_deltas_is_named() -> None:
+def test_record_too_short_for_its_deltas_is_named() -> None:
     found = batch()
     payload = bytes([2, 0]) + unpack(found)
     with raises(Damaged, "batch-damaged", "offset 5"):

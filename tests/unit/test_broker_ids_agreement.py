@@ -72,7 +72,7 @@ def differences(read: ReadRepair, state: Cluster, hosts: Hosts) -> list[str]:
     return changes(read, now, repair.lead)
 
 
-def test_same_plan_and_rest_of_an_interrupted_run_are_accepted() -> None:
+def test_same_or_partly_executed_plan_is_accepted() -> None:
     read, _ = planned(BOTH, LOGS)
     assert differences(read, BOTH, LOGS) == []
     assert differences(read, cluster(part("a", 12, 12), part("b", None, 3)), LOGS) == []
@@ -98,7 +98,7 @@ def test_plan_of_another_cluster_is_changed() -> None:
     assert len(changes(replace(read, cluster="D"), read, repair.lead)) == 1
 
 
-def test_stored_plan_is_read_as_it_was_and_another_one_refused(tmp_path: Path) -> None:
+def test_stored_plan_is_read_and_changed_one_refused(tmp_path: Path) -> None:
     file = tmp_path / "plan.json"
     assert read_plan.load(ReadRepair, file, unreadable=RepairPlanUnreadable) is None
     plan_now, _ = planned(BOTH, LOGS)

@@ -73,7 +73,7 @@ def test_the_log_that_goes_furthest_is_to_lead() -> None:
     assert not repair.empty
 
 
-def test_a_host_that_kept_its_id_is_not_changed() -> None:
+def test_host_that_kept_its_id_is_unchanged() -> None:
     state = cluster(part("a-0", 1, 1, 2), part("b-0", None, 2), brokers={1, 12})
     hosts = {"x": folder(1, log("a-0", 9)), "y": folder(12, log("a-0", 9), log("b-0", 4))}
     repair = plan(state, hosts)
@@ -101,7 +101,7 @@ def test_what_has_no_log_anywhere_is_named() -> None:
     assert any(has_fact(each, "a-1") and has_fact(each, "groups") for each in sentences(state, repair))
 
 
-def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
+def test_log_on_broker_with_kept_id_may_lead() -> None:
     """Its partition isn't empty: it waits for a leader, as when KRaft's got its old id back, or a broker."""
     state = cluster(part("a-0", None, 2), part("a-1", None, 2), part("b-0", None, 3), brokers={2})
     hosts = {"x": folder(2, log("a-0", 9), log("a-1", 4, stray=True)), "y": folder(3, log("b-0", 5))}
@@ -118,14 +118,14 @@ def test_a_log_of_a_broker_that_kept_its_id_is_one() -> None:
     assert "a-0, b-0" in str(refused.value)
 
 
-def test_nobody_is_chosen_while_who_has_more_of_the_log_does_not_run() -> None:
+def test_partition_waits_for_stopped_broker_with_longer_log() -> None:
     state = cluster(part("a-0", None, 2, 3), brokers={2})
     hosts = {"x": folder(2, log("a-0", 9)), "y": folder(3, log("a-0", 10))}
     assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
     assert plan(state, hosts | {"y": folder(3, log("a-0", 9))}).lead == (TopicPartition("a", 0),)
 
 
-def test_nothing_is_assigned_to_a_broker_that_does_not_run() -> None:
+def test_nothing_is_assigned_to_stopped_broker() -> None:
     """A controller may refuse it: its folder's directory.id is another broker's."""
     state = cluster(part("a-0", None, 2), brokers={1})
     found = plan(state, {"y": folder(12, log("a-0", 9))})
@@ -156,7 +156,7 @@ def test_nobody_leads_where_a_log_is_damaged() -> None:
         )
 
 
-def test_of_a_broker_s_two_logs_the_further_one_counts() -> None:
+def test_longer_of_two_logs_on_broker_counts() -> None:
     state = cluster(part("a-0", None, 2, 1), brokers={2})
     [short], [long] = folder(1, log("a-0", 5)), folder(1, log("a-0", 9))
     for folders in ([short, long], [long, short]):
@@ -177,7 +177,7 @@ def test_what_can_t_be_planned_is_refused(hosts: dict[str, list[Folder]], id_: s
     assert fact in str(refused.value)
 
 
-def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
+def test_no_leader_is_chosen_while_log_is_uninspected() -> None:
     """It may be the one that goes furthest; made empty, it would be cut to nothing."""
     state = cluster(part("a-0", None, 1, 2), part("b-0", None, 1), part("c-0", None, 2), brokers={2})
     hosts = {"y": folder(2, log("a-0", 9), log("c-0", 9))}
@@ -203,7 +203,7 @@ def test_nobody_leads_while_a_log_was_not_looked_at() -> None:
             refusing(state, hosts, lost=[2])
 
 
-def test_an_id_that_another_broker_has_now_must_be_said() -> None:
+def test_missing_id_must_be_declared_lost() -> None:
     """A copy that a reassignment has begun looks as one that has the logs of the id that is gone."""
     state = cluster(part("a-0", None, 12, 2), brokers={12})
     hosts = {"y": folder(12, log("a-0", 9))}
@@ -213,7 +213,7 @@ def test_an_id_that_another_broker_has_now_must_be_said() -> None:
     assert electable(state, hosts, lost=[2]) == ([TopicPartition("a", 0)], [])
 
 
-def test_an_id_that_a_former_run_replaced_need_not_be_said() -> None:
+def test_id_replaced_by_former_run_needs_no_declaration() -> None:
     """Unless its broker runs again, or the partition was never assigned from the one to the other."""
     a, b = (TopicPartition(topic, 0) for topic in "ab")
     state = cluster(part("a-0", None, 2, 12), part("b-0", None, 2), brokers={12})
@@ -248,7 +248,9 @@ def test_ids_of_another_cluster_are_refused(tmp_path: Path) -> None:
         (False, {1, 2}, "broker 1 did not run when it was looked at, and does now; look again"),
     ],
 )
-def test_a_look_ends_where_its_broker_starts_or_stops(ran: bool, running: set[int], sentence: str) -> None:
+def test_inspection_is_outdated_after_broker_starts_or_stops(
+    ran: bool, running: set[int], sentence: str
+) -> None:
     state = cluster(part("a-0", None, 2, 1), brokers=running)
     [first], hosts = folder(1, log("a-0", 5)), {"y": folder(2, log("a-0", 5))}
     # Of its two disks only one is locked where the other one has failed.
@@ -307,7 +309,7 @@ def hosts_of(state: Cluster, node: int) -> list[TopicPartition]:
     return [each.topic_partition for each in state.partitions if node in each.replicas]
 
 
-def test_host_with_leftover_logs_is_not_taken_for_broker_that_is_down() -> None:
+def test_leftover_logs_do_not_identify_stopped_broker() -> None:
     """Broker 3 has its own partitions, and a log of one that has moved to broker 2, which is down."""
     parts = (part("a-0", None, 2), part("b-0", 3, 3))
     hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
@@ -323,7 +325,7 @@ def test_host_with_leftover_logs_is_not_taken_for_broker_that_is_down() -> None:
     assert taken(same, hosts) == [("x", 2)]
 
 
-def test_broker_with_its_own_partitions_and_few_logs_of_another_is_not_it() -> None:
+def test_few_foreign_logs_do_not_identify_stopped_broker() -> None:
     """Where the address of the one that is down is not known, as with ZooKeeper."""
     parts = (*(part(f"a-{number}", None, 2) for number in range(3)), part("b-0", 3, 3))
     hosts = {"x": folder(3, log("a-0", 4), log("b-0", 9))}
@@ -343,16 +345,14 @@ def test_brokers_that_replicated_a_partition_together_are_two() -> None:
     assert [each.before for each in plan(state, hosts, moving=moving).changed] == [2]
 
 
-def test_host_is_not_taken_for_broker_whose_folders_another_host_has() -> None:
+def test_host_is_not_matched_to_broker_found_elsewhere() -> None:
     state = cluster(part("a-0", None, 2), brokers={3})
     hosts = {"x": folder(3, log("a-0", 4)), "y": folder(2, log("a-0", 9))}
     assert taken(state, hosts) == []
     assert plan(state, hosts).stopped == (TopicPartition("a", 0),)
 
 
-def test_lost_one_of_several_folders_is_listed_and_the_others_count(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lost_folder_is_listed_and_others_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     whole, gone = tmp_path / "whole", tmp_path / "gone"
     whole.mkdir()
     (whole / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
@@ -389,7 +389,7 @@ def test_lost_one_of_several_folders_is_listed_and_the_others_count(
         (gone / name).rmdir()
 
 
-def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
+def test_log_end_is_read_from_last_batch(tmp_path: Path) -> None:
     """A batch that is cut off ends it before; one with another CRC is damage, which is named.
 
     So are zeros, which a host that loses its power may leave. A log whose records have expired has an epoch
@@ -432,7 +432,7 @@ def test_how_far_a_log_goes_is_read_from_its_last_batch(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torn", [b"", bytes(20), b"0\n2\na 0 2\na 1", b"0\n2\na 0 2\n", b"0\n", b"\xff"])
-def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: bytes) -> None:
+def test_torn_checkpoint_leaves_committed_offsets_unknown(tmp_path: Path, torn: bytes) -> None:
     """A log that has lost its end would pass for whole; one that was set aside is in no such file."""
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
     aside = f"b-0.{'0' * 32}-stray"
@@ -463,7 +463,7 @@ def test_what_was_committed_is_not_known_where_it_is_torn(tmp_path: Path, torn: 
     assert [each.damage[:9] for each in look(tmp_path).logs] == ["", "it ends a", ""]
 
 
-def test_a_new_folder_has_an_empty_file_for_what_is_committed(tmp_path: Path) -> None:
+def test_new_folder_may_have_empty_checkpoint(tmp_path: Path) -> None:
     """The broker writes it within five seconds, unless it is killed. What it wrote has a later time."""
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
     (tmp_path / "a-0").mkdir()
@@ -490,7 +490,7 @@ def test_a_new_folder_has_an_empty_file_for_what_is_committed(tmp_path: Path) ->
         ("partition.metadata", b"version: 0\ntopic_id: abc", ""),
     ],
 )
-def test_files_that_a_broker_does_not_write_are_damage(
+def test_unexpected_files_in_log_folder_are_damage(
     tmp_path: Path, name: str, content: bytes, sentence: str
 ) -> None:
     (tmp_path / "meta.properties").write_text("version=1\nnode.id=2\ncluster.id=C\n")
@@ -557,7 +557,7 @@ def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
     assert (found.end, found.epoch, found.damage) == (7, -1, "leader-epoch-checkpoint is not whole.")
 
 
-def test_what_look_said_counts_once_for_each_host_and_broker(tmp_path: Path) -> None:
+def test_inspection_counts_once_per_host_and_broker(tmp_path: Path) -> None:
     """Files are named after hosts, which may be addresses."""
     paths = [tmp_path / name for name in ("10.0.0.11", "10.0.0.12.json", "other/10.0.0.12")]
     (tmp_path / "other").mkdir()

@@ -115,6 +115,6 @@ def test_a_verb_imports_no_other() -> None:
     assert run.stderr == "[]\n"
 
 
-def test_a_host_without_spark_is_told_what_to_install() -> None:
+def test_missing_spark_error_names_package_to_install() -> None:
     with raises(Refused, "python-package-missing", "nowhere", "aqueduct-estate[spark]"), spark_packages():
         import_module("nowhere")

@@ -67,7 +67,7 @@ def all_verbs(parser: argparse.ArgumentParser, words: tuple[str, ...] = ()) -> I
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
-def test_an_option_of_the_file_is_as_one_of_the_command_line(words: tuple[str, ...], tmp_path: Path) -> None:
+def test_option_in_file_equals_command_line_option(words: tuple[str, ...], tmp_path: Path) -> None:
     file = tmp_path / "options.yml"
     for name, action in options(words).items():
         if action.nargs == 0:
@@ -159,7 +159,7 @@ def test_what_cannot_be_an_option_is_refused(content: str, id_: str, tmp_path: P
     assert identifier(("restore",), content, tmp_path / "options.yml") == id_
 
 
-def test_a_setting_that_is_on_by_default_can_be_off(tmp_path: Path) -> None:
+def test_setting_enabled_by_default_can_be_disabled(tmp_path: Path) -> None:
     for content, word in (
         ("settings: false", "--no-settings"),
         ("no-settings: true", "--no-settings"),

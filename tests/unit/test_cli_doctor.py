@@ -84,7 +84,7 @@ def setting(key: str, value: str) -> Edit:
         (["--properties", "LOG"], "[broker-properties-invalid]"),
     ],
 )
-def test_what_the_doctor_of_a_cluster_can_t_read_is_refused(
+def test_doctor_cluster_refuses_unusable_properties_or_log(
     options: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Before a broker is asked."""
@@ -140,7 +140,7 @@ def test_what_an_admin_block_lacks_is_lent_it(doctor: Doctor, removed: str, lent
     assert doctor(edit, "--strict") == (1, [warning])
 
 
-def test_an_admin_block_that_turns_tls_off_is_a_fault(doctor: Doctor) -> None:
+def test_admin_block_without_tls_is_fault(doctor: Doctor) -> None:
     code, [fault] = doctor(setting("admin.security.protocol", "PLAINTEXT"))
     assert code == 1
     assert fault.startswith("fault: [client-plaintext-to-tls] FILE: the block admin. would speak PLAINTEXT")
@@ -222,7 +222,7 @@ def test_stores_of_rest_are_opened_as_java_does(doctor: Doctor, sound: Path) -> 
     assert "trust.p12 of REST holds no private key" in fault
 
 
-def test_a_password_in_a_file_of_a_provider_is_found(doctor: Doctor, tmp_path: Path) -> None:
+def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp_path: Path) -> None:
     secrets = tmp_path / "secrets.properties"
     secrets.write_text("wrong=x")
     code, [fault] = doctor(setting(f"{REST}keystore.password", f"${{file:{secrets}:wrong}}"))
@@ -455,7 +455,7 @@ def test_rest_that_is_away_is_a_fault(
     assert "https://127.0.0.1:1 " in fault
 
 
-def test_what_could_not_be_looked_at_is_not_well(doctor: Doctor, tmp_path: Path) -> None:
+def test_no_allow_unknown_makes_unchecked_items_incomplete(doctor: Doctor, tmp_path: Path) -> None:
     file = tmp_path / "report.json"
     assert doctor(lambda text: text, "--no-allow-unknown", "--report", str(file)) == (3, [])
     report = json.loads(file.read_text())

@@ -84,9 +84,7 @@ def test_every_command_that_reports_is_tested_here() -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_run_that_ends_with_an_error_leaves_a_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
-) -> None:
+def test_failed_run_writes_report(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
     (tmp_path / "store").mkdir()
     report = tmp_path / "report.json"
     report.write_text("that of a former run")
@@ -132,9 +130,7 @@ def test_an_error_is_never_reported_into_a_store(
     assert "report-inside-store" in printed(capsys.readouterr().err)
 
 
-def test_a_comparison_with_a_store_never_reports_into_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_reconcile_never_writes_report_into_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "store").mkdir()
     assert cli.main([*arguments("reconcile", tmp_path), "--report", f"{tmp_path}/store/object"]) == 2
     assert printed(capsys.readouterr().err) == ["report-inside-store"]
@@ -181,13 +177,13 @@ def test_an_unusable_option_leaves_the_former_report(tmp_path: Path) -> None:
     assert report.read_text() == "that of a former run"
 
 
-def test_the_kind_of_a_landing_is_in_the_report(tmp_path: Path) -> None:
+def test_report_names_kind_of_landing(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     assert cli.main([*arguments("land", tmp_path), "compact", "--report", str(report)]) == 2
     assert json.loads(report.read_text())["verb"] == "land compact"
 
 
-def test_a_report_that_cannot_be_written_does_not_hide_the_error(
+def test_unwritable_report_does_not_hide_error(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def store(*_: object) -> None:
@@ -198,7 +194,7 @@ def test_a_report_that_cannot_be_written_does_not_hide_the_error(
     assert printed(capsys.readouterr().err) == ["backup-missing", "report-not-writable"]
 
 
-def test_where_the_report_is_what_was_refused_there_is_none(tmp_path: Path) -> None:
+def test_refused_report_path_gets_no_report(tmp_path: Path) -> None:
     args = argparse.Namespace(report=tmp_path / "report.json")
     for id_ in ("report-inside-store", "report-not-writable"):
         report_file.write_error(args, "verify", datetime.now(UTC), Refused(id_, "It can't be."))

@@ -128,7 +128,7 @@ def test_help_has_no_former_name(command: argparse.ArgumentParser) -> None:
     assert not shown & {*renamed(name(command))} - own
 
 
-def test_present_option_of_another_verb_is_no_former_name(
+def test_current_option_of_another_verb_gives_no_warning(
     parser: argparse.ArgumentParser, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for verb in ("files backup", "import"):

@@ -47,27 +47,27 @@ def look(flow: Flow, wait: float) -> tuple[list[str], list[MirrorProgress], Iter
     return mirror._look(cast(MirrorReader, flow), args)
 
 
-def test_it_looks_again_until_caught_up_or_the_time_is_up() -> None:
+def test_mirror_check_repeats_until_caught_up_or_timeout() -> None:
     findings, progress, _ = look(Flow(BEHIND, BEHIND, CAUGHT_UP), wait=60)
     assert (findings, progress) == ([], [CAUGHT_UP])
     findings, progress, _ = look(Flow(BEHIND), wait=0.02)
     assert (findings, progress) == (["[mirror-behind] Not caught up: a-0 (4 records)."], [BEHIND])
 
 
-def test_what_was_lost_stays_lost_when_the_mirror_has_passed_it() -> None:
+def test_lost_records_stay_reported_after_mirror_passes_them() -> None:
     findings, progress, lost = look(Flow(LOSING, BEHIND, CAUGHT_UP), wait=60)
     assert [sentence.split()[0] for sentence in findings] == ["[mirror-records-lost]"]
     assert (progress, list(lost)) == ([CAUGHT_UP], [LOSING])
 
 
-def test_a_cluster_may_be_away_while_there_is_time() -> None:
+def test_unreachable_cluster_is_retried_until_timeout() -> None:
     findings, _, _ = look(Flow(Failed("away"), Failed("away"), CAUGHT_UP), wait=60)
     assert findings == []
     with pytest.raises(Failed, match="away"):
         look(Flow(Failed("away")), wait=0.02)
 
 
-def test_the_table_names_what_is_behind_and_counts_the_rest() -> None:
+def test_table_lists_partitions_behind_and_counts_rest() -> None:
     ahead = MirrorProgress(partition=A1, next=5, log=Log(0, 5), drained=False)
     assert mirror._table([ahead, BEHIND]).splitlines() == [
         "topic  partition  records behind",
@@ -104,7 +104,7 @@ class Mirror:
         return unmatched(["a", "b.*", r"\p{Upper}+"], {"a", "c"})
 
 
-def test_a_pattern_without_a_topic_is_a_finding_and_one_that_cannot_be_read_is_unknown() -> None:
+def test_unmatched_pattern_is_finding_and_unreadable_one_unknown() -> None:
     first, second = mirror._unmatched(cast(MirrorReader, Mirror()))
     assert first.startswith("[pattern-matches-nothing] pro1 has no topic that b.* ")
     assert second.startswith("[pattern-matches-nothing] ")

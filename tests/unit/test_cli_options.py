@@ -142,7 +142,7 @@ def test_reports_that_can_not_be_written(
     assert list(tmp_path.iterdir()) == [tmp_path / "file"]
 
 
-def test_a_report_in_a_folder_that_is_read_only(capsys: pytest.CaptureFixture[str]) -> None:
+def test_report_in_read_only_folder_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o555)
         before = os.geteuid()
@@ -154,7 +154,7 @@ def test_a_report_in_a_folder_that_is_read_only(capsys: pytest.CaptureFixture[st
             os.seteuid(before)
 
 
-def test_a_report_that_is_there_stays_until_the_next(tmp_path: Path) -> None:
+def test_option_check_leaves_existing_report_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_text("an old one")
     arguments = ["verify", *VERBS["verify"], "--report", str(path)]

@@ -49,7 +49,7 @@ def test_where_it_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["store.json", "snapshots/1", "."])
-def test_a_report_is_never_an_object_of_the_store(tmp_path: Path, name: str) -> None:
+def test_report_inside_store_is_refused(tmp_path: Path, name: str) -> None:
     store = tmp_path / "a store"
     with raises(Refused, "report-inside-store", "--report", store / name, f"file://{tmp_path}/a%20store"):
         report_file.outside(store / name, f"file://{tmp_path}/a%20store")

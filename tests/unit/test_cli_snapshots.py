@@ -52,7 +52,7 @@ def test_a_store_without_a_snapshot(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(capsys.readouterr().out.splitlines()) == 1
 
 
-def test_what_can_be_used_is_told_beside_what_cannot(
+def test_usable_and_unusable_snapshots_are_both_listed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = shutil.copytree(STORE, tmp_path / "store")

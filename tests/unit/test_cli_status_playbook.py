@@ -58,12 +58,12 @@ def test_the_state_that_was_asked_now_is_shown(inventory: Path, capsys: pytest.C
     assert (inventory / "reports/status-facts.json").exists()
 
 
-def test_an_estate_that_gives_no_answer_has_its_own_code(inventory: Path) -> None:
+def test_status_without_any_answer_fails(inventory: Path) -> None:
     write_facts(inventory, {})
     assert main(["status", "--inventory", str(inventory)]) == ExitCode.FAILED
 
 
-def test_a_state_of_an_earlier_run_is_not_shown(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_status_of_earlier_run_is_not_shown(inventory: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_facts(inventory, sound(), timestamps.now() - 60_000)
     assert main(["status", "--inventory", str(inventory / "hosts.yml")]) == ExitCode.FAILED
     shown = capsys.readouterr()

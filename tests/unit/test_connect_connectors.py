@@ -89,7 +89,7 @@ def test_only_what_differs_is_done(
     assert connectors.plan([wanted], {**there, **other}) == expected
 
 
-def test_a_connector_that_is_not_there_needs_a_configuration() -> None:
+def test_absent_connector_without_configuration_is_refused() -> None:
     with raises(Refused, "connector-missing") as caught:
         connectors.plan([declared(config=None)], {})
     assert "sink" in str(caught.value)
@@ -122,7 +122,7 @@ def test_tasks_that_failed_alike_are_told_once() -> None:
     assert connectors.first_line(connector.failed[0].trace) == "java.X: no"
 
 
-def test_what_the_cluster_lacks_is_told_with_its_remedy() -> None:
+def test_authorization_failure_names_remedy() -> None:
     trace = "java.X: no\nCaused by: org.apache.kafka.common.errors.TopicAuthorizationException: [seats]"
     [connector] = actual("RUNNING", "FAILED", trace=trace).values()
     assert "run playbooks/kafka.yml, which has both. Java says: java.X: no" in connectors.failures(connector)

@@ -59,14 +59,15 @@ def test_connects_headers_tell_where_a_letter_came_from() -> None:
     assert origin([*CONTEXT[:1], *CONTEXT[2:], (b"__connect.errors.partition", b"none")]) is None
 
 
-def test_a_letter_goes_back_with_its_own_headers_and_a_count() -> None:
+def test_replayed_letter_keeps_original_headers_and_counts_replays() -> None:
     once = sent_back([*OWN, *CONTEXT])
     assert once == [*OWN, (b"aqueduct.replay", b"1")]
     assert sent_back([*once, *CONTEXT]) == [*OWN, (b"aqueduct.replay", b"2")]
     assert sent_back([*OWN, (b"aqueduct.replay", b"x"), *CONTEXT]) == [*OWN, (b"aqueduct.replay", b"1")]
 
 
-def test_a_letter_of_a_sink_that_reads_dead_letters_goes_back_as_the_dead_letter_that_it_was() -> None:
+def test_replay_of_nested_dead_letter_restores_inner_one() -> None:
+    """The sink itself reads a dead-letter topic."""
     second: list[Header] = [
         (b"__connect.errors.topic", b"dead"),
         (b"__connect.errors.partition", b"0"),
@@ -104,7 +105,7 @@ places = st.tuples(st.integers(0, 2), st.integers(0, 3 * BLOCK) | st.integers(BL
 
 
 @given(st.lists(st.lists(places, max_size=10), max_size=5))
-def test_the_ledger_has_what_was_noted_and_only_that(runs: Sequence[Sequence[tuple[int, int]]]) -> None:
+def test_replay_ledger_has_exactly_noted_letters(runs: Sequence[Sequence[tuple[int, int]]]) -> None:
     topic: dict[str, str] = {}
     for letters in runs:  # each begins with what the topic says
         ledger = ReplayLedger.parse("a/b", "id", topic)
@@ -116,7 +117,7 @@ def test_the_ledger_has_what_was_noted_and_only_that(runs: Sequence[Sequence[tup
     assert len(topic) == len({(partition, offset // BLOCK) for partition, offset in every})
 
 
-def test_the_ledger_is_that_of_one_topic_with_one_id() -> None:
+def test_replay_ledger_belongs_to_topic_and_topic_id() -> None:
     entries = ReplayLedger("dead", "id", {}).entries([(0, 5), (0, 6), (1, BLOCK)])
     assert entries == {
         "dead/0/0": '{"topic_id": "id", "replayed": [[5, 6]], "epoch": -1}',

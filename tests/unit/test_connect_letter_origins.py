@@ -74,7 +74,7 @@ def test_counts_are_those_of_single_letters(records: list[list[tuple[int, list[H
         )
 
 
-def test_a_batch_that_cannot_be_read_leaves_the_others() -> None:
+def test_unreadable_batch_does_not_affect_other_batches() -> None:
     good = batches([(1, [(NAMES[0], b"a")])], [(2, [(NAMES[0], b"b")])])
     cut = bytearray(good[0].data)
     cut[-3:] = b"\0\0\0"
@@ -95,7 +95,7 @@ def test_too_many_origins_are_counted_together(monkeypatch: pytest.MonkeyPatch) 
     assert listed[-1].origin == letter_origins.OTHERS
 
 
-def test_a_letter_with_too_many_headers_is_of_no_origin() -> None:
+def test_letter_with_too_many_headers_has_no_origin() -> None:
     rows: list[tuple[int, list[Header]]] = [(1, [(NAMES[0], b"a")] * (MOST_HEADERS + 1))]
     counts = LetterCounts()
     for letters in read_letters(batches(rows), no_batch):

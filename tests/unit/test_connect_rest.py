@@ -119,16 +119,12 @@ def test_who_answered_is_asked_first_from_then_on(serve: Serve) -> None:
     assert (len(away.asked), len(there.asked)) == (1, 3)
 
 
-def test_a_worker_may_think_longer_than_it_may_take_to_be_reached(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_connect_timeout_does_not_limit_response_time(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "CONNECT_SECONDS", 0.2)
     assert asking(serve(Server((200, []), seconds=0.5)), seconds=0).plugins() == []
 
 
-def test_a_host_that_takes_no_connection_is_left_for_another(
-    serve: Serve, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_worker_that_accepts_no_connection_is_skipped(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "CONNECT_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=0) as gone, ExitStack() as stack:
         address = gone.getsockname()
@@ -148,7 +144,7 @@ def test_a_proxy_of_the_environment_is_not_asked(serve: Serve, monkeypatch: pyte
     assert asking(serve(Server((200, []))), seconds=0).plugins() == []
 
 
-def test_a_connector_whose_creation_was_not_heard_of_is_configured(serve: Serve) -> None:
+def test_connector_is_configured_after_unanswered_creation(serve: Serve) -> None:
     server = Server(TIMED_OUT, (409, {"message": "Connector a/b already exists"}), (200, {}))
     asking(serve(server)).create("a/b", {"k": "v"}, "PAUSED")
     body = {"name": "a/b", "config": {"k": "v"}, "initial_state": "PAUSED"}
@@ -198,7 +194,7 @@ def test_a_state_must_hold_to_be_believed(serve: Serve) -> None:
     assert len(wait(serve, state("RUNNING", "RUNNING"), touched=False).asked) == 1
 
 
-def test_a_task_that_stays_failed_is_told_with_its_trace(serve: Serve) -> None:
+def test_task_that_stays_failed_is_reported_with_trace(serve: Serve) -> None:
     with raises(Failed, "connector-not-running") as failed:
         wait(serve, state("RUNNING", "RUNNING"), state("RUNNING", "FAILED"))
     assert str(failed.value) == "Connector a: task 0 FAILED on h:1: java.X: no"

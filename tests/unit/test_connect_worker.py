@@ -28,7 +28,7 @@ def worker(**properties: str) -> Worker:
     return Worker(FILE, {key.replace("__", "."): value for key, value in properties.items()})
 
 
-def test_a_producer_gets_nothing_of_the_workers_but_the_servers() -> None:
+def test_producer_inherits_only_bootstrap_servers_from_worker() -> None:
     own, consumer, producer, admin = worker(
         bootstrap__servers="b:9092",
         security__protocol="SSL",
@@ -78,7 +78,7 @@ def test_references_to_files_are_followed() -> None:
     ]
 
 
-def test_a_connector_is_json_as_rest_has_it_or_properties() -> None:
+def test_connector_file_is_json_or_properties() -> None:
     config = {"topics": "t", "tasks.max": 2, "a": True, "b": None}
     expected = {"topics": "t", "tasks.max": "2", "a": "true"}
     assert parse_connector(json.dumps(config), "c.json") == ConnectorConfig(

@@ -76,7 +76,7 @@ def test_a_wrong_archive_is_refused(archive: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "cache").glob("*.tgz"))
 
 
-def test_an_archive_that_changed_in_the_cache_is_refused(archive: Path, tmp_path: Path) -> None:
+def test_changed_archive_in_cache_is_refused(archive: Path, tmp_path: Path) -> None:
     wanted = {"archive_url": archive.as_uri(), "archive_sha256": sha256(archive)}
     have(tmp_path / "cache", **wanted)
     (kept,) = (tmp_path / "cache").glob("*.tgz")
@@ -96,7 +96,7 @@ def test_an_archive_that_is_not_there_is_refused(tmp_path: Path) -> None:
     assert "artifact_versitygw_archive_url" in refusal(tmp_path, "artifact-unavailable", **declared)
 
 
-def test_a_binary_that_changed_in_the_cache_is_refused(tmp_path: Path) -> None:
+def test_changed_binary_in_cache_is_refused(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     lock.write_text("".join(f"{'a' * 64}  versitygw-linux-{name}\n" for name in ("amd64", "arm64")))
     kept = tmp_path / f"versitygw-1.8.0-{'a' * 12}"

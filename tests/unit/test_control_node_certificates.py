@@ -70,7 +70,7 @@ def test_openssl_trusts_it(tmp_path: Path, authority: Authority, key: str) -> No
         assert done.returncode == 0, done.stderr
 
 
-def test_what_is_good_stays_and_what_is_not_is_told(tmp_path: Path, authority: Authority, key: str) -> None:
+def test_valid_certificate_stays_and_fault_is_named(tmp_path: Path, authority: Authority, key: str) -> None:
     def why(pem: str, now: datetime = NOW, **changed: object) -> str:
         return certificates.fault(pem, key, replace(WANTED, **changed), authority, now)  # type: ignore[arg-type]
 
@@ -90,9 +90,7 @@ def test_what_is_good_stays_and_what_is_not_is_told(tmp_path: Path, authority: A
     assert why(certificates.issue(other, WANTED, authority, NOW)) == "it is another key's"
 
 
-def test_a_key_that_was_a_servers_is_not_signed_for_a_client(
-    tmp_path: Path, authority: Authority, key: str
-) -> None:
+def test_former_server_key_is_not_signed_for_client(tmp_path: Path, authority: Authority, key: str) -> None:
     """Its former certificate is public, and valid until it ends: a server shows it to everyone."""
     former, _ = certificates.have_authority(tmp_path, NOW)
     client = replace(WANTED, usages=CLIENT)
@@ -130,7 +128,7 @@ def test_an_authority_and_a_client_are_made_once(tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in private} == {0o600}
 
 
-def test_a_lost_certificate_of_the_authority_is_made_from_its_key(tmp_path: Path) -> None:
+def test_lost_authority_certificate_is_recreated_from_key(tmp_path: Path) -> None:
     first, _ = certificates.have_authority(tmp_path, NOW)
     (tmp_path / "ca.pem").unlink()
     second, changed = certificates.have_authority(tmp_path, NOW)

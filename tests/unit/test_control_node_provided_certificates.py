@@ -18,7 +18,7 @@ def fault(file: Path, authority: Authority, days: int = 0) -> str:
     return provided_fault(file, authority.certificate, "kafka", utc_now() + timedelta(days=days))
 
 
-def test_what_comes_after_the_trusted_one_is_of_no_interest(authority: Authority, tmp_path: Path) -> None:
+def test_certificates_after_trusted_one_are_ignored(authority: Authority, tmp_path: Path) -> None:
     file = authority.issue("kafka")
     ended = Authority(tmp_path / "other").issue("old root", days=-1).read_text()
     file.write_text(file.read_text() + ended.partition("-----END PRIVATE KEY-----\n")[2])
@@ -31,7 +31,7 @@ def test_a_trusted_authority_must_be_in_date(authority: Authority) -> None:
     assert fault(file, authority, days=2).startswith("the certificate in ca.pem of CN=authority ended at ")
 
 
-def test_files_that_can_not_be_read_are_a_reason(authority: Authority, tmp_path: Path) -> None:
+def test_unreadable_certificate_files_are_faults(authority: Authority, tmp_path: Path) -> None:
     file = authority.issue("kafka")
     assert fault(tmp_path, authority) == "it can't be read: Is a directory"
     lost = provided_fault(file, tmp_path / "ca.pem", "kafka", utc_now())

@@ -42,7 +42,7 @@ def is_trusted(folder: Path, pem: str) -> bool:
     return subprocess.run(command, cwd=folder, capture_output=True, check=False).returncode == 0
 
 
-def test_everybody_is_trusted_until_the_old_authority_is_gone(folder: Path) -> None:
+def test_certificates_stay_trusted_until_old_authority_is_retired(folder: Path) -> None:
     old = client(folder)
     assert take_step("introduce", folder, NOW)
     assert len(trusted(folder)) == 2
@@ -80,7 +80,7 @@ def test_a_step_that_was_taken_is_none_again(folder: Path) -> None:
         assert not note_rolled_out(folder)
 
 
-def test_no_step_before_all_hosts_have_the_last_one(folder: Path) -> None:
+def test_step_is_refused_before_hosts_have_previous_one(folder: Path) -> None:
     with raises(Refused, "authority-step-early") as caught:
         take_step("switch", folder, NOW)
     assert "step introduce" in str(caught.value)
@@ -102,7 +102,7 @@ def test_no_step_before_all_hosts_have_the_last_one(folder: Path) -> None:
     assert "step retire" in str(caught.value)
 
 
-def test_an_introduction_that_was_cut_short_goes_on_with_its_key(folder: Path) -> None:
+def test_interrupted_introduction_continues_with_same_key(folder: Path) -> None:
     before = (folder / "ca.pem").read_bytes()
     take_step("introduce", folder, NOW)
     key = (folder / "next.key").read_bytes()

@@ -46,7 +46,7 @@ def test_link_row_has_datagrams_and_records() -> None:
     assert Row.of_link(LINK, report()).cells()[-2:] == ("2", "4")
 
 
-def test_link_summary_has_what_was_missing_before_the_resend() -> None:
+def test_link_summary_counts_records_missing_before_resend() -> None:
     figures = re.findall(r"([\d,]+) (lost datagrams|records) were (\w+)", link_summary(LINK))
     assert figures == [
         ("1,009", "records", "sent"),
@@ -122,7 +122,7 @@ def number(cell: str) -> int:
     return int(cell.replace(",", ""))
 
 
-def test_content_is_the_same_in_another_order_and_not_with_another_value() -> None:
+def test_content_ignores_order_but_not_values() -> None:
     assert Content.of([b"a", b"b", b"b"]) == Content.of([b"b", b"a", b"b"])
     assert Content.of([b"a", b"b", b"b"]) != Content.of([b"a", b"a", b"b"])
     assert Content.of([b"a", b"b"]) != Content.of([b"a", b"b", b"b"])

@@ -14,19 +14,19 @@ def test_an_error_has_its_identifier_in_front() -> None:
     assert (Failed("It broke.").id, Failed("It broke.").labelled) == ("", "It broke.")
 
 
-def test_a_class_can_have_the_identifier_of_all_its_errors() -> None:
+def test_error_class_may_define_identifier() -> None:
     assert LiveGroup("It has members.").labelled == "[group-has-members] It has members."
     assert ObjectTooLarge.of("file:///s", "a", 2, 1).id == "object-too-large"
 
 
-def test_an_error_of_a_task_is_the_same_on_the_driver() -> None:
+def test_task_error_is_unchanged_on_driver() -> None:
     errors: list[AqueductError] = [Failed("a-b", "c."), Failed("c."), LiveGroup("c."), LiveGroup("a-b", "c.")]
     for error in errors:
         copy = pickle.loads(pickle.dumps(error))  # noqa: S301
         assert (type(copy), copy.id, str(copy)) == (type(error), error.id, str(error))
 
 
-def test_an_error_that_concerns_something_is_the_same_error() -> None:
+def test_concerning_keeps_error_class_and_identifier() -> None:
     for error in (LiveGroup("It broke."), Failed("it-broke", "It broke."), Failed("It broke.")):
         concerning = error.concerning("a-0")
         assert (type(concerning), concerning.id) == (type(error), error.id)

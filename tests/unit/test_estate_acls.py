@@ -48,7 +48,7 @@ def rights(acls: tuple[DeclaredAcl, ...], principal: str) -> set[tuple[str, str,
     }
 
 
-def test_the_source_gives_reading_and_describing_of_the_flow_s_topics_only() -> None:
+def test_source_grants_only_read_and_describe_on_topics() -> None:
     assert rights(flow_acls("pro1", [FLIGHTS]), "mirror-lake") == {
         ("topic", "flights", "literal", "read"),
         ("topic", "flights", "literal", "describe"),
@@ -68,7 +68,7 @@ def test_the_cluster_itself_is_nobody_s(flow: Flow) -> None:
     assert not [acl for acl in flow_acls("lake", [flow]) if acl.resource == "cluster"]
 
 
-def test_groups_are_described_at_the_source_only_where_they_are_synchronised() -> None:
+def test_source_grants_describe_only_for_synchronised_groups() -> None:
     synchronised = Flow(source="pro1", target="lake", topics=("flights",), groups=("billing",))
     group = ("group", "billing", "literal", "describe")
     assert group not in rights(flow_acls("pro1", [FLIGHTS]), "mirror-lake")
@@ -107,7 +107,7 @@ def test_the_target_gives_what_mirrormaker_asks_for() -> None:
     }
 
 
-def test_offsets_of_synchronised_groups_may_be_committed_at_the_target() -> None:
+def test_target_allows_committing_offsets_of_synchronised_groups() -> None:
     flow = Flow(source="pro1", target="lake", topics=("flights",), groups=("billing-.*",))
     every = rights(flow_acls("lake", [flow]), "mirror-lake")
     assert ("group", "billing-", "prefixed", "read") in every
@@ -175,7 +175,7 @@ def test_a_site_that_is_neither_end_gives_nothing() -> None:
     assert flow_acls("pro2", [FLIGHTS]) == ()
 
 
-def test_entries_of_several_flows_are_one_for_each_principal_and_resource() -> None:
+def test_flows_share_one_entry_per_principal_and_resource() -> None:
     flows = [FLIGHTS, Flow(source="pro2", target="lake", topics=("flights",), groups=("g",))]
     acls = flow_acls("lake", flows)
     keys = [(acl.principal, acl.resource, acl.name, acl.pattern) for acl in acls]
@@ -201,7 +201,7 @@ def test_entries_of_several_flows_are_one_for_each_principal_and_resource() -> N
         ("", "*", "literal"),
     ],
 )
-def test_a_pattern_gets_the_narrowest_resource_that_covers_it(pattern: str, name: str, kind: str) -> None:
+def test_pattern_gets_narrowest_covering_acl_resource(pattern: str, name: str, kind: str) -> None:
     assert resource(pattern) == (name, kind)
 
 
@@ -219,7 +219,7 @@ def test_monitoring_only_describes() -> None:
     }
 
 
-def test_whose_rights_are_derived_here_keeps_none_that_is_not_declared() -> None:
+def test_undeclared_rights_of_managed_principals_are_revoked() -> None:
     """Check every function that derives rights.
 
     What a site's last link leaves behind is revoked too.

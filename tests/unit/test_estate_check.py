@@ -28,7 +28,7 @@ def inventory(hosts: Mapping[str, Mapping[str, Any]], **groups: list[str]) -> In
     )
 
 
-def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
+def test_removed_variable_finding_has_advice_from_table() -> None:
     found = check_variables(
         inventory({"h": {"kafka_zookeeper": "z"}}), ROLES, {"kafka_zookeeper": "delete it, KRaft needs none."}
     )
@@ -38,7 +38,7 @@ def test_a_removed_variable_gets_the_way_on_that_the_table_has() -> None:
     ]
 
 
-def test_a_file_of_variables_without_a_group_is_named() -> None:
+def test_variable_file_without_group_is_named() -> None:
     files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "b.yml"}
     found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
     assert [str(finding) for finding in found] == [
@@ -52,12 +52,12 @@ def test_a_secret_is_not_shown() -> None:
     assert "hunter2" not in str(finding)
 
 
-def test_a_variable_of_an_internal_role_begins_without_its_underscore() -> None:
+def test_internal_role_variables_have_no_leading_underscore() -> None:
     (finding,) = check_variables(inventory({"h": {"artifact_x": 1}}), ROLES)
     assert finding.what == "artifact_x"
 
 
-def test_a_value_that_is_not_known_is_neither_faulty_nor_sound() -> None:
+def test_unknown_value_is_neither_faulty_nor_sound() -> None:
     assert not is_sound(Unknown(), {"type": "int"})
     assert not [*check_variables(inventory({"h": {"kafka_password": Unknown()}}), ROLES)]
 
@@ -107,7 +107,7 @@ def test_any_value_is_judged_with_identifiers(value: object) -> None:
         assert fault.sentence.endswith((".", "?"))
 
 
-def test_findings_come_in_the_order_of_files_and_lines() -> None:
+def test_findings_are_sorted_by_file_and_line() -> None:
     found = [
         Finding(where=where, what="v", fault=Labelled("value-empty", "s."))
         for where in ("b.yml:2", "b.yml:10", "a.yml:30", "c.yml")

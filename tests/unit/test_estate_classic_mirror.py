@@ -51,7 +51,7 @@ def test_the_kernel_sizes_its_buffers_unless_tuning_does() -> None:
         ("", "read_committed"),
     ],
 )
-def test_a_source_without_transactions_is_not_asked_for_them(version: str, isolation: str) -> None:
+def test_source_without_transactions_is_read_uncommitted(version: str, isolation: str) -> None:
     flow = Flow(source="old1", target="lake", topics=("flights",), engine="classic", source_version=version)
     assert classic_mirror.consumer(flow, "h:1", {}, {}, 60)["isolation.level"] == isolation
 
@@ -67,7 +67,7 @@ def test_its_arguments_are_quoted_as_java_reads_them() -> None:
     assert classic_mirror.arguments(prefixed, "/etc/f", 5)[-2:] == ["--message.handler.args", "old1."]
 
 
-def test_it_may_read_at_its_source_and_write_at_its_target_and_no_more() -> None:
+def test_classic_mirror_reads_source_and_writes_target_only() -> None:
     source = {
         (each.principal, each.resource, each.name, each.operations) for each in flow_acls("old1", [FLOW])
     }

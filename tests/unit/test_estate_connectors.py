@@ -58,7 +58,7 @@ def test_dead_letters_go_where_the_inventory_says(config: dict[str, str | None],
     ]
 
 
-def test_a_source_has_none_whatever_its_settings_are_called() -> None:
+def test_source_connector_is_no_sink_whatever_its_settings() -> None:
     mirror = DeclaredConnector.of({"name": "mirror", "config": {"topics": ".*"}, "writes": ["pro1\\..*"]})
     assert not SOURCE.dead_letters
     assert not mirror.is_sink
@@ -72,7 +72,7 @@ def test_values_become_kafka_s_text() -> None:
     }
 
 
-def test_own_topics_are_compacted_and_one_the_site_declares_is_not_made_twice() -> None:
+def test_internal_topics_are_compacted_and_declared_ones_omitted() -> None:
     declared = ["files-dlq", "aqueduct.dlq.replayed"]
     made = topics("lake", [SINK], letters_mebibytes=2, declared=declared)
     assert [(topic["name"], topic["config"]["cleanup.policy"]) for topic in made] == [
@@ -87,7 +87,7 @@ def test_own_topics_are_compacted_and_one_the_site_declares_is_not_made_twice() 
     assert (letters["config"]["retention.ms"], letters["config"]["retention.bytes"]) == ("-1", "2097152")
 
 
-def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
+def test_sink_may_read_topics_and_write_dead_letters() -> None:
     assert rights(SINK) - rights() == {
         ("topic", "a", "literal", "describe"),
         ("topic", "a", "literal", "read"),
@@ -100,7 +100,7 @@ def test_a_sink_may_read_its_topics_and_write_its_dead_letters() -> None:
     }
 
 
-def test_who_replays_may_write_what_a_sink_reads_and_read_its_dead_letters_alone() -> None:
+def test_replay_only_writes_sink_topics_and_reads_letters() -> None:
     transactions, own = "aqueduct-dlq-files-dlq", "aqueduct.dlq.replayed"
     assert rights(SINK, SOURCE, principal="dlq-replay-lake") == {
         *(("topic", name, "literal", right) for name in "ab" for right in ("describe", "write")),
@@ -111,7 +111,7 @@ def test_who_replays_may_write_what_a_sink_reads_and_read_its_dead_letters_alone
     assert not rights(SOURCE, principal="dlq-replay-lake")
 
 
-def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> None:
+def test_source_may_write_topics_and_create_if_configured() -> None:
     assert rights(SOURCE) - rights() == {
         ("topic", "lines", "literal", "describe"),
         ("topic", "lines", "literal", "write"),
@@ -123,7 +123,7 @@ def test_a_source_may_write_its_topics_and_create_them_only_where_it_is_to() -> 
 
 
 @given(st.lists(st.sampled_from(["lake", "connect-lake", "aqueduct-connect-lake", "x"]), max_size=3))
-def test_no_connector_s_group_is_the_workers_and_none_may_touch_the_cluster(names: list[str]) -> None:
+def test_connector_has_neither_worker_group_nor_cluster_rights(names: list[str]) -> None:
     sinks = [DeclaredConnector.of({"name": name, "config": {"topics": "a"}}) for name in names]
     assert "aqueduct-connect-lake" not in {sink.group for sink in sinks}
     assert not [acl for acl in connect_acls("lake", sinks) if acl.resource == "cluster"]

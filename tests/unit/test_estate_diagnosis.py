@@ -28,7 +28,7 @@ def host(site: str, **result: Any) -> dict[str, Any]:
     return {"group_names": ["kafka", f"site_{site}"], **asked}
 
 
-def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
+def test_equal_findings_of_several_hosts_are_listed_once() -> None:
     said = ["Listener CLIENT: 1 connection", "Broker 3 is registered but fenced."]
     hosts = {
         "a": host("east", rc=3, stdout_lines=said),
@@ -38,7 +38,7 @@ def test_what_several_hosts_say_of_a_cluster_is_listed_once() -> None:
     assert findings(hosts) == ["east: Broker 3 is registered but fenced.", "east: own (b)"]
 
 
-def test_hosts_without_an_answer_are_one_finding_for_each_cluster() -> None:
+def test_hosts_without_answer_are_one_finding_per_cluster() -> None:
     away = {"rc": 1, "stdout_lines": [], "stderr": "aqueduct: [cluster-unreachable] east does not answer.\n"}
     hosts = {
         "a": host("east", **away),
@@ -54,7 +54,7 @@ def test_hosts_without_an_answer_are_one_finding_for_each_cluster() -> None:
 
 
 @pytest.mark.parametrize("journal", [{}, {"rc": 2, "stderr": "No journal files."}, {"msg": "not executed"}])
-def test_a_journal_that_was_not_read_is_a_finding(journal: dict[str, Any]) -> None:
+def test_unread_journal_is_finding(journal: dict[str, Any]) -> None:
     hosts = {
         "a": {**host("east", rc=0, stdout_lines=[]), "__kafka_refused": journal},
         "b": host("east", rc=0, stdout_lines=[]),
@@ -65,12 +65,12 @@ def test_a_journal_that_was_not_read_is_a_finding(journal: dict[str, Any]) -> No
     assert sentence.endswith(".")
 
 
-def test_no_question_of_the_doctor_ends_with_an_error_of_ansible() -> None:
+def test_doctor_tasks_never_fail_playbook() -> None:
     tasks = yaml.safe_load((ROOT / "roles/kafka/tasks/doctor.yml").read_text())
     assert [task["name"] for task in tasks if task.get("failed_when") is not False] == []
 
 
-def test_success_names_the_clusters_and_what_was_not_asked() -> None:
+def test_success_message_names_clusters_and_unchecked_parts() -> None:
     sentence = nothing_found({"a": host("east"), "b": host("west"), "c": host("east")})
     assert "east, west" in sentence
     assert "playbooks/status.yml" in sentence
@@ -78,7 +78,7 @@ def test_success_names_the_clusters_and_what_was_not_asked() -> None:
     assert "doctor_nothing_found" in play["tasks"][-1]["ansible.builtin.assert"]["success_msg"]
 
 
-def test_the_reason_of_a_host_that_was_never_asked_is_that_of_the_first_command() -> None:
+def test_unreachable_host_reason_comes_from_first_command() -> None:
     lost = {"group_names": ["site_east"], "__kafka_refused": {"unreachable": True, "msg": "ssh: refused"}}
     [sentence] = findings({"a": lost})
     assert sentence.startswith("east: a did not answer: ssh: refused")
@@ -101,7 +101,7 @@ def test_host_that_did_not_compare_all_is_unknown() -> None:
         assert "unknown" in sentence
 
 
-def test_flow_that_does_not_run_or_is_not_equal_has_the_lines_of_its_command() -> None:
+def test_failed_or_unequal_flow_shows_output_of_command() -> None:
     told = {"stdout_lines": ["head", "task 1 failed"], "stderr_lines": ["aqueduct: [a]"]}
     for lines, variable, expected in (
         (ill_flows, "_mirror_maker_flow", ["task 1 failed", "aqueduct: [a]"]),
@@ -121,12 +121,12 @@ def test_flow_that_does_not_run_or_is_not_equal_has_the_lines_of_its_command() -
     assert unequal_flows([failed], "lake")[1:] == ["could not be compared.", "aqueduct: [a]"]
 
 
-def test_what_a_ledger_lacks_has_its_partition_and_ranges() -> None:
+def test_missing_offsets_finding_has_partition_and_ranges() -> None:
     assert "a-1 lacks" in (sentence := missing_offsets({"topic": "a", "partition": 1, "gaps": [[3, 5], [9]]}))
     assert "3 to 5, 9" in sentence
 
 
-def test_logs_of_another_broker_are_told_from_those_of_the_own_id() -> None:
+def test_changed_id_advice_depends_on_owner_of_logs() -> None:
     assert "journalctl" in changed_id("a", 1, 1)
     assert "kafka_node_id to 1" in changed_id("a", 1, 2)
 
@@ -139,7 +139,7 @@ def test_flows_that_no_host_compares_are_one_finding() -> None:
     )
 
 
-def test_each_link_without_a_ledger_is_a_finding_unless_its_site_accepts_it() -> None:
+def test_link_without_ledger_is_finding_unless_accepted() -> None:
     groups = {
         "all": ["r1", "r2", "s"],
         "site_enclave": ["r1", "r2"],

@@ -8,7 +8,7 @@ def test_an_exporter_without_a_port_is_none() -> None:
     assert declared_exporters("land", {"land": "9880"}) == [Exporter(role="land", name="land", port=9880)]
 
 
-def test_each_exporter_is_a_target_with_the_job_of_its_role() -> None:
+def test_each_exporter_is_target_with_job_of_role() -> None:
     exporters = (
         Exporter(role="mirror_maker", name="mirror_maker@pro1", port=9420),
         Exporter(role="kafka", name="kafka", port=9405),

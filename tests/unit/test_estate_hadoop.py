@@ -18,12 +18,12 @@ HOSTVARS = {
 }
 
 
-def test_the_namenode_is_who_says_so_and_all_others_keep_blocks() -> None:
+def test_namenode_is_declared_and_datanode_is_default_role() -> None:
     assert hadoop.nodes(GROUPS, HOSTVARS, "lake", "namenode") == ["lake-2"]
     assert hadoop.nodes(GROUPS, HOSTVARS, "lake", "datanode") == ["lake-1", "lake-2", "lake-3"]
 
 
-def test_a_site_s_urls_name_its_own_hosts_and_ports() -> None:
+def test_hadoop_urls_have_site_hosts_and_ports() -> None:
     assert hadoop.hdfs_url(GROUPS, HOSTVARS, "lake", 8020) == "hdfs://10.0.0.2:8020"
     metastores = "thrift://lake-2:9000,thrift://meta.example.com:9083"
     assert hadoop.metastore_url(GROUPS, HOSTVARS, "lake", 9083) == metastores
@@ -31,7 +31,7 @@ def test_a_site_s_urls_name_its_own_hosts_and_ports() -> None:
     assert hadoop.metastore_url(GROUPS, HOSTVARS, "pro", 9083) == ""
 
 
-def test_a_settings_file_keeps_every_sign_of_a_value() -> None:
+def test_settings_file_preserves_special_characters() -> None:
     text = hadoop.site_file({"password": "<a&b>'\"", "on": True, "number": 3})
     found = {each.findtext("name"): each.findtext("value") for each in ElementTree.fromstring(text)}  # noqa: S314 (it is our own)
     assert found == {"password": "<a&b>'\"", "on": "true", "number": "3"}

@@ -45,7 +45,7 @@ def test_repetition_is_its_own_continuation(names: set[str]) -> None:
 
 
 @given(some_words, some_words)
-def test_shortest_is_a_shortest_common_name_or_there_is_none(one: set[str], other: set[str]) -> None:
+def test_shortest_is_shortest_common_name_or_none(one: set[str], other: set[str]) -> None:
     common = (one & other) - {""}
     found = shortest(words(one) & words(other))
     assert (found is None) == (not common)
@@ -59,7 +59,7 @@ def test_equal_expressions_are_one_object() -> None:
     assert words([""]) is EMPTY_NAME
 
 
-def test_a_name_with_an_illegal_character_is_in_no_set() -> None:
+def test_name_with_illegal_character_is_in_no_set() -> None:
     assert "a b" not in EVERYTHING
 
 

@@ -63,7 +63,7 @@ OTHER = Link(
 )
 
 
-def test_links_arrive_where_they_are_declared_and_leave_where_they_come_from() -> None:
+def test_links_arrive_at_declaring_site_and_leave_source() -> None:
     assert read_links(GROUPS, HOSTVARS, "enclave") == (FLIGHTS, SECOND)
     assert read_links_from(GROUPS, HOSTVARS, "pro1") == (FLIGHTS, SECOND)
     assert read_links(GROUPS, HOSTVARS, "pro1") == read_links_from(GROUPS, HOSTVARS, "enclave") == ()
@@ -84,7 +84,7 @@ def test_one_sending_service_may_serve_several_links() -> None:
     ]
 
 
-def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None:
+def test_readers_of_site_are_mirrors_and_outgoing_links() -> None:
     groups = {**GROUPS, "site_lake": ["m1", "m2"], "mirror_maker": ["m1", "m2"]}
     flows = {"mirror_maker_flows": [{"source": "pro1", "topics": [".*"]}]}
     assert read_readers(groups, {**HOSTVARS, "m1": flows, "m2": flows}, "pro1") == (
@@ -112,7 +112,7 @@ def test_readers_of_a_site_are_its_mirrors_and_the_links_that_leave_it() -> None
         ({"topics": ["crews"]}, ["xyz"], []),
     ],
 )
-def test_readers_of_some_topics_are_those_whose_patterns_may_match(
+def test_readers_of_topics_have_patterns_that_may_match(
     flow: dict[str, Any], topics: list[str], units: list[str]
 ) -> None:
     groups = {**GROUPS, "site_lake": ["m1"], "mirror_maker": ["m1"]}
@@ -121,19 +121,19 @@ def test_readers_of_some_topics_are_those_whose_patterns_may_match(
     assert [reader.unit.partition("@")[2] for reader in found] == units
 
 
-def test_a_link_is_a_reader_of_what_its_service_sends_for_others() -> None:
+def test_sending_service_is_reader_for_all_its_links() -> None:
     beside = {"source": "pro1", "number": 5, "topics": ["seats"], "name": "beside", "sent_by": "pro1"}
     hostvars = {"d1": {"diode_downstream_links": [*DECLARED, beside]}}
     [reader] = read_readers(GROUPS, hostvars, "pro1", ["seats"])
     assert reader.unit == "diode_upstream@enclave-pro1"
 
 
-def test_a_link_of_a_site_that_is_not_there_has_no_host() -> None:
+def test_link_of_unknown_site_has_no_upstream_host() -> None:
     link = Link.of(GROUPS, "enclave", {"source": "pro9", "number": 1, "topics": ["flights"]})
     assert (link.upstream, link.downstream) == ("", "d1")
 
 
-def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
+def test_second_link_has_own_names_and_shared_ledger() -> None:
     assert (FLIGHTS.sent_as, SECOND.sent_as) == ("enclave-pro1", "enclave-second")
     assert (FLIGHTS.raw_topic, SECOND.raw_topic) == ("diode-raw-pro1", "diode-raw-second")
     assert FLIGHTS.group != SECOND.group
@@ -153,7 +153,7 @@ def test_a_second_link_has_names_of_its_own_and_shares_the_ledger() -> None:
     )
 
 
-def test_a_link_of_plain_records_has_no_raw_topic_and_no_ledger() -> None:
+def test_record_link_has_no_raw_topic_or_ledger() -> None:
     declared = {"source": "pro1", "number": 4, "topics": ["seats"], "name": "plain", "mode": "record"}
     assert Link.of(GROUPS, "enclave", declared).mode == "record"
     assert ledgers((RECORDS,)) == ()
@@ -208,7 +208,7 @@ def rights(site: str, principal: str, *links: Link) -> set[Right]:
     }
 
 
-def test_the_sending_end_reads_its_topics_and_commits_its_position() -> None:
+def test_upstream_reads_topics_and_commits_position() -> None:
     assert rights("pro1", "diode-upstream-pro1", FLIGHTS) == {
         ("topic", "flights", "literal", "read"),
         ("topic", "flights", "literal", "describe"),
@@ -220,7 +220,7 @@ def test_the_sending_end_reads_its_topics_and_commits_its_position() -> None:
     }
 
 
-def test_the_receiving_end_writes_its_raw_topic_and_nothing_else() -> None:
+def test_downstream_writes_only_raw_topic() -> None:
     assert rights("enclave", "diode-downstream-enclave", FLIGHTS) == {
         ("topic", "diode-raw-pro1", "literal", "write"),
         ("topic", "diode-raw-pro1", "literal", "describe"),
@@ -228,7 +228,7 @@ def test_the_receiving_end_writes_its_raw_topic_and_nothing_else() -> None:
     }
 
 
-def test_the_receiving_end_writes_plain_topics_where_there_is_no_dedup() -> None:
+def test_downstream_without_dedup_writes_plain_topics() -> None:
     assert rights("enclave", "diode-downstream-enclave", RECORDS) == {
         ("topic", "seats", "literal", "write"),
         ("topic", "seats", "literal", "describe"),
@@ -237,7 +237,7 @@ def test_the_receiving_end_writes_plain_topics_where_there_is_no_dedup() -> None
 
 
 @pytest.mark.parametrize(("source", "clean"), [("pro1", "flights"), ("pro2", "pro2.flights")])
-def test_dedup_reads_what_arrived_from_its_source_and_writes_that_alone(source: str, clean: str) -> None:
+def test_dedup_accesses_only_topics_of_its_source(source: str, clean: str) -> None:
     found = rights("enclave", f"dedup-enclave.{source}", FLIGHTS, OTHER)
     written = {name for kind, name, _, operation in found if kind == "topic" and operation == "write"}
     assert written == {clean, f"diode-gaps-{source}"}
@@ -252,7 +252,7 @@ def test_dedup_reads_what_arrived_from_its_source_and_writes_that_alone(source: 
 
 
 @given(st.lists(st.sampled_from([FLIGHTS, SECOND, OTHER]), max_size=3, unique_by=lambda link: link.number))
-def test_a_source_gives_no_link_a_right_to_write(links: list[Link]) -> None:
+def test_source_grants_no_link_write_access(links: list[Link]) -> None:
     for site in ("pro1", "pro2"):
         given_there = link_acls(site, (), [link for link in links if link.source == site])
         assert {operation for acl in given_there for operation in acl.operations} <= {
@@ -270,7 +270,7 @@ READERS = tuple(Reader(host=host, unit="mirror_maker@pro1") for host in ("m1", "
 @pytest.mark.parametrize(
     "noted", [{}, None, "text", [1, {"host": ["m1"]}, {"unit": "ssh"}], [{"host": "m1", "unit": "ssh"}]]
 )
-def test_a_host_notes_no_unit_that_is_not_declared(noted: object) -> None:
+def test_undeclared_units_in_noted_readers_are_ignored(noted: object) -> None:
     assert noted_readers(READERS, noted) == ()
 
 

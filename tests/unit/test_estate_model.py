@@ -41,7 +41,7 @@ HOSTVARS: dict[str, dict[str, Any]] = {
 }
 
 
-def test_a_site_has_its_nodes_in_the_inventory_s_order() -> None:
+def test_site_nodes_are_in_inventory_order() -> None:
     site = read_site(GROUPS, HOSTVARS, DEFAULTS, "pro1")
     assert [node.host for node in site.brokers] == ["b2", "b1"]
     assert [node.host for node in site.controllers] == ["b2", "c1"]
@@ -55,7 +55,7 @@ def test_with_zookeeper_every_node_is_a_broker_alone() -> None:
     assert site.controllers == ()
 
 
-def test_what_a_host_does_not_say_is_the_role_s_default() -> None:
+def test_missing_host_settings_use_role_defaults() -> None:
     b2, b1, _ = read_site(GROUPS, HOSTVARS, DEFAULTS, "pro1").nodes
     assert (b1.address, b1.controller_address, b1.rack) == ("b1:9092", "b1:9093", "a")
     assert (b2.address, b2.port, b2.roles) == ("b2.example.com:9192", 9192, ("broker", "controller"))
@@ -67,14 +67,14 @@ def test_flows_arrive_where_they_are_declared() -> None:
     )
 
 
-def test_a_flow_is_compared_by_a_host_of_its_target() -> None:
+def test_flow_is_compared_by_host_of_target() -> None:
     flows = read_all_flows(GROUPS, HOSTVARS)
     assert read_uncompared(GROUPS, HOSTVARS) == flows
     assert read_uncompared({**GROUPS, "reconcile": ["b1"]}, HOSTVARS) == flows
     assert read_uncompared({**GROUPS, "reconcile": ["l1"]}, HOSTVARS) == ()
 
 
-def test_a_text_instead_of_a_list_is_not_split_into_letters() -> None:
+def test_string_instead_of_list_is_one_item() -> None:
     flow = Flow.of("lake", {"source": "pro1", "topics": "flights", "groups": "desk", "topics_exclude": "x.*"})
     assert (flow.topics, flow.groups, flow.topics_exclude) == (("flights",), ("desk",), ("x.*",))
     declared = {"source": "pro1", "number": 1, "topics": "flights"}
@@ -83,7 +83,7 @@ def test_a_text_instead_of_a_list_is_not_split_into_letters() -> None:
     assert DeclaredConnector.of(connector).writes == ("flights",)
 
 
-def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
+def test_mirror_runs_on_every_host_of_target() -> None:
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     assert read_mirrors(groups, HOSTVARS, "pro1") == (
         MirrorUnit(host="m1", flow="pro1", target="lake"),
@@ -92,7 +92,7 @@ def test_who_mirrors_a_site_is_on_every_host_of_the_target() -> None:
     assert read_mirrors(groups, HOSTVARS, "lake") == ()
 
 
-def test_a_flow_of_the_engine_batches_runs_on_every_host() -> None:
+def test_batches_engine_flow_runs_on_every_host() -> None:
     flow = {"source": "pro1", "topics": ["flights"], "engine": "batches"}
     groups = {**GROUPS, "site_lake": ["l1", "m1", "m2"], "mirror_maker": ["m1", "m2"]}
     hostvars = {**HOSTVARS, "m1": {"mirror_maker_flows": [flow]}}
@@ -102,7 +102,7 @@ def test_a_flow_of_the_engine_batches_runs_on_every_host() -> None:
     )
 
 
-def test_a_prefixing_flow_of_the_engine_batches_leaves_what_came_from_its_target() -> None:
+def test_prefixing_batches_flow_excludes_topics_from_its_target() -> None:
     declared = {"source": "pro1", "topics": [".*"], "naming": "prefix", "engine": "batches"}
     pattern = re.compile(Flow.of("lake", declared).topics_pattern)
     for topic in ("lake.flights", "other.lake.flights", "lake.other.flights"):

@@ -44,7 +44,7 @@ def test_a_pattern_matches_what_re_matches(pattern: str, name: str) -> None:
 
 @settings(deadline=None)
 @given(patterns, patterns, candidates)
-def test_two_patterns_overlap_exactly_where_a_name_shows_it(one: str, other: str, name: str) -> None:
+def test_patterns_overlap_exactly_if_common_name_exists(one: str, other: str, name: str) -> None:
     common = shortest(names([one]) & names([other]))
     if common is None:
         assert not (matches(one, name) and matches(other, name))
@@ -54,7 +54,7 @@ def test_two_patterns_overlap_exactly_where_a_name_shows_it(one: str, other: str
 
 
 @given(patterns, candidates)
-def test_the_acl_of_a_pattern_covers_every_name_it_matches(pattern: str, name: str) -> None:
+def test_pattern_acl_covers_every_matching_name(pattern: str, name: str) -> None:
     if matches(pattern, name):
         covering = resource(pattern)
         assert covering.name == "*" or name.startswith(covering.name)

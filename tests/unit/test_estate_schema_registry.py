@@ -22,7 +22,7 @@ from aqueduct.kafka.client_config import parse_properties
 GROUPS = {"site_lake": ["a", "b.example.com"], "site_pro": ["c"], "schema_registry": ["b.example.com"]}
 
 
-def test_it_may_touch_its_own_topics_and_groups_alone() -> None:
+def test_schema_registry_accesses_only_its_topics_and_groups() -> None:
     found = {(acl.resource, acl.name, acl.pattern, acl.operations) for acl in schema_registry_acls("lake")}
     assert found == {
         ("group", "aqueduct-schema-registry-lake-", "prefixed", ("describe", "read")),
@@ -34,7 +34,7 @@ def test_it_may_touch_its_own_topics_and_groups_alone() -> None:
     assert {acl.principal for acl in schema_registry_acls("lake")} == {"schema-registry-lake"}
 
 
-def test_its_topics_are_those_that_it_runs_with_and_the_journal_is_kept() -> None:
+def test_registry_topics_match_settings_and_journal_is_kept() -> None:
     set_ = settings("lake", "a:9092", "0.0.0.0", 8081, key="/key.pem", ca="/ca.pem")  # noqa: S104
     named = {value for name, value in set_.items() if name.endswith("topic")}
     assert {each["name"] for each in topics("lake")} == named
@@ -53,7 +53,7 @@ def test_it_is_where_its_host_says() -> None:
     assert url(GROUPS, {}, "pro", 8081) == ""
 
 
-def test_tables_get_the_registry_that_they_do_not_name() -> None:
+def test_tables_without_registry_get_site_registry() -> None:
     plain = {"table": "a.a", "topics": ["a"]}
     own = {"table": "a.b", "format": "avro_registry", "registry": "https://other.example.com"}
     wanting = {"table": "a.c", "format": "avro_registry"}
@@ -144,7 +144,7 @@ def test_paths_of_schemas_and_health_are_served(path: str) -> None:
         "/healthy",
     ],
 )
-def test_all_other_paths_are_denied_however_they_are_written(path: str) -> None:
+def test_other_paths_are_denied_in_every_spelling(path: str) -> None:
     assert not served(path)
 
 

@@ -18,12 +18,12 @@ HOSTVARS = {
 }
 
 
-def test_a_site_s_own_masters_are_in_the_inventory_s_order_of_its_hosts() -> None:
+def test_spark_masters_are_in_inventory_order() -> None:
     assert spark.own_master(GROUPS, HOSTVARS, "lake", 7077) == "spark://lake-1:7077,10.0.0.2:7000"
     assert spark.own_master(GROUPS, HOSTVARS, "pro", 7077) == "local[*]"
 
 
-def test_a_cluster_is_found_by_a_host_s_name_and_by_its_address() -> None:
+def test_spark_master_is_found_by_name_or_address() -> None:
     for master in ("spark://lake-2:7000", "spark://10.0.0.2:7000", "spark://elsewhere:7077,10.0.0.2:7000"):
         found = spark.master_host(GROUPS, HOSTVARS, master)
         assert (found, spark.site_of(GROUPS, found)) == ("lake-2", "lake")
@@ -58,7 +58,7 @@ def test_a_master_is_what_spark_takes(master: str, legal: bool) -> None:
     assert bool(spark.MASTER.fullmatch(master)) == legal
 
 
-def test_the_file_of_settings_is_read_as_it_was_meant() -> None:
+def test_defaults_file_parses_back_to_its_settings() -> None:
     settings = {"spark.b": True, "spark.a": r"C:\x", "spark.c": 7}
     text = spark.defaults_file(settings)
     assert text == "spark.a=C:\\\\x\nspark.b=true\nspark.c=7\n"

@@ -44,7 +44,7 @@ def of(number: int, ensemble: tuple[Server, ...]) -> dict[str, str]:
     )
 
 
-def test_a_server_has_one_port_for_clients_and_it_wants_their_certificate() -> None:
+def test_server_has_one_client_port_requiring_certificate() -> None:
     found = of(3, OLD)
     assert found["secureClientPort"] == "12182"
     assert found["ssl.clientAuth"] == "need"
@@ -53,7 +53,7 @@ def test_a_server_has_one_port_for_clients_and_it_wants_their_certificate() -> N
     assert not {"clientPort", "clientPortAddress", "portUnification"} & found.keys()
 
 
-def test_servers_of_an_ensemble_speak_tls_and_one_alone_names_nobody() -> None:
+def test_only_ensembles_have_peers_and_quorum_tls() -> None:
     found = of(7, OLD)
     peers = {name: value for name, value in found.items() if name.startswith("server.")}
     assert peers == {

@@ -83,7 +83,7 @@ def test_a_table_becomes_blocks_of_a_size() -> None:
     assert list(avro.blocks(table[:0], SYNC)) == []
 
 
-def test_a_block_has_the_checksum_that_javas_reader_asks_for() -> None:
+def test_snappy_block_has_crc_that_java_checks() -> None:
     """Snappy's block ends with the CRC32 of what it holds, big-endian; fastavro does not look at it."""
     table = pa.table({"value": pa.array([b"some"] * 3)})
     [block] = avro.blocks(table, SYNC)

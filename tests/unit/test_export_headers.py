@@ -23,7 +23,7 @@ def places(*records: bytes) -> RecordPlaces:
 
 
 @given(st.lists(st.tuples(FIELD, FIELD, HEADERS), min_size=1, max_size=20))
-def test_they_are_those_that_one_after_the_other_has(
+def test_headers_equal_those_read_record_by_record(
     records: list[tuple[bytes | None, bytes | None, list[Header]]],
 ) -> None:
     encoded = [bodies.body(*each) for each in records]

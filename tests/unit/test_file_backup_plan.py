@@ -48,7 +48,7 @@ def test_other_names_are_no_dates(name: str) -> None:
 
 
 @given(st.sets(TIMES.map(plan.date_name)), TIMES)
-def test_a_backup_builds_on_the_newest_or_is_refused(names: set[str], now: int) -> None:
+def test_backup_builds_on_newest_unless_clock_is_behind(names: set[str], now: int) -> None:
     new = plan.date_name(now)
     if names and max(names) >= new:
         with raises(Refused, "clock-behind-backup"):
@@ -58,7 +58,7 @@ def test_a_backup_builds_on_the_newest_or_is_refused(names: set[str], now: int) 
 
 
 @given(st.sets(TIMES.map(plan.date_name), min_size=1), TIMES)
-def test_what_was_there_at_a_time_is_the_newest_before_it(names: set[str], time: int) -> None:
+def test_newest_snapshot_before_given_time_is_chosen(names: set[str], time: int) -> None:
     before = [each for each in names if (plan.date_of(each) or 0) <= time]
     assert plan.at([*names], time) == (max(before) if before else None)
     assert plan.at([*names], None) == max(names)
@@ -112,7 +112,7 @@ def test_what_is_no_source_is_refused(text: str) -> None:
         plan.source(text)
 
 
-def test_a_data_folder_of_a_node_that_was_not_stopped_is_found() -> None:
+def test_data_folder_of_running_node_is_found() -> None:
     stopped = ["a/meta.properties", "a/.kafka_cleanshutdown"]
     running = ["b/c/meta.properties", "b/c/flights-0/00000000000000000000.log"]
     assert plan.running_data_folders([*stopped, *running, "d/server.properties"]) == ["b/c"]
@@ -144,7 +144,7 @@ def test_days_weeks_and_months_are_kept() -> None:
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(1, 5))
-def test_the_newest_that_is_whole_stays_whatever_the_policy(whole: list[bool], last: int) -> None:
+def test_newest_complete_snapshot_is_kept_by_every_policy(whole: list[bool], last: int) -> None:
     pairs = zip(DAYS, whole, strict=False)
     snapshots = [snapshot(date, () if ok else (("key", "may not be read there"),)) for date, ok in pairs]
     why = kept(snapshots, KeepPolicy(last=last))

@@ -20,7 +20,7 @@ def plugin() -> ModuleType:
     return module
 
 
-def test_a_command_runs_as_the_user_in_all_of_the_sandbox_and_answers_itself(plugin: ModuleType) -> None:
+def test_command_runs_sandboxed_as_user_and_returns_output(plugin: ModuleType) -> None:
     command = plugin.sandboxed(["/bin/x", "--pattern=a$", 7], "kafka", "/srv/a /srv/b", {"UMask": "0077"})
     at = command.index("--")
     assert command[:5] == ["systemd-run", "--quiet", "--wait", "--pipe", "--collect"]
@@ -57,7 +57,7 @@ def test_no_writable_folder_is_below_another(plugin: ModuleType, folders: str, u
     assert plugin.hardened({}, "kafka", folders)["ReadWritePaths"] == upper
 
 
-def test_options_have_one_form_in_a_file_and_as_words(plugin: ModuleType) -> None:
+def test_options_agree_in_file_and_on_command_line(plugin: ModuleType) -> None:
     given = {"topics": ["a", "b"], "store": 's3://x/"y"', "keep-last": 0, "execute": True}
     left_out = {"recipient": "", "exclude-groups": [], "no-acls": False, "metastore": None}
     text = plugin.option_file(given | left_out)
@@ -76,7 +76,7 @@ def test_file_without_content_is_removed(plugin: ModuleType) -> None:
     ]
 
 
-def test_every_service_has_a_limit_of_memory_that_comes_from_its_host(plugin: ModuleType) -> None:
+def test_memory_limit_is_share_of_host_unless_set(plugin: ModuleType) -> None:
     assert plugin.hardened({}, "kafka")["MemoryMax"] == "75%"
     assert plugin.hardened({"MemoryMax": "512M"}, "kafka")["MemoryMax"] == "512M"
 

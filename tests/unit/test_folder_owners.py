@@ -83,9 +83,7 @@ def restore_logs(folder: Path) -> None:
         pytest.param(restore_logs, id="restore-logs"),
     ],
 )
-def test_root_is_refused_in_the_data_folder_of_a_service(
-    own: Path, victim: Path, name: str, command: Any
-) -> None:
+def test_root_is_refused_in_data_folder_of_service(own: Path, victim: Path, name: str, command: Any) -> None:
     for target in (victim / "shadow", victim / "new"):
         plant(own / name, target)
         with raises(Refused, "folder-of-other-user") as refused:
@@ -104,7 +102,7 @@ def test_the_user_of_the_service_is_not_refused(own: Path) -> None:
     assert (own / "meta.properties").stat().st_uid == USER
 
 
-def test_links_in_a_folder_of_root_are_not_followed(top: Path, victim: Path) -> None:
+def test_symlinks_in_folder_of_root_are_not_followed(top: Path, victim: Path) -> None:
     data = top / "own"
     data.mkdir()
     (data / "meta.properties.tmp").symlink_to(victim / "shadow")
@@ -116,7 +114,7 @@ def test_links_in_a_folder_of_root_are_not_followed(top: Path, victim: Path) -> 
         pass
 
 
-def test_a_folder_above_that_is_another_user_s_counts(top: Path, own: Path) -> None:
+def test_parent_folder_of_another_user_counts(top: Path, own: Path) -> None:
     inner = own / "of-root"
     inner.mkdir()
     assert path_of_others(inner) == own
@@ -139,7 +137,7 @@ def test_a_lock_is_made_through_no_link(own: Path, victim: Path, hold: Any) -> N
 
 
 @pytest.mark.parametrize("hold", [lock.held, lock.shared])
-def test_a_pipe_or_a_hard_link_is_no_lock(own: Path, victim: Path, hold: Any) -> None:
+def test_pipe_or_hard_link_is_no_lock(own: Path, victim: Path, hold: Any) -> None:
     os.mkfifo(own / "pipe")
     os.link(victim / "shadow", own / "hard")
     for name in ("pipe", "hard"):
@@ -148,7 +146,7 @@ def test_a_pipe_or_a_hard_link_is_no_lock(own: Path, victim: Path, hold: Any) ->
     (own / "hard").unlink()
 
 
-def test_root_makes_no_lock_in_the_folder_of_another_user(own: Path, victim: Path, top: Path) -> None:
+def test_root_creates_no_lock_in_folder_of_others(own: Path, victim: Path, top: Path) -> None:
     plant(own / "name", victim)
     for folder in (own, own / "name"):
         with lock.shared(folder / ".reading", "-"):
@@ -160,7 +158,7 @@ def test_root_makes_no_lock_in_the_folder_of_another_user(own: Path, victim: Pat
         assert (top / ".reading").exists()
 
 
-def test_a_list_that_is_a_pipe_a_link_or_huge_is_not_read(own: Path, victim: Path) -> None:
+def test_pipe_symlink_or_huge_list_is_not_read(own: Path, victim: Path) -> None:
     date = plan.date_name(0)
     (own / date).mkdir()
     kept, head = backups.BackupsOf(own), own / date / backups.HEAD
@@ -178,7 +176,7 @@ def test_a_list_that_is_a_pipe_a_link_or_huge_is_not_read(own: Path, victim: Pat
         kept.snapshot(date)
 
 
-def test_a_folder_that_becomes_a_link_is_not_emptied(
+def test_folder_replaced_by_symlink_is_not_emptied(
     top: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The race, won: the user exchanges it between the question what it is, and the look into it."""
@@ -208,7 +206,7 @@ class _Children(list[Any]):
         pass
 
 
-def test_a_folder_that_is_moved_meanwhile_ends_the_removal(
+def test_folder_moved_during_removal_stops_removal(
     top: Path, victim: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`..` would lead to the folder that it was moved to."""

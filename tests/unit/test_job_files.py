@@ -81,7 +81,7 @@ def test_another_folder_at_the_same_path_is_refused(files: JobFiles, store: Path
     assert attempt(files, store).startswith(said)
 
 
-def test_a_folder_that_the_tasks_user_can_not_read_is_told_as_that(files: JobFiles, store: Path) -> None:
+def test_error_names_store_unreadable_for_task_user(files: JobFiles, store: Path) -> None:
     (store / ".writing").chmod(0o700)
     before = os.geteuid()
     if before == 0:
@@ -97,7 +97,7 @@ def test_a_folder_that_the_tasks_user_can_not_read_is_told_as_that(files: JobFil
         (store / ".writing").chmod(0o700)
 
 
-def test_a_store_that_can_not_be_written_is_known_by_its_own_file(
+def test_unwritable_store_is_recognised_by_existing_file(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.rmtree(store / ".writing")
@@ -133,5 +133,5 @@ def test_keys_that_no_task_needs_are_known(tmp_path: Path) -> None:
     assert job_files.kept() == {*map(str, (signing, recipient, admin, admin.with_suffix(".pem")))}
 
 
-def test_an_executor_that_has_other_code_by_now_runs_nothing(files: JobFiles, store: Path) -> None:
+def test_executor_with_other_code_version_runs_nothing(files: JobFiles, store: Path) -> None:
     assert attempt(files, store, code="another version's") == spark_errors.OTHER_VERSION

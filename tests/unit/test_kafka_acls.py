@@ -38,7 +38,7 @@ declared_acls = st.frozensets(
 
 
 @given(declared_acls, cluster_acls)
-def test_managed_principals_have_exactly_the_declared_and_others_are_left_alone(
+def test_managed_principals_get_declared_acls_and_others_stay(
     declared: frozenset[Acl], actual: frozenset[Acl]
 ) -> None:
     plan = acls.plan(declared, actual, FLOWS)

@@ -20,7 +20,7 @@ SASL = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism="
 JAAS = "sasl.jaas.config=org.apache.kafka.common.security."
 
 
-def test_a_user_s_password_as_kafka_writes_it_and_as_librdkafka_does() -> None:
+def test_password_is_equal_in_kafka_and_librdkafka_syntax() -> None:
     kafka = rf"""
         security.protocol=SASL_SSL
         sasl.mechanism=SCRAM-SHA-512
@@ -189,7 +189,7 @@ def test_files_are_looked_at_first(tmp_path: Path) -> None:
     assert load(file).ca == str(ca)
 
 
-def test_a_key_that_can_t_be_used_is_told_before_anyone_connects(tmp_path: Path) -> None:
+def test_unusable_key_is_refused_before_connecting(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     own, other, sealed = authority.issue("own"), authority.issue("other"), tmp_path / "sealed.pem"
     key = serialization.load_pem_private_key(own.read_bytes(), None)

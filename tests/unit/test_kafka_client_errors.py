@@ -19,7 +19,7 @@ from aqueduct.kafka.client_errors import reaching
         (["Connection timed out"], "no answer in time"),
     ],
 )
-def test_an_attempt_that_was_cut_off_does_not_hide_why(attempts: list[str], told: str) -> None:
+def test_timed_out_attempt_does_not_hide_real_error(attempts: list[str], told: str) -> None:
     def connect() -> None:
         for each in attempts:
             logging.getLogger("kafka.net.manager").error("Connection failed: %s", KafkaConnectionError(each))

@@ -40,7 +40,7 @@ def test_nothing_is_wrong_with_a_sound_cluster() -> None:
 
 
 @pytest.mark.parametrize(("fenced", "state"), [(set(), "exist"), ({3}, "run")])
-def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[int], state: str) -> None:
+def test_changed_id_is_distinguished_from_stopped_broker(fenced: set[int], state: str) -> None:
     """In ZooKeeper's time the old id is gone; with KRaft it stays registered."""
     lost = Partition(topic="t", number=0, leader=None, replicas=(3,), in_sync=())
     kept = Partition(topic="t", number=1, leader=1, replicas=(1,), in_sync=(1,))
@@ -51,7 +51,7 @@ def test_an_id_that_was_changed_is_told_from_a_broker_that_is_down(fenced: set[i
     assert_printed(found[0], "partitions-without-replicas", "broker 3", "broker 13")
 
 
-def test_partitions_are_told_by_the_brokers_that_they_wait_for() -> None:
+def test_partitions_are_grouped_by_awaited_brokers() -> None:
     two, one = (
         Partition(topic="t", number=0, leader=None, replicas=(4, 3), in_sync=()),
         Partition(topic="t", number=1, leader=None, replicas=(3,), in_sync=()),
@@ -61,7 +61,7 @@ def test_partitions_are_told_by_the_brokers_that_they_wait_for() -> None:
     assert_printed(found[1], "partitions-without-replicas", "t-1", "broker 3", "exist")
 
 
-def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
+def test_replica_not_in_sync_cannot_lead() -> None:
     behind = Partition(topic="t", number=0, leader=None, replicas=(1, 2), in_sync=(2,))
     found = diagnosis.findings(with_partitions(behind, brokers={1}, fenced={2}))
     assert_printed(found[0], "partitions-awaiting-replicas", "t-0", "broker 2")
@@ -76,7 +76,7 @@ def test_a_replica_that_was_not_in_sync_can_t_lead() -> None:
         ((1, 3), (3,), "brokers 1, 3"),
     ],
 )
-def test_where_nobody_in_sync_is_awaited_the_disks_decide(
+def test_inspection_is_advised_without_awaited_in_sync_replica(
     replicas: tuple[int, ...], in_sync: tuple[int, ...], running: str
 ) -> None:
     behind = Partition(topic="t", number=0, leader=None, replicas=replicas, in_sync=in_sync)
@@ -92,7 +92,7 @@ def test_where_nobody_in_sync_is_awaited_the_disks_decide(
     assert has_fact(found[0], "broker 2") == (2 in replicas)
 
 
-def test_partitions_that_wait_for_different_things_are_told_apart() -> None:
+def test_partitions_with_different_causes_are_reported_separately() -> None:
     behind, unknown = (
         Partition(topic="t", number=0, leader=None, replicas=(1, 2), in_sync=(2,)),
         Partition(topic="t", number=1, leader=None, replicas=(1,), in_sync=(1,)),
@@ -125,7 +125,7 @@ def test_groups_that_nobody_coordinates_are_named() -> None:
     assert not has_fact(sentence, "none")
 
 
-def test_since_when_groups_wait_is_told_by_the_logs_of_their_partitions() -> None:
+def test_group_positions_are_dated_by_partition_logs() -> None:
     topic = (
         Partition(topic=diagnosis.GROUPS, number=number, leader=None, replicas=(3,), in_sync=())
         for number in range(2)
@@ -174,7 +174,7 @@ def test_a_group_s_partition_is_java_s_hash(name: str, hash_code: int | None) ->
     assert diagnosis.group_partition(name, 50) == without_sign % 50
 
 
-def test_replicas_on_a_broker_that_does_not_exist_are_told() -> None:
+def test_replicas_on_missing_broker_are_reported() -> None:
     short = Partition(topic="t", number=0, leader=1, replicas=(1, 3), in_sync=(1,))
     [sentence] = diagnosis.findings(with_partitions(short, brokers={1}))
     assert_printed(sentence, "partitions-short-of-replicas", 1, "broker 3", "exist", "t-0")
@@ -200,7 +200,7 @@ def folder(
     )
 
 
-def test_a_folder_that_has_what_is_lost_is_named() -> None:
+def test_data_folder_with_lost_partition_is_named() -> None:
     lost = with_partitions(
         Partition(topic="t", number=0, leader=None, replicas=(3,), in_sync=()), brokers={1}, fenced={3}
     )
@@ -220,7 +220,7 @@ def test_folders_are_compared_with_what_is_assigned() -> None:
     assert_printed(sentence, "data-folder-cluster-differs", "/data", "other", "this")
 
 
-def test_what_becomes_of_others_logs_depends_on_where_metadata_are() -> None:
+def test_unassigned_logs_finding_depends_on_metadata_storage() -> None:
     logs = [folder(1, ("t", 0), ("old", 7))]
     for quorum, has_zookeeper in ((Quorum(1, {}, {}), True), (Quorum(None, {}, {}), False)):
         found = "\n".join(diagnosis.findings(replace(SOUND, quorum=quorum), folders=logs))
@@ -228,7 +228,7 @@ def test_what_becomes_of_others_logs_depends_on_where_metadata_are() -> None:
         assert has_fact(found, "ZooKeeper") == has_zookeeper
 
 
-def test_a_folder_of_a_broker_that_is_not_registered_is_named() -> None:
+def test_data_folder_of_unregistered_broker_is_named() -> None:
     found = diagnosis.findings(SOUND, folders=[folder(3, ("t", 0))])
     assert_printed(found[0], "data-folder-broker-unregistered", "/data", "broker 3")
     [sentence] = diagnosis.findings(SOUND, folders=[folder(3)])
@@ -261,7 +261,7 @@ def test_a_data_folder_is_read(tmp_path: Path) -> None:
     assert data_folder.read(tmp_path).node_id == 0
 
 
-def test_a_log_was_written_to_when_its_newest_batch_was(tmp_path: Path) -> None:
+def test_log_is_dated_by_its_newest_batch(tmp_path: Path) -> None:
     """The file is newer, as after a copy; it counts where no batch can be read. A log set aside may go on."""
     group = [TopicPartition(diagnosis.GROUPS, number) for number in range(5)]
     stray = f"{diagnosis.GROUPS}-0.{'ab' * 16}-stray"

@@ -43,7 +43,7 @@ def test_a_session_names_only_what_changed() -> None:
     assert (told(third), forgotten(third)) == ({(OTHER, 1): 0}, {(ONE, 1)})
 
 
-def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
+def test_recreated_topic_replaces_old_one_in_session() -> None:
     session = _FetchSession()
     session.request({(ONE, 0): 9}, {})
     assert session.goes_on(42)
@@ -51,7 +51,8 @@ def test_a_topic_made_anew_takes_the_place_of_the_old_one() -> None:
     assert (told(request), forgotten(request)) == ({(OTHER, 0): 0}, {(ONE, 0)})
 
 
-def test_a_broker_that_keeps_no_session_is_told_all_by_a_new_one() -> None:
+def test_fetch_session_ends_if_broker_keeps_none() -> None:
+    """Session id 0: a new session must then name all partitions."""
     session = _FetchSession()
     session.request({(ONE, 0): 9}, {})
     assert not session.goes_on(0)

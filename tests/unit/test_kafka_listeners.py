@@ -114,7 +114,7 @@ def failed(address: str, why: str, port: int = 9092) -> str:
     return f"INFO [SocketServer listenerType=BROKER, nodeId=1] Failed authentication with /{address} (channelId={channel}) ({why}) (Selector)"  # noqa: E501
 
 
-def test_only_who_comes_again_and_again_is_a_finding() -> None:
+def test_only_repeated_client_failures_are_reported() -> None:
     line = failed("10.0.0.5", "SSL handshake failed")
     assert list(listeners.mismatches([CLIENT], [line] * (listeners.TIMES - 1))) == []
     often = [line] * 1234 + [failed("0:0:0:0:0:0:0:1", "SSL handshake failed")] * listeners.TIMES
@@ -153,5 +153,5 @@ def test_only_who_comes_again_and_again_is_a_finding() -> None:
         ],
     ],
 )
-def test_what_does_not_tell_of_another_protocol_here_is_no_finding(lines: list[str]) -> None:
+def test_lines_without_protocol_mismatch_give_no_finding(lines: list[str]) -> None:
     assert list(listeners.mismatches([CLIENT], lines * 100)) == []

@@ -52,9 +52,7 @@ def test_no_partition_falls_under_min_insync_replicas(
 
 
 @pytest.mark.parametrize(("replicas", "minimum"), [((1,), 1), ((1,), 2), ((1, 2), 2), ((1, 2, 3), 3)])
-def test_what_stops_by_design_is_named_as_such_and_is_no_obstacle(
-    replicas: tuple[int, ...], minimum: int
-) -> None:
+def test_unavailability_by_design_is_named_but_no_obstacle(replicas: tuple[int, ...], minimum: int) -> None:
     state = with_partition(set(replicas), replicas)
     [sentence] = rolling.unavailable_by_design(state, {"t": minimum}, 1)
     assert "1 topic on broker 1" in sentence
@@ -70,7 +68,7 @@ def test_what_stops_by_design_is_named_as_such_and_is_no_obstacle(
     node=st.integers(1, 5),
     data=st.data(),
 )
-def test_a_broker_that_may_stop_takes_no_partition_under_its_minimum(
+def test_allowed_broker_stop_keeps_min_insync_replicas(
     replicas: set[int], minimum: int, node: int, data: st.DataObject
 ) -> None:
     in_sync = data.draw(st.sets(st.sampled_from(sorted(replicas))))
@@ -104,7 +102,7 @@ def test_most_controllers_stay_and_are_caught_up(
 
 
 @pytest.mark.parametrize("voters", [{1: 0}, {1: 0, 2: 10}])
-def test_a_quorum_of_one_or_two_stops_by_design(voters: dict[int, int | None]) -> None:
+def test_quorum_of_one_or_two_stops_by_design(voters: dict[int, int | None]) -> None:
     state = with_quorum(1, voters)
     [sentence] = rolling.unavailable_by_design(state, {}, 1)
     assert "no majority without 1" in sentence
@@ -121,7 +119,7 @@ def test_without_a_leader_no_controller_may_stop() -> None:
     voters=st.frozensets(st.integers(1, 9), min_size=1),
     data=st.data(),
 )
-def test_every_node_comes_once_and_the_active_controller_last(
+def test_each_node_restarts_once_and_active_controller_last(
     brokers: frozenset[int], fenced: frozenset[int], voters: frozenset[int], data: st.DataObject
 ) -> None:
     leader = data.draw(st.sampled_from(sorted(voters)))

@@ -45,7 +45,7 @@ def test_a_stop_ends_the_waiting(
 
 
 @pytest.mark.parametrize("cluster", ["silent", "nobody"])
-def test_who_is_not_told_to_stop_waits_as_long_as_it_may(
+def test_connection_attempt_without_stop_lasts_until_timeout(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, cluster: str
 ) -> None:
     monkeypatch.setattr(client, "CONNECT_SECONDS", 1)
@@ -57,7 +57,7 @@ def test_who_is_not_told_to_stop_waits_as_long_as_it_may(
         pass
 
 
-def test_an_end_of_a_link_that_is_told_to_stop_ends_well(
+def test_link_ends_stop_cleanly_while_broker_is_silent(
     silent: End,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -55,7 +55,7 @@ def done(plan: TopicChanges, actual: dict[str, ActualTopic]) -> dict[str, Actual
 
 
 @given(declared_topics, actual_topics)
-def test_a_plan_that_was_done_leaves_nothing_to_do_and_takes_nothing_away(
+def test_executed_plan_is_complete_and_keeps_undeclared_settings(
     declared: list[DeclaredTopic], actual: dict[str, ActualTopic]
 ) -> None:
     shrinks = {t.name for t in declared if t.name in actual and actual[t.name].partitions > t.partitions}
@@ -114,7 +114,7 @@ def test_values_that_differ_are_altered(declared: str | None, found: str) -> Non
     assert plan.alter == {"t": {"k": declared}}
 
 
-def test_every_topic_that_would_shrink_is_named_and_how() -> None:
+def test_refusal_names_every_shrinking_topic_with_counts() -> None:
     actual = {
         name: ActualTopic(partitions=6, replication_factors=frozenset({1}), config={}) for name in "abc"
     }
@@ -145,7 +145,7 @@ def test_another_replication_factor_is_reported_and_changes_nothing() -> None:
     assert sentence.startswith("1 topic with another replication factor than declared: a (1/3, declared 3).")
 
 
-def test_every_mistake_in_the_declaration_is_named_at_once() -> None:
+def test_all_declaration_mistakes_are_named_at_once() -> None:
     entries = [
         {"name": "with space", "partitions": 1},
         {"name": "..", "partitions": 1},

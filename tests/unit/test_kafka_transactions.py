@@ -128,7 +128,7 @@ def test_a_producer_id_that_was_replaced_is_known() -> None:
 
 
 @given(st.sampled_from([0, 1]), st.integers(0, 60))
-def test_a_state_that_is_cut_off_is_an_error(version: int, length: int) -> None:
+def test_truncated_transaction_state_is_error(version: int, length: int) -> None:
     whole = state(version, 2, {"orders": [1]})
     if length < len(whole):
         with pytest.raises((ValueError, IndexError, struct.error)):

@@ -38,7 +38,7 @@ def recipients_key(path: Path, mode: int) -> None:
 
 
 @pytest.mark.parametrize("load", [signing_key, recipients_key])
-def test_the_mask_of_a_credential_s_acl_is_no_right(load: Load, credentials: Path) -> None:
+def test_acl_mask_of_credential_grants_no_access(load: Load, credentials: Path) -> None:
     load(credentials / "key", 0o440)
 
 
@@ -58,7 +58,7 @@ def test_without_credentials_no_group_may_read(tmp_path: Path, monkeypatch: pyte
         signing_key(tmp_path / "key", 0o440)
 
 
-def test_the_public_key_of_a_private_one_is_trusted(tmp_path: Path) -> None:
+def test_public_key_of_private_key_is_trusted(tmp_path: Path) -> None:
     signing_key(tmp_path / "private", 0o600)
     (tmp_path / "public").write_text(signing.public_pem((tmp_path / "private").read_text()))
     public = signing.signing_key(tmp_path / "private").public

@@ -48,7 +48,7 @@ def found(**changes: Any) -> FoundTable:
     return replace(as_it_is, **changes)
 
 
-def test_a_table_has_its_own_columns_those_of_its_log_and_a_day() -> None:
+def test_table_has_kafka_declared_and_day_columns() -> None:
     wanted, bad = hive_table.tables("file:///lake", table(), State())
     assert wanted.location == "file:///lake/lake/flights"
     assert wanted.properties["aqueduct.log"] == "file:///lake/lake/flights/_land"
@@ -86,7 +86,7 @@ def test_columns_are_those_that_were_committed() -> None:
     assert "new" not in [each.name for each in wanted.columns]
 
 
-def test_new_columns_are_at_the_end_and_those_of_others_stay() -> None:
+def test_new_columns_are_appended_and_foreign_ones_stay() -> None:
     wanted, _ = hive_table.tables("file:///lake", table(), State())
     theirs = HiveColumn("theirs", "int", "")
     had = found(columns=(theirs, *wanted.columns[3:]))
@@ -141,7 +141,7 @@ def test_a_table_is_ours_or_another_one(changes: dict[str, Any], why: str | None
     assert said is None if why is None else said and why in said
 
 
-def test_a_folder_is_the_same_with_one_slash_or_three() -> None:
+def test_location_is_equal_with_one_or_three_slashes() -> None:
     wanted, _ = hive_table.tables("file:///lake", table(), State())
     assert hive_table.foreign(wanted, found(location="file:/lake/lake/flights")) is None
 

@@ -44,7 +44,7 @@ def state(number: int = 1, live: tuple[str, ...] = ()) -> State:
     )
 
 
-def test_a_table_has_the_day_as_a_column_and_types_that_iceberg_has() -> None:
+def test_table_has_day_column_and_iceberg_types() -> None:
     mine, bad, late = iceberg_table.tables("hdfs://names:8020/lake", table(), state(live=("a", "b")))
     types = {each.name: each.type for each in mine.hive.columns}
     assert (types["small"], types["list"], types["day"]) == ("int", "array<int>", "date")
@@ -79,7 +79,7 @@ def test_what_a_table_lacks_and_has_too_much() -> None:
     )
 
 
-def test_a_table_with_other_partitions_is_none_of_ours() -> None:
+def test_table_with_other_partitioning_is_unfit() -> None:
     mine, bad, _ = iceberg_table.tables("file:///lake", table(), state())
     assert iceberg_table.unfit(bad, bad.hive.columns, []) is None
     assert iceberg_table.unfit(bad, bad.hive.columns, [("k_topic", "identity")]) == (
@@ -91,7 +91,8 @@ def test_a_table_with_other_partitions_is_none_of_ours() -> None:
     assert iceberg_table.unfit(mine, mine.hive.columns, []) == "it is partitioned by nothing, not by day"
 
 
-def test_a_snapshot_says_what_of_the_log_is_in_it() -> None:
+def test_snapshot_properties_have_commit_and_positions() -> None:
+    """Positions that are too long for a property are omitted."""
     assert iceberg_table.snapshot_properties(state(3)) == {
         "aqueduct.commit": "3",
         "aqueduct.positions": '{"t":{"0":7}}',
@@ -134,7 +135,7 @@ def test_few_snapshots_tell_which_manifests_stay(
 
 
 @pytest.mark.parametrize("seed", range(200))
-def test_what_a_snapshot_that_stays_has_is_never_removed(seed: int) -> None:
+def test_manifests_of_kept_snapshots_are_never_removed(seed: int) -> None:
     """Snapshots of a chain add a manifest each, and drop some; some are tagged, others expire by turns."""
     chance = random.Random(seed)  # noqa: S311
     has: dict[int, set[int]] = {1: {1}}

@@ -70,7 +70,7 @@ def test_what_commits_come_to() -> None:
     assert set(replay(state, [third]).live) == {"day=2013-01-01/1.orc"}
 
 
-def test_files_of_offsets_that_are_left_out_are_apart() -> None:
+def test_files_of_filtered_offsets_are_listed_separately() -> None:
     out = AddedFile(path="1-filtered.orc", rows=3, bytes=50, sha256="ef", table="lake.flights_filtered")
     state = replay(State(), [replace(FIRST, added=(FILE, out))])
     assert (set(state.live), set(state.bad), set(state.filtered)) == ({FILE.path}, set(), {out.path})
@@ -93,7 +93,7 @@ def test_files_of_late_rows_are_apart() -> None:
     assert replay(state, [gone]).files == (FILE, replace(BAD, path="1-bad.orc"))
 
 
-def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
+def test_retention_gaps_are_known_until_reset_before_them() -> None:
     def gap(first: int, last: int) -> NeverLanded:
         return NeverLanded(topic="t", partition=0, first=first, last=last)
 
@@ -114,7 +114,7 @@ def test_what_retention_deleted_is_known_until_a_reset_goes_back() -> None:
     assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
 
 
-def test_batches_that_were_not_opened_are_known_until_a_reset_goes_back() -> None:
+def test_unopened_batches_are_known_until_reset_before_them() -> None:
     def span(first: int, last: int) -> NeverLanded:
         return NeverLanded(topic="t", partition=0, first=first, last=last)
 
@@ -129,7 +129,7 @@ def test_batches_that_were_not_opened_are_known_until_a_reset_goes_back() -> Non
     assert log.loads_checkpoint(log.dumps(state), f"{2:020d}.json", "there") == state
 
 
-def test_epochs_of_positions_are_known_until_a_reset_moves_them() -> None:
+def test_epochs_are_known_until_reset_moves_positions() -> None:
     state = replay(State(), [replace(FIRST, epochs={"t": {"0": 4}})])
     assert state.epochs == {"t": {"0": 4}}
     state = replay(state, [replace(SECOND, epochs={"t": {"0": 5}})])

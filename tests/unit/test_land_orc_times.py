@@ -102,7 +102,7 @@ def test_the_fault_of_the_cpp_writer_is_found() -> None:
 
 
 @pytest.mark.parametrize("kind", list(TableKind))
-def test_a_file_is_right_and_pyarrow_finds_the_same_in_it(kind: TableKind) -> None:
+def test_orc_times_are_correct_and_pyarrow_agrees(kind: TableKind) -> None:
     near = [each for each in ODD if each is None or each > -9 * 10**15]  # in pyarrow's nanoseconds
     table = pa.table(
         {
@@ -124,7 +124,7 @@ def test_a_file_is_right_and_pyarrow_finds_the_same_in_it(kind: TableKind) -> No
 
 
 @pytest.mark.parametrize("micros", [-1, -999_000, -1_000])
-def test_a_time_that_no_file_can_have_is_never_written(micros: int) -> None:
+def test_time_that_orc_cannot_store_is_refused(micros: int) -> None:
     with pytest.raises(orc_times.Unwritable, match=r"^at .*\b1970\b.*\bORC\b"):
         orc_of(pa.table({"at": times([0, None, micros])}), TableKind.ICEBERG)
 

@@ -21,7 +21,7 @@ from aqueduct.store.retries import Attempts, Wait
 STORE, METASTORE = "s3://lake", "thrift://metastore:9083"
 
 
-def test_a_request_that_hangs_is_an_outage_after_its_time() -> None:
+def test_hanging_request_is_outage_after_timeout() -> None:
     noticed = Outages()
     noticed.ask(STORE, 100.0)
     assert noticed.current((), 100.0 + SILENT_SECONDS - 0.1) == {}
@@ -34,7 +34,7 @@ def test_an_outage_is_reported_within_ten_seconds() -> None:
     assert watch.PAUSE_SECONDS + SILENT_SECONDS + watch.LOOK_SECONDS < 10
 
 
-def test_an_answer_ends_the_outage_of_its_server_alone() -> None:
+def test_answer_ends_outage_of_its_server_only() -> None:
     noticed = Outages()
     for server in (STORE, METASTORE):
         noticed.ask(server, 100.0)
@@ -43,7 +43,7 @@ def test_an_answer_ends_the_outage_of_its_server_alone() -> None:
     assert noticed.current((), 110.0).keys() == {METASTORE}
 
 
-def test_requests_that_fail_one_after_the_other_are_one_outage() -> None:
+def test_consecutive_failed_requests_are_one_outage() -> None:
     noticed = Outages()
     begun, ended = [], []
     for second in range(100, 130):
@@ -59,7 +59,7 @@ def test_requests_that_fail_one_after_the_other_are_one_outage() -> None:
     assert ended == [(120, STORE)]
 
 
-def test_a_repeated_request_of_the_landing_is_an_outage_though_others_are_answered() -> None:
+def test_repeated_request_is_outage_despite_other_answers() -> None:
     """As in a NameNode's safe mode: it answers who reads."""
     noticed = Outages()
     noticed.ask(STORE, 100.0)
@@ -94,7 +94,7 @@ def lag(figures: LandFigures) -> float | None:
     return samples(figures.all()).get("aqueduct_land_lag a.b")
 
 
-def test_a_lag_is_unknown_from_the_outage_until_a_later_round() -> None:
+def test_lag_is_unknown_from_outage_until_later_round() -> None:
     figures = LandFigures(["a.b"], 90.0)
     landed = [LandedTable(table="a.b")]
     assert "aqueduct_land_silent_seconds store" not in samples(figures.all())
@@ -127,7 +127,7 @@ class Answering:
 
 
 @pytest.mark.parametrize("fault", ["it hangs", "it fails", "its client fails"])
-def test_each_outage_is_reported_once_and_so_is_its_end(
+def test_each_outage_and_its_end_are_reported_once(
     fault: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(outages, "SILENT_SECONDS", 0.2)

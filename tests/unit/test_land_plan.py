@@ -79,7 +79,7 @@ def test_offsets_that_are_gone_are_a_gap() -> None:
     assert found.topic_ids == {}
 
 
-def test_a_log_that_was_cut_and_has_grown_again_is_left_alone() -> None:
+def test_log_truncated_then_grown_is_skipped() -> None:
     state = replace(landed({"a": {"0": 7, "1": 100}}), epochs={"a": {"0": 3, "1": 3}})
     partition = TopicPartition("a", 0)
     assert epochs_to_ask(state, [A]) == {partition: 3, TopicPartition("a", 1): 3}
@@ -92,12 +92,12 @@ def test_a_log_that_was_cut_and_has_grown_again_is_left_alone() -> None:
     assert (whole.left_out, whole.ranges) == ((), (Range("a", 0, 7, 10),))
 
 
-def test_a_partition_that_was_added_has_a_gap_before_its_start() -> None:
+def test_added_partition_has_gap_before_its_start() -> None:
     found = planned(landed({"a": {"1": 100}}), A)
     assert found.gaps == (Range("a", 0, 0, 5),)
 
 
-def test_a_topic_that_is_declared_no_more_is_left_alone() -> None:
+def test_topic_no_longer_declared_keeps_its_position() -> None:
     found = planned(landed({"a": {"0": 10, "1": 100}, "undeclared": {"0": 7}}), A)
     assert found.left_out == ()
     assert found.next["undeclared"] == {"0": 7}
@@ -130,7 +130,7 @@ def test_what_can_t_be_landed_is_left_out() -> None:
     assert again.ranges == ()
 
 
-def test_a_lag_is_what_has_not_landed_and_is_there() -> None:
+def test_lag_counts_only_available_records_not_landed() -> None:
     assert lag(State(), [A]) == 5 + 100
     assert lag(landed({"a": {"0": 7, "1": 100}}), [A]) == 3
     assert (
@@ -155,7 +155,7 @@ def test_a_round_ends_where_it_is_told() -> None:
     assert found.whole
 
 
-def test_a_round_takes_little_of_long_partitions_and_all_of_short_ones() -> None:
+def test_round_limits_long_partitions_and_completes_short_ones() -> None:
     found = planned(State(), A, at_most=50)
     assert found.ranges == (Range("a", 0, 5, 10), Range("a", 1, 0, 45))
     assert not found.whole
@@ -208,7 +208,7 @@ def results(todo: LandPlan, at_most: int, broken: dict[int, int]) -> list[list[R
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_what_counts_has_no_hole_and_nothing_beyond_its_positions(seed: int) -> None:
+def test_settled_ranges_cover_exactly_offsets_before_positions(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     topic = SourceTopic(
         name="a", id="id-of-a", starts=(0, 0, 0), ends=tuple(chance.randrange(1, 60) for _ in range(3))
@@ -232,7 +232,7 @@ def test_what_counts_has_no_hole_and_nothing_beyond_its_positions(seed: int) -> 
     assert all(positions["a"][str(each)] in range(60) for each in broken)
 
 
-def test_a_partition_that_breaks_off_takes_no_other_with_it() -> None:
+def test_failed_partition_does_not_affect_other_partitions() -> None:
     todo = planned(State(), SourceTopic(name="a", id="id-of-a", starts=(0, 0), ends=(10, 2)))
     positions, counts = settle(todo, results(todo, 7, {0: 0}))
     assert positions == {"a": {"0": 0, "1": 2}}

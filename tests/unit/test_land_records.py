@@ -29,7 +29,7 @@ def test_fields_and_headers() -> None:
 
 @pytest.mark.parametrize("length", [3, 8, 100, 1 << 31, (1 << 63) - 1])
 @pytest.mark.parametrize("before", [b"", put_one(1) + b"k"])
-def test_a_field_longer_than_its_record_is_no_field(length: int, before: bytes) -> None:
+def test_field_longer_than_its_record_is_damage(length: int, before: bytes) -> None:
     """Also where it would end in the next record, or so far away that the sum is negative."""
     with raises(Failed, "batch-damaged", "offset 0"):
         arrays(body(b"a", b"b"), before + put_one(length) + b"xy", body(b"c", b"d" * 20))

@@ -60,7 +60,7 @@ def test_one_connection_is_kept_for_all_questions(served: Registry) -> None:
     assert served.connections == 1
 
 
-def test_a_connection_that_the_server_has_closed_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_closed_by_server_is_replaced_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "ASK_SECONDS", 0)  # so that nothing is asked a second time
     with schema_registry.serving(Registry(idle_seconds=0.05)) as idle:
         for id_ in range(3):
@@ -87,7 +87,7 @@ def reader(served: Registry) -> AvroReader:
     return AvroReader(table.columns, find=TaskSchemas(by(served)))
 
 
-def test_invented_ids_are_asked_for_a_few_times_and_rejected_at_once(served: Registry) -> None:
+def test_unknown_schema_ids_are_rejected_after_few_requests(served: Registry) -> None:
     """Those of most records come first, so one that exists is found among many that do not."""
     served.add(7, R)
     invented = [written(1_000 + number) for number in range(30_000)]
@@ -102,7 +102,7 @@ def test_invented_ids_are_asked_for_a_few_times_and_rejected_at_once(served: Reg
     assert len(reasons) == MOST_UNKNOWN + 1
 
 
-def test_ids_that_are_known_are_read_behind_invented_ones(served: Registry) -> None:
+def test_known_schema_ids_are_read_despite_unknown_ones(served: Registry) -> None:
     """Another task of the process has read them; a new task asks anew for those that were unknown."""
     served.add(7, R)
     registry.schema(by(served), 7)
@@ -114,7 +114,7 @@ def test_ids_that_are_known_are_read_behind_invented_ones(served: Registry) -> N
     assert len(served.asked) == 1 + 2 * MOST_UNKNOWN
 
 
-def test_many_valid_ids_are_asked_for_up_to_a_limit(served: Registry) -> None:
+def test_requests_for_valid_schema_ids_are_limited(served: Registry) -> None:
     """A producer that may register schemas has valid ids without limit; a next task reads more of them."""
     ids = range(1_000, 1_000 + 2 * MOST_REQUESTS + 50)
     for id_ in ids:
@@ -141,7 +141,7 @@ def test_references_of_schemas_count_as_requests(served: Registry) -> None:
     assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
 
 
-def test_a_registry_that_is_away_rejects_no_record_at_the_limit(served: Registry) -> None:
+def test_unavailable_registry_rejects_no_record_at_limit(served: Registry) -> None:
     """Repeated requests count, but the question that they belong to is answered, or fails the task."""
     schemas = TaskSchemas(by(served))
     schemas.requests.left = 2
@@ -154,7 +154,7 @@ def test_a_registry_that_is_away_rejects_no_record_at_the_limit(served: Registry
         schemas(7)
 
 
-def test_an_id_that_no_registry_can_have_is_not_asked_for(served: Registry) -> None:
+def test_impossible_schema_id_is_not_requested(served: Registry) -> None:
     """A registry whose ids are of 31 bits answers 404 without its own code, as a proxy does."""
     served.status = [404] * 1_000
     read = reader(served).read(pa.array([written(2**31), written(2**32 - 1)], pa.binary()))
@@ -232,7 +232,7 @@ def test_a_strange_schema_is_its_records_fault(served: Registry, answer: dict[st
     str(error.value).encode()
 
 
-def test_who_says_404_without_a_reason_is_no_registry(
+def test_404_without_error_code_means_unreachable_registry(
     served: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proxy, or a wrong path: for that no record is bad."""
@@ -279,9 +279,7 @@ def test_references_are_followed(served: Registry) -> None:
 
 
 @pytest.mark.parametrize("subject", ["a;b", "50%", ".", "..", "a//b", "a/../b", "", "a\nb", "a\\b"])
-def test_a_subject_that_no_registry_of_an_estate_serves_is_its_records_fault(
-    served: Registry, subject: str
-) -> None:
+def test_subject_denied_by_estate_registry_makes_bad_record(served: Registry, subject: str) -> None:
     """Anybody who registers a schema chooses the subjects that it refers to; their 404 has no code."""
     apicurio = SchemaRegistry(f"{served.url}/apis/ccompat/v7", client_config.load(None))
     path = f"/subjects/{quote(subject, safe='')}/versions/1"
@@ -298,7 +296,7 @@ def test_a_subject_that_no_registry_of_an_estate_serves_is_its_records_fault(
         registry.schema(by(served), 7)
 
 
-def test_a_subject_that_no_path_can_have_is_its_records_fault(served: Registry) -> None:
+def test_subject_unfit_for_url_path_makes_bad_record(served: Registry) -> None:
     served.add(7, R, references=[{"name": "a.M", "subject": "\ud800", "version": 1}])
     served.add(8, R, references=[{"name": "a.M", "subject": "x" * 5_000, "version": 1}])
     served.status = [200, 200, 414]
@@ -307,7 +305,7 @@ def test_a_subject_that_no_path_can_have_is_its_records_fault(served: Registry) 
             registry.schema(by(served), id_)
 
 
-def test_an_answer_that_comes_byte_by_byte_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_byte_by_byte_means_unreachable_registry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No read of the socket lacks an answer."""
     monkeypatch.setattr(registry, "REQUEST_SECONDS", 1.0)
     monkeypatch.setattr(registry, "ASK_SECONDS", 0)
@@ -342,7 +340,7 @@ def test_a_user_is_told_by_a_file(served: Registry, tmp_path: Path) -> None:
     assert "cret" not in str(error.value)
 
 
-def test_an_apicurio_that_reads_its_journal_yet_is_away(
+def test_apicurio_is_unavailable_while_reading_its_journal(
     served: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It says of each schema that there is none, until it is ready."""

@@ -34,7 +34,7 @@ def status(staged: int, dead: int) -> TableStatus:
     )
 
 
-def test_what_is_staged_is_told_and_what_of_it_is_left_behind() -> None:
+def test_status_shows_staged_and_abandoned_bytes() -> None:
     assert "taged" not in status_text([status(0, 0)])
     assert status_text([status(2_000_000, 0)]).endswith("\n  Staged, and not committed: 2.0 MB.")
     told = status_text([status(2_000_000, 1_500_000)])
@@ -43,7 +43,7 @@ def test_what_is_staged_is_told_and_what_of_it_is_left_behind() -> None:
     assert (reported["staged"], reported["dead"]) == (2, 1)
 
 
-def test_declared_topics_that_are_absent_make_a_status_incomplete() -> None:
+def test_absent_declared_topics_make_status_incomplete() -> None:
     lacking = replace(status(0, 0), left_out=(Skipped("topics eu.+", "no topic", "pattern-matches-nothing"),))
     assert status_code([status(0, 0)]) == ExitCode.DONE
     assert status_code([status(0, 0), lacking]) == ExitCode.INCOMPLETE
@@ -52,14 +52,14 @@ def test_declared_topics_that_are_absent_make_a_status_incomplete() -> None:
     assert [each["id"] for each in reported["left_out"]] == ["pattern-matches-nothing"]
 
 
-def test_what_killed_runs_left_is_told_when_it_goes() -> None:
+def test_compaction_reports_removed_data_of_killed_runs() -> None:
     done = CompactedTable(table="a.b", landed=True, buried=1_500_000)
     assert compacted_text([done]) == "a.b: no small files to join; 1.5 MB went that killed runs had staged."
     [told] = compacted_report([done])["tables"]
     assert told["buried"] == 1_500_000
 
 
-def test_batches_that_are_not_opened_make_a_landing_incomplete() -> None:
+def test_unopened_batches_make_landing_incomplete() -> None:
     """The output has some of them, the report has all."""
     skipped = [
         UnopenedRange(range=Range("flights", 0, 10 * number, 10 * number + 3), why="it unpacks to too much")

@@ -334,7 +334,7 @@ def test_a_time_of_kafka_after_all_years(at: int) -> None:
 
 
 @pytest.mark.parametrize("at", [-2, -999, -12_219_379_200_000])
-def test_a_time_of_kafka_that_readers_would_not_find_again(at: int) -> None:
+def test_unreadable_kafka_time_is_null_or_bad_record(at: int) -> None:
     """It is none in k_timestamp; of a column it makes a bad record, as it does in a value."""
     data = batch_of([Record(-1_000, 0, body(None, b"{}")), Record(at, 1, body(None, b"{}"))])
     assert land(data, FIELD).values("k_timestamp") == [LAST, None]
@@ -408,7 +408,7 @@ def test_a_day_is_one_of_its_zone() -> None:
         (WEST, "2013-11-04T05:00:00Z"),  # a day of 25 hours
     ],
 )
-def test_a_row_is_late_when_its_day_has_been_over_for_so_long(zone: str, day_ends: str) -> None:
+def test_row_is_late_after_delay_since_day_end(zone: str, day_ends: str) -> None:
     """To the millisecond, by Kafka's time; a record without one, or without its own, never is."""
     over = int(datetime.fromisoformat(day_ends).timestamp() * 1000) + 2 * 3600 * 1000
     came = [over - 1, over, over + 10**9, 0, -1, 2**61]
@@ -465,7 +465,7 @@ def test_two_columns_of_one_field() -> None:
 
 
 @pytest.mark.parametrize("type_", ["string", "double", "boolean", "timestamp", "array<int>", "decimal(5,2)"])
-def test_two_columns_that_want_a_field_of_two_kinds(type_: str) -> None:
+def test_two_columns_with_conflicting_field_kinds_are_refused(type_: str) -> None:
     other = {"name": "d", "type": type_, "from": "c"}
     for columns in ((FIELD, other), (other, FIELD)):
         with raises(Refused, "landing-declaration-invalid") as refused:

@@ -27,7 +27,7 @@ def read(within: Range, *batches: Batch) -> tuple[list[int], list[UnopenedRange]
     return offsets, skipped
 
 
-def test_a_batch_that_unpacks_to_too_much_takes_no_other_with_it() -> None:
+def test_batch_beyond_decompression_limit_affects_no_other() -> None:
     large = batch(3, 3, 50 * MEBIBYTE)
     assert len(large) < 100_000
     offsets, [skipped] = read(WHOLE, batch(0, 3, 10), large, batch(6, 2, 10))
@@ -36,7 +36,7 @@ def test_a_batch_that_unpacks_to_too_much_takes_no_other_with_it() -> None:
     assert skipped.id == "decompression-limit-exceeded"
 
 
-def test_batches_are_cut_at_the_ends_of_a_range() -> None:
+def test_batches_are_cut_at_range_ends() -> None:
     within = Range("t", 0, 4, 8)
     large = batch(7, 3, 50 * MEBIBYTE)
     offsets, [skipped] = read(within, batch(2, 4, 10), batch(6, 1, 10), large)
@@ -45,7 +45,7 @@ def test_batches_are_cut_at_the_ends_of_a_range() -> None:
     assert read(within, batch(0, 4, 10), batch(8, 2, 10)) == ([], [])
 
 
-def test_parts_of_a_batch_that_several_tasks_read_become_one() -> None:
+def test_skipped_parts_of_one_batch_are_joined() -> None:
     large = batch(0, 3, 50 * MEBIBYTE)
     parts = [read(Range("t", 0, start, start + 1), large)[1][0] for start in (2, 0, 1)]
     [whole] = joined(parts)
@@ -54,7 +54,7 @@ def test_parts_of_a_batch_that_several_tasks_read_become_one() -> None:
     assert joined(others) == others
 
 
-def test_small_batches_that_unpack_to_much_are_not_in_memory_together() -> None:
+def test_small_batches_with_large_content_are_read_separately() -> None:
     batches = [batch(number, 1, 60 * MEBIBYTE) for number in range(8)]
     assert sum(map(len, batches)) < MEBIBYTE  # so one answer of a broker has all of them
     sizes = [

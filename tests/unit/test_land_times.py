@@ -85,7 +85,7 @@ def test_texts(text: str, zone: str, expected: str | None) -> None:
     assert instant(text, zone) == expected
 
 
-def test_a_column_keeps_its_order_beside_wrong_texts_and_nulls() -> None:
+def test_column_keeps_order_beside_invalid_texts_and_nulls() -> None:
     text = pa.array(["2013-01-01T00:00:00Z", None, "x", "1970-01-01T00:00:01", "2013-06-01"])
     found, right = times.instants(text, ZoneInfo("Europe/Berlin"))
     assert right.tolist() == [True, False, False, True, True]

@@ -72,7 +72,7 @@ def test_the_receiving_end_looks_at_its_files_first(
 @pytest.mark.parametrize(
     ("wall", "year"), [(0, 1970), (1_577_880_000_000, 2020), (4_903_286_400_000, 2125), (1 << 62, 146140482)]
 )
-def test_nothing_is_sent_by_a_clock_that_can_not_be_right(
+def test_sending_end_refuses_implausible_clock(
     keys: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,

@@ -28,7 +28,7 @@ def test_absent_topics_are_reported_once() -> None:
     )
 
 
-def test_a_topic_that_another_task_received_is_not_absent() -> None:
+def test_topic_received_by_another_task_is_not_absent() -> None:
     done = DedupCounts(crossed=("a",))
     done.add(DedupCounts(crossed=("b", "a")))
     assert report_absent(order("a", "b"), done, ()) == frozenset()

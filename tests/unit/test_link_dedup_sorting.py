@@ -106,7 +106,7 @@ def test_a_frame_in_another_partition_is_set_aside() -> None:
     assert (state.done.unlisted, state.done.told) == (2, before)
 
 
-def test_a_raw_batch_that_cannot_be_read_is_set_aside() -> None:
+def test_unreadable_raw_batch_is_skipped_and_reported() -> None:
     [mine] = of_one_bucket(1)
     found = states()
     batches = [raw(5, empty(mine)), damaged(raw(6, empty(mine, first=1), empty(mine, first=2)))]
@@ -119,7 +119,7 @@ def test_a_raw_batch_that_cannot_be_read_is_set_aside() -> None:
     assert "offsets 6 to 7" in state.done.told[0]
 
 
-def test_a_record_that_is_too_large_for_its_clean_topic_is_quarantined() -> None:
+def test_record_too_large_for_clean_topic_is_quarantined() -> None:
     large = bytes(build(Records.listed([Record(1, 0, body(None, os.urandom(2000)))])))
     [new] = Bucket({}).arrive([Frame(topic="t", topic_id=ID, partition=0, first=0, last=0, batches=large)])
     some = replace(share("t"), clean={"t": Clean("t", 1, 1000)})
@@ -180,7 +180,7 @@ def test_invented_topics_and_partitions_have_an_end(monkeypatch: pytest.MonkeyPa
     assert state.frames == [empty(mine)]
 
 
-def test_ids_of_a_deleted_clean_topic_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_topic_ids_of_deleted_clean_topic_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "MOST_IDS", 10)
     [gone, mine] = of_one_bucket(2)
     found = states()
@@ -209,7 +209,7 @@ def test_an_estate_of_ten_thousand_topics_fits(created: bool) -> None:
     assert sum(each.done.quarantined for each in found.values()) == (0 if created else len(sent))
 
 
-def test_names_of_topics_that_are_left_out_have_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_listed_unwanted_topics_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorting, "MOST_LEFT_OUT", 10)
     names = [*of_one_bucket(50)]
     found = states()
@@ -220,7 +220,7 @@ def test_names_of_topics_that_are_left_out_have_an_end(monkeypatch: pytest.Monke
     assert sum(left_out.values()) == 100
 
 
-def test_frames_that_unpack_to_much_do_not_wait_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sorter_writes_before_unpacked_frames_exceed_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits is written before, with the position of the frame that comes next."""
     monkeypatch.setattr(sorting, "MOST_WAITING", 10 << 20)
     [mine] = of_one_bucket(1)

@@ -7,7 +7,7 @@ from aqueduct.link.log_throttle import MOST, SECONDS, Seldom
 from aqueduct.link.wire.counters import Counters
 
 
-def test_a_thing_is_told_of_when_it_is_new_and_then_once_a_minute() -> None:
+def test_drop_reason_is_logged_immediately_then_every_minute() -> None:
     of = Seldom()
     assert [of.due("a", 1, now) for now in range(60)] == [1, *[0] * 59]
     assert of.due("b", 2, 59) == 2
@@ -16,14 +16,14 @@ def test_a_thing_is_told_of_when_it_is_new_and_then_once_a_minute() -> None:
     assert of.due("a", 1, 10 * SECONDS) == 1
 
 
-def test_ever_new_things_are_told_of_no_more_often() -> None:
+def test_number_of_immediate_drop_reports_is_limited() -> None:
     of = Seldom()
     told = [of.due(number, 1, 0.0) for number in range(10_000)]
     assert sum(map(bool, told)) == MOST + 1
     assert of.due("another", 1, SECONDS) == 10_000 - MOST
 
 
-def test_each_kind_is_told_of_with_what_it_means() -> None:
+def test_each_drop_reason_is_logged_with_explanation() -> None:
     of, counters = Strangers(), Counters(keys_of_strangers=3, shards_again=7, shards=9)
     [sentence] = of.sentences(counters, 0.0)
     assert sentence.startswith(

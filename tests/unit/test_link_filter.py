@@ -66,12 +66,12 @@ def test_what_no_rule_matches_is_the_defaults() -> None:
     assert kept(rules("allow:^a,deny:b", "allow").apply(one)) == [(0, b"a"), (2, None), (3, b"no a")]
 
 
-def test_a_batch_of_which_all_may_cross_stays_what_it_is() -> None:
+def test_batch_without_withheld_records_stays_unchanged() -> None:
     one = frame(b"a", b"b")
     assert rules("deny:c").apply(one).batches == one.batches
 
 
-def test_commas_in_brackets_and_quantifiers_belong_to_the_rule() -> None:
+def test_commas_in_brackets_or_quantifiers_separate_no_rules() -> None:
     one = rules(r"deny:a{2,3}[x,y],deny:\(b,allow:.")
     assert kept(one.apply(frame(b"aa,", b"aa-", b"aax", b"(b"))) == [(1, b"aa-")]
 

@@ -43,7 +43,7 @@ def test_a_batch_that_fits_stays_what_it_is() -> None:
     assert list(split(one, len(one))) == [one]
 
 
-def test_only_a_record_that_is_too_large_by_itself_does_not_cross() -> None:
+def test_only_oversized_record_of_batch_is_refused() -> None:
     rows = [Record(0, offset, body(None, b"x" * (2_000 if offset == 12 else 10))) for offset in range(10, 15)]
     [one] = walk(build(Records.listed(rows)))
     first, refused, last = frame_spans([one], 8, 16, LARGE)
@@ -114,7 +114,7 @@ def test_a_frame_has_batches_of_about_a_block() -> None:
     ]
 
 
-def test_a_batch_that_inflates_too_much_to_be_parted_is_too_large() -> None:
+def test_batch_that_inflates_too_much_is_refused_whole() -> None:
     bomb = batch([5, 6, 7], 60 << 20, codec="zstd")
     assert len(bomb) > LARGE
     first, refused, last = frame_spans([batch([1]), bomb, batch([8])], 0, 9, LARGE)

@@ -45,7 +45,7 @@ def told(of: Bucket) -> tuple[int, list[tuple[int, int]], list[tuple[int, int]]]
     return current.next, current.gaps, current.lost
 
 
-def test_topics_are_known_from_frames_announcements_and_closed_entries() -> None:
+def test_bucket_knows_topics_from_frames_announcements_and_ledger() -> None:
     of = Bucket({})
     assert of.topics == frozenset()
     [*of.arrive([frame(0, 1)])]
@@ -58,7 +58,7 @@ def test_topics_are_known_from_frames_announcements_and_closed_entries() -> None
 @given(
     st.lists(st.integers(1, 9), min_size=1, max_size=12), st.randoms(use_true_random=False), st.integers(1, 4)
 )
-def test_each_record_once_and_what_never_came_is_a_gap(
+def test_records_arrive_once_and_missing_offsets_become_gaps(
     sizes: list[int], chance: random.Random, polls: int
 ) -> None:
     edges = [sum(sizes[:count]) for count in range(len(sizes) + 1)]
@@ -110,7 +110,7 @@ def test_a_covering_frame_without_batches_fills_the_gap() -> None:
     }.items(),
     ids=lambda item: item[0],
 )
-def test_batches_that_do_not_fill_a_frame_are_not_taken_for_nothing(batches: tuple[str, bytes]) -> None:
+def test_batches_that_do_not_fill_frame_are_refused(batches: tuple[str, bytes]) -> None:
     first = 1 if batches[0] == "below the frame" else 0
     with pytest.raises(Unsound):
         list(
@@ -140,7 +140,7 @@ def test_a_topic_made_anew_starts_anew() -> None:
     assert written(list(one.arrive([frame(5, 9)]))) == [5, 6, 7]
 
 
-def test_what_crossed_of_a_topic_that_was_retired_is_not_new() -> None:
+def test_frames_of_retired_topic_are_not_new() -> None:
     one = Bucket({})
     list(one.arrive([frame(0, 4), frame(8, 9)]))
     list(one.arrive([frame(0, 1, OTHER)]))

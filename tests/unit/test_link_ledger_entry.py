@@ -62,7 +62,7 @@ def test_parts_without_use_become_tombstones() -> None:
     assert [key for key, value in after.items() if value is None] == ["t/0/1", "t/0/2"]
 
 
-def test_a_topic_made_anew_keeps_what_the_old_one_left_open() -> None:
+def test_recreated_topic_keeps_open_gaps_of_former_instance() -> None:
     partition = LedgerPartition(
         topic="t", partition=0, current=Lineage(topic_id="old", first=0, next=9, gaps=[(5, 5)])
     )

@@ -82,7 +82,7 @@ def test_every_offset_is_new_once_in_any_order(every: list[Span], random: object
     assert offsets(lineage.gaps) == set(range(lineage.first, lineage.next)) - offsets(every)
 
 
-def test_a_lost_tail_is_a_gap_once_it_was_announced() -> None:
+def test_lost_tail_becomes_gap_after_announcement() -> None:
     lineage = Lineage(topic_id="id", first=0, next=100)
     lineage.announce(0, 120, compacted=False)
     assert lineage.gaps == [(100, 119)]
@@ -90,7 +90,7 @@ def test_a_lost_tail_is_a_gap_once_it_was_announced() -> None:
     assert lineage.gaps == []
 
 
-def test_what_retention_took_before_it_was_sent_is_lost() -> None:
+def test_records_deleted_by_retention_before_sending_are_lost() -> None:
     lineage = Lineage(topic_id="id", first=0, next=100)
     lineage.announce(150, 200, compacted=False)
     assert (lineage.gaps, lineage.lost) == ([(150, 199)], [(100, 149)])
@@ -102,7 +102,7 @@ def test_what_only_compaction_took_is_not() -> None:
     assert (lineage.gaps, lineage.lost) == ([(150, 199)], [])
 
 
-def test_what_a_log_never_had_when_the_link_began_is_not_asked_for() -> None:
+def test_offsets_below_initial_log_start_are_no_gap() -> None:
     lineage = begin("id", 1000)
     lineage.announce(1000, 1000, compacted=False)
     assert (lineage.gaps, lineage.lost, lineage.next) == ([], [], 1000)

@@ -37,7 +37,7 @@ def listed(*states: LedgerPartition, most: int = 9) -> list[tuple[str, int, int,
     ]
 
 
-def test_a_range_has_the_time_of_its_first_entry() -> None:
+def test_missing_range_has_time_of_first_ledger_entry() -> None:
     states = [state([(1, 5)]), state([(1, 5), (10, 12)]), state([(1, 5), (10, 20)])]
     assert listed(*states) == [
         (MISSING, 13, 20, 3, False),
@@ -55,14 +55,14 @@ def test_what_has_arrived_since_is_not_listed() -> None:
     assert listed(state([(1, 9)]), state([])) == []
 
 
-def test_what_is_lost_for_good_has_the_time_when_it_was() -> None:
+def test_lost_range_has_time_of_loss() -> None:
     assert listed(state([(1, 9)]), state([(6, 9)], [(1, 5)])) == [
         (LOST, 1, 5, 2, False),
         (MISSING, 6, 9, 1, True),
     ]
 
 
-def test_gaps_of_a_topic_that_was_recreated_are_lost() -> None:
+def test_gaps_of_recreated_topic_are_lost() -> None:
     recreated = LedgerPartition(
         topic="t",
         partition=0,

@@ -241,7 +241,7 @@ def test_an_option_with_a_mapping(tmp_path: Path) -> None:
     assert "o.yml, line 1" in str(refused.value)
 
 
-def test_what_the_environment_says_is_called_as_it_is_there() -> None:
+def test_errors_name_environment_variables_as_written() -> None:
     for name, fact in (
         ("PARITY", "AQUEDUCT_DIODE_PARITY"),
         ("TARGT_IP", "AQUEDUCT_DIODE_TARGET_IP"),
@@ -269,7 +269,7 @@ def test_yaml_is_taken_as_it_is_written(tmp_path: Path) -> None:
     assert "o.yml: from " in str(refused.value)
 
 
-def test_a_resend_is_of_the_link_s_topics_alone() -> None:
+def test_resend_is_restricted_to_topics_of_link() -> None:
     """The options of another link's upstream have another filter."""
     topics = r"flights|seats\..*"
     found = resend(topics=topics, resendFileName="bundle.json")
@@ -279,7 +279,7 @@ def test_a_resend_is_of_the_link_s_topics_alone() -> None:
     assert "secrets" in str(refused.value)
 
 
-def test_the_one_topic_of_a_link_restricts_a_bundle_too() -> None:
+def test_single_topic_of_link_restricts_bundle() -> None:
     found = resend(topic="flights", resendFileName="b.json")
     assert [found.crosses(name) for name in ("flights", "seats", "__consumer_offsets")] == [
         True,
@@ -308,7 +308,7 @@ def test_no_internal_topic_of_kafka_crosses() -> None:
         ({"resendFileName": "b", "from": "2026-01-31T18:00:01Z", "to": "2026-01-31T18:00:00Z"}, "from to"),
     ],
 )
-def test_a_resend_of_what_can_not_be_is_refused(more: Mapping[str, str], facts: str) -> None:
+def test_contradictory_resend_options_are_refused(more: Mapping[str, str], facts: str) -> None:
     with raises(Refused, "link-options-invalid") as refused:
         resend(**more)
     assert [fact for fact in facts.split() if fact not in str(refused.value)] == []
@@ -333,9 +333,7 @@ BUNDLE = """{"type": "%s", "results": [
         ("first", [Asked(topic="flights", partition=0, first=5, last=7, onwards=True)]),
     ],
 )
-def test_what_others_have_to_send_of_a_bundle_is_known(
-    tmp_path: Path, kind: str, expected: list[Asked]
-) -> None:
+def test_bundle_entries_of_other_senders_are_listed(tmp_path: Path, kind: str, expected: list[Asked]) -> None:
     file = tmp_path / "bundle.json"
     file.write_text(BUNDLE % kind)
     shifted = {"partitionStartValue": "2", "partitionStopValue": "3"}
@@ -370,12 +368,12 @@ def test_what_a_log_lacks_is_told_apart(
     assert [(each.start, each.stop) if each.start < each.stop else None for each in parts] == expected
 
 
-def test_an_empty_log_that_is_asked_for_all_it_has_lacks_nothing() -> None:
+def test_full_resend_of_empty_log_lacks_nothing() -> None:
     [one], _ = asked_for(resend(topic="t", partition="0"))
     assert all(each.start >= each.stop for each in divided(one, 0, 0))
 
 
-def test_the_sending_end_follows_no_internal_topic_of_kafka() -> None:
+def test_sending_end_ignores_internal_topics_of_kafka() -> None:
     rest = {name: value for name, value in UPSTREAM.items() if name != "topic"}
     follows = wanted(options.build(Upstream, None, {}, rest | {"topics": ".*"}, pytest.fail))
     there = ("__consumer_offsets", "__orders", "_orders")

@@ -11,7 +11,7 @@ from aqueduct.link.resend import Asked, fitting
 PARTITION: Any = None  # nothing is asked of one but that it is there
 
 
-def test_what_is_of_another_topic_now_is_left_out_of_a_resend() -> None:
+def test_resend_skips_entries_of_absent_instances() -> None:
     old, new = (str(UUID(int=number)) for number in (1, 2))
     there = {"t": Topic(UUID(int=2), "t", (PARTITION,))}
     fits = [

@@ -72,7 +72,7 @@ def test_a_kernel_without_segmentation(
     assert received(receiver, 3) == sent
 
 
-def test_a_port_that_nobody_listens_at_gives_no_error() -> None:
+def test_sending_to_closed_port_raises_no_error() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as free:
         free.bind(("127.0.0.1", 0))
         address = resolve("127.0.0.1", free.getsockname()[1])
@@ -98,7 +98,7 @@ def test_what_the_kernel_dropped_is_counted() -> None:
     receiver.close()
 
 
-def test_a_datagram_over_the_mtu_is_refused_never_fragmented() -> None:
+def test_datagram_above_mtu_is_refused_without_fragmentation() -> None:
     address = resolve("127.0.0.1", 9)
     sender = SendingSocket(address)
     size = payload_of(min(udp.mtu(address, None), 65535), address.ip_version)
@@ -121,7 +121,7 @@ LOOPBACK, OTHER = "00:00:00:00:00:00", "02:00:00:00:5e:01"
         (LOOPBACK, "nonic0", "network-card-unusable", "'nonic0'"),
     ],
 )
-def test_a_receiving_end_does_not_start_where_nothing_would_come(
+def test_receiving_end_refuses_wrong_mac_or_card(
     mac: str, nic: str | None, id_: str, facts: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for kind in ("receiver", "sender"):
@@ -139,7 +139,7 @@ def test_a_receiving_end_does_not_start_where_nothing_would_come(
     assert [fact for fact in facts.split() if fact not in said] == []
 
 
-def test_a_card_takes_what_is_sent_to_it_or_to_a_group() -> None:
+def test_card_accepts_own_broadcast_and_multicast_addresses() -> None:
     udp.check_card(LOOPBACK, "lo")
     udp.check_card(LOOPBACK, None)
     udp.check_card("ff:ff:ff:ff:ff:ff", "lo")
@@ -161,7 +161,7 @@ def test_bad_addresses(attempt: object, id_: str, fact: str) -> None:
     assert fact in str(refused.value)
 
 
-def test_a_socket_that_is_kept_has_what_came_meanwhile(
+def test_kept_socket_holds_datagrams_sent_during_restart(
     receiver: ReceivingSocket, sender: SendingSocket
 ) -> None:
     address = resolve(*receiver.address[:2])
@@ -186,7 +186,7 @@ class OfACardThatIsGone(socket.socket):
         return super().getsockopt(level, name, *size)
 
 
-def test_a_kept_socket_whose_card_is_gone_receives_nothing_more() -> None:
+def test_kept_socket_of_removed_card_is_not_reused() -> None:
     with OfACardThatIsGone(socket.AF_INET, socket.SOCK_DGRAM) as kept:
         kept.bind(("127.0.0.1", 0))
         address = resolve(*kept.getsockname())

@@ -69,7 +69,7 @@ def test_a_binding_is_read_as_it_was_written(bound: Binding) -> None:
         b'["MirrorSourceConnector",{"topic":"x","partition":"3"}]',
     ],
 )
-def test_keys_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
+def test_malformed_position_keys_are_ignored(key: bytes) -> None:
     """Whoever may write to the topic of positions would stop each start of the mirror."""
     assert binding.parse_key(key) is None
     records = {key: b"anything", binding.key(PARTITION): binding.dumps(BOUND)}
@@ -84,7 +84,7 @@ def test_a_value_that_is_no_binding_is_named(value: bytes) -> None:
 
 
 @pytest.mark.parametrize("key", [b"\0", b"\0\1", b"\xff\xff\0\0\0\0", b"\0\1\xff\0\0\0\0", b"\0\1a\0\0\0"])
-def test_offset_syncs_that_mirrors_do_not_write_are_passed_over(key: bytes) -> None:
+def test_malformed_offset_syncs_are_ignored(key: bytes) -> None:
     assert positions.parse_sync(key, bytes(16)) is None
     assert positions.parse_sync(b"\0\1a\0\0\0\3", bytes(8)) is None
     offsets = bytes(7) + b"\5" + bytes(7) + b"\7"
@@ -171,7 +171,7 @@ sizes = st.integers(0, 9)
 @given(
     before=sizes, unseen=sizes, attack=st.sampled_from(["none", "recreate", "cut"]), kept=sizes, more=sizes
 )
-def test_a_mirror_that_continues_as_judged_loses_nothing_and_lists_what_it_doubles(
+def test_resumed_mirror_loses_nothing_and_lists_duplicates(
     before: int, unseen: int, attack: str, kept: int, more: int
 ) -> None:
     """Mirror a log, bind, mirror on, stop; attack the log, let it grow, judge, and mirror the rest."""

@@ -12,7 +12,7 @@ from aqueduct.mirror.status import Log
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
 
-def test_a_partition_without_a_position_begins_at_its_start() -> None:
+def test_partition_without_position_begins_at_log_start() -> None:
     found = classic.progress({A0: 7, A1: None}, {A0: Log(0, 10), A1: Log(4, 9)})
     assert [(each.partition, each.next, each.behind, each.gone) for each in found] == [
         (A0, 7, 3, 0),
@@ -45,7 +45,7 @@ def test_what_the_target_lacks_is_named() -> None:
     assert nothing == "[pattern-matches-nothing] No topic of old1 matches the flow's patterns."
 
 
-def test_positions_that_are_not_of_the_present_topics_are_named() -> None:
+def test_unbound_and_outdated_positions_are_reported() -> None:
     for findings, id_ in (
         (classic.unbound, "classic-positions-unchecked"),
         (classic.outdated_findings, "classic-position-outdated"),

@@ -20,7 +20,7 @@ def test_lease_that_has_ended_does_not_start() -> None:
     assert LeaseBook().startable(by_task(lease), 0) == []
 
 
-def test_task_starts_under_its_next_lease_only_after_it_has_ended_under_the_former() -> None:
+def test_next_lease_starts_only_after_former_task_ended() -> None:
     book, former, next_ = LeaseBook(), Lease(0), Lease(0)
     book.note_started(former, 0)
     former.ended.set()
@@ -29,7 +29,7 @@ def test_task_starts_under_its_next_lease_only_after_it_has_ended_under_the_form
     assert book.startable(by_task(next_), 0) == [next_]
 
 
-def test_fenced_task_waits_longer_than_a_session_under_the_same_lease() -> None:
+def test_fenced_task_with_same_lease_waits_beyond_session() -> None:
     book, lease = LeaseBook(), Lease(0)
     book.note_started(lease, 0)
     book.note_fenced(0, 100)

@@ -103,7 +103,7 @@ def stating(count: int, offset: int) -> Batch:
         ),
     ],
 )
-def test_whole_batches_before_one_that_cannot_be_mirrored_are_mirrored(
+def test_whole_batches_before_unusable_batch_are_mirrored(
     id_: str, source: list[Batch], arrived: int
 ) -> None:
     made_ = outgoing(source, 400)

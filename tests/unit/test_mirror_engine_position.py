@@ -165,7 +165,7 @@ def test_each_record_arrives_once_or_is_listed(changes: list[tuple[str, int]]) -
         assert topic != log.topic_id or is_listed(TARGET_ONLY, offset)
 
 
-def test_recreated_topic_lists_the_offsets_that_were_not_mirrored() -> None:
+def test_recreated_topic_lists_unmirrored_offsets() -> None:
     seen = a_position(next=100, source_end=130)
     recreated = a_log(topic_id="two", end=7, stable_end=7)
     position = resume(PARTITION, seen, recreated, TargetLog("target", 50))
@@ -262,12 +262,12 @@ def test_topic_that_is_mirrored_again_gets_another_generation() -> None:
     assert (position.generation, position.next, position.target_topic_id) == (5, 7, "other")
 
 
-def test_flow_that_joins_a_topic_with_records_begins_after_them() -> None:
+def test_first_start_appends_after_existing_target_records() -> None:
     position = resume(PARTITION, None, a_log(start=7), TargetLog("target", 33), first_start=True)
     assert (position.next, position.target_end, position.generation) == (7, 33, 0)
 
 
-def test_positions_that_their_topic_lost_are_those_that_the_process_committed() -> None:
+def test_newest_of_stored_and_committed_positions_is_used() -> None:
     partitions = [TopicPartition("orders", number) for number in range(5)]
     stored = {
         partitions[0]: a_position(next=60),  # it lost 100
@@ -284,7 +284,7 @@ def test_positions_that_their_topic_lost_are_those_that_the_process_committed() 
     assert newest(stored, {}) == stored
 
 
-def test_target_that_lost_its_end_stays_refused_when_others_have_written_past_it() -> None:
+def test_cut_target_stays_refused_after_further_writes() -> None:
     """An unclean election while the flow runs: the next leader gives an offset that the flow has had."""
     position = a_position(target_end=50)
     check_written(PARTITION, position, 50)
@@ -306,7 +306,7 @@ def test_target_that_lost_its_end_stays_refused_when_others_have_written_past_it
 
 
 @pytest.mark.parametrize("changes", [{"topic_id": "two"}, {"start": 99}])
-def test_piece_that_does_not_follow_the_position_is_not_counted(changes: dict[str, object]) -> None:
+def test_piece_not_following_position_is_refused(changes: dict[str, object]) -> None:
     piece = Piece(topic_id="one", start=100, first=100, next=110, log_start=0, epoch=3, records=10)
     assert advanced(a_position(), piece).next == 110
     with pytest.raises(PositionOvertaken):
@@ -327,7 +327,7 @@ POSITIONS = st.builds(
 
 
 @given(POSITIONS, st.integers(0, 2 * RANGES))
-def test_records_of_positions_and_checkpoints_are_read_as_written(position: Position, ranges: int) -> None:
+def test_positions_and_checkpoints_survive_round_trip(position: Position, ranges: int) -> None:
     for number in range(ranges):
         position = position.with_range(LOST, number, number + 1, at_most=True)
     assert len(position.ranges) == min(ranges, RANGES)

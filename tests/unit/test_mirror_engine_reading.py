@@ -18,7 +18,7 @@ def test_member_without_assignment_stands_by() -> None:
     assert str(FlowWorker("lake-1", (0, 2))) == "lake-1 (tasks 0, 2)"
 
 
-def test_host_of_a_member_is_in_its_client_id() -> None:
+def test_member_host_is_read_from_client_id() -> None:
     assert member_host(member_id("pro1", "lake-1.example.com")) == "lake-1.example.com"
     assert member_host("another") == ""
 
@@ -27,7 +27,7 @@ def status(number: int, *, alone: bool, seconds: float) -> dict[int, TaskStatus]
     return {number: TaskStatus(time=int(seconds * 1000), host="lake-1", alone=alone)}
 
 
-def test_task_that_runs_without_sharing_is_listed_while_it_reports() -> None:
+def test_unshared_task_is_listed_while_status_is_recent() -> None:
     statuses = status(0, alone=False, seconds=1000) | status(1, alone=True, seconds=1000)
     [finding] = taken_findings("pro1", statuses, 1000 + SILENT_SECONDS)
     assert finding.startswith("[mirror-task-taken]")
@@ -43,7 +43,7 @@ def test_task_runs_while_it_reports() -> None:
     assert (silent.is_running, silent.worker) == (False, "lake-1")
 
 
-def test_status_of_an_older_commit_is_of_a_process_that_shares() -> None:
+def test_status_in_older_format_counts_as_shared() -> None:
     assert parse_status(b'{"task":0}', b'{"time":1,"host":"h","refused":[],"refused_count":0}') == (
         0,
         TaskStatus(time=1, host="h"),

@@ -13,7 +13,7 @@ def test_partition_that_stays_behind_at_its_position_stalls() -> None:
     assert stalls.note({FIRST: 6, SECOND: 6}, {FIRST: 9, SECOND: 9}, 2 * STALLED_SECONDS) == [SECOND]
 
 
-def test_idle_partition_does_not_stall_when_a_record_comes() -> None:
+def test_idle_time_does_not_count_as_stall() -> None:
     stalls = Stalls()
     assert stalls.note({FIRST: 5}, {FIRST: 5}, 0) == []
     assert stalls.note({FIRST: 5}, {FIRST: 6}, 10 * STALLED_SECONDS) == []

@@ -143,9 +143,7 @@ def test_deleted_topic_stays_bound_to_its_id() -> None:
         (BOUND, True),
     ],
 )
-def test_groups_are_unchecked_where_earlier_syncs_are_of_another_log(
-    bound: Binding | None, unchecked: bool
-) -> None:
+def test_earlier_syncs_of_another_log_leave_groups_unchecked(bound: Binding | None, unchecked: bool) -> None:
     state = StoredState(next=30, bound=bound, position=of_batches())
     assert to_mirror_maker(PARTITION, state, ENDS, syncs=0).bound.groups_unchecked == unchecked
 
@@ -232,7 +230,8 @@ def test_no_group_skips_a_record_after_a_change(data: st.DataObject) -> None:
             assert bisect_left(target, translated.offset) == number
 
 
-def test_group_behind_the_change_begins_at_the_end_of_the_former_era_at_most() -> None:
+def test_switch_begins_with_checkpoint_at_former_position() -> None:
+    """A group behind the switch begins there at the latest; at 0 if the topic was another one."""
     former = of_batches(20, target_end=33)
     moved = to_batches(PARTITION, replace(MIRROR_MAKER, position=former), ENDS)
     assert moved.checkpoints[0][1:3] == (20, 33)
@@ -264,7 +263,7 @@ def test_positions_are_moved_all_or_none() -> None:
 
 
 @pytest.mark.parametrize(("to", "holder"), [(BATCHES, MM2), (MM2, BATCHES)])
-def test_partition_without_position_beside_records_is_never_mirrored_again(to: str, holder: str) -> None:
+def test_mirrored_partition_without_position_is_not_moved(to: str, holder: str) -> None:
     """`batches` refuses it itself. MirrorMaker would begin at its start."""
     made = plan(
         "pro1",
@@ -286,7 +285,7 @@ def test_flow_is_switched_once() -> None:
     assert not made.moved
 
 
-def test_nothing_is_moved_of_a_flow_that_no_engine_has_mirrored() -> None:
+def test_switch_of_never_mirrored_flow_moves_nothing() -> None:
     empty = {PARTITION: replace(ENDS, target=None)}
     made = plan("pro1", MM2, None, {PARTITION: StoredState()}, empty, mirrored=frozenset({"orders"}), syncs=0)
     assert made.is_made

@@ -112,7 +112,7 @@ def test_next_record_is_the_same_at_both_ends(history: list[tuple[str, int]]) ->
 
 
 @given(histories([*STEPS, "cut"]))
-def test_no_record_is_skipped_where_a_log_was_cut(history: list[tuple[str, int]]) -> None:
+def test_translation_across_log_cut_skips_no_record(history: list[tuple[str, int]]) -> None:
     ends = made(history)
     cut = min(known.source for known in ends.checkpoints if known.generation == ends.generation)
     for offset in range(ends.source_end):

@@ -40,12 +40,13 @@ def test_error_of_one_task_does_not_end_others(
     assert not ends_process(order, error, others_run=others_run)
 
 
-def test_process_whose_tasks_reach_no_cluster_ends_so_that_others_get_them() -> None:
+def test_process_ends_if_no_task_reaches_cluster() -> None:
+    """A process on another host, which may reach the cluster, gets the tasks."""
     assert not ends_process(SHARED, UNREACHABLE, others_run=True)
     assert ends_process(SHARED, UNREACHABLE, others_run=False)
 
 
-def test_fenced_task_ends_a_process_that_does_not_share() -> None:
+def test_fenced_task_ends_only_unshared_process() -> None:
     assert ends_process(ALONE, Fenced("x"), others_run=True)
     assert not ends_process(SHARED, Fenced("x"), others_run=False)
     assert not ends_process(SHARED, TaskTaken("x"), others_run=False)
@@ -59,18 +60,19 @@ def test_fenced_task_ends_a_process_that_does_not_share() -> None:
         replace(ALONE, accept_ranges=True),
     ],
 )
-def test_run_that_must_do_all_its_work_ends_with_the_first_error(order: MirrorOrder) -> None:
+def test_run_that_must_finish_ends_with_first_error(order: MirrorOrder) -> None:
     assert ends_process(order, UNREADABLE, others_run=True)
 
 
-def test_failure_of_a_task_has_the_identifier_of_its_error() -> None:
+def test_task_failure_has_identifier_of_its_error() -> None:
     errors = [UNREADABLE, TopicAuthorizationFailedError("t"), KeyError("x")]
     ids = ["mirror-position-unreadable", "cluster-request-failed", "mirror-task-failed"]
     assert [task_failure(3, error).id for error in errors] == ids
     assert task_failure(3, UNREADABLE).what == "task 3"
 
 
-def test_process_looks_soon_for_topics_that_the_leader_creates_and_seldom_for_refused_ones() -> None:
+def test_missing_topics_are_rechecked_with_growing_pauses() -> None:
+    """Topics that the leader creates appear soon; topics that were refused are seldom looked for."""
     pauses = [30.0]
     for number in range(6):
         pauses.append(pause_after_look(pauses[-1], 30, waits=True, is_new=not number))
@@ -94,7 +96,8 @@ def test_upkeep_that_waits_for_a_cluster_blocks_nobody() -> None:
         assert upkeep.prepared is None  # its end is no error
 
 
-def test_refused_topics_are_listed_and_existing_ones_are_mirrored() -> None:
+def test_rejected_topics_are_listed_even_if_existing() -> None:
+    """Topics that exist at the target are mirrored with the settings that they have."""
     listed = rejected({"b": "reason", "a": "policy"}, {"b"})
     assert [(omission.what, omission.id) for omission in listed] == [
         ("a", "topic-rejected"),

@@ -53,7 +53,7 @@ UNREADABLE = [b"", b"\xff", b"null", b"[]", b"1", b"[" * 100_000, b"{}"]
 
 
 @pytest.mark.parametrize("value", UNREADABLE)
-def test_a_status_that_no_worker_writes_is_a_task_without_one(value: bytes) -> None:
+def test_unreadable_connector_status_counts_as_missing(value: bytes) -> None:
     statuses = status.parse_statuses(STATUSES | {b"status-connector-MirrorSourceConnector": value})
     assert {each.task: each.state for each in statuses}.get(None) != "RUNNING"
     assert (11, "FAILED") in {(each.task, each.state) for each in statuses}
@@ -72,7 +72,7 @@ def test_tasks_of_unreadable_records_are_refused(key: bytes, value: bytes) -> No
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\x00\x02\xff\xff", b"\x00\x02\x7f\xff\xff", b"\x00"])
-def test_a_member_that_is_no_worker_has_no_address(metadata: bytes) -> None:
+def test_member_with_unreadable_metadata_has_no_address(metadata: bytes) -> None:
     assert status.parse_worker(metadata) == ""
 
 
@@ -85,7 +85,7 @@ def test_a_member_that_is_no_worker_has_no_address(metadata: bytes) -> None:
         (WorkersGroup("Dead", frozenset()), set()),
     ],
 )
-def test_a_task_runs_only_while_its_worker_is_in_the_group(group: WorkersGroup, running: set[int]) -> None:
+def test_task_runs_only_while_worker_is_in_group(group: WorkersGroup, running: set[int]) -> None:
     statuses = [
         MirrorStatus(connector=SOURCE, task=0, state="RUNNING", worker="h1:8083", trace=""),
         MirrorStatus(connector=SOURCE, task=1, state="FAILED", worker="h2:8083", trace="x"),
@@ -107,7 +107,7 @@ def test_tasks_are_the_committed_ones_with_their_partitions() -> None:
     assert tasks.partitions == {A0, A1, B0}
 
 
-def test_a_worker_is_known_by_its_host_and_port() -> None:
+def test_worker_is_identified_by_host_and_port() -> None:
     assert status.parse_worker(MEMBER) == "127.0.0.1:43535"
 
 
@@ -144,7 +144,7 @@ def test_all_tasks_running_on_live_workers_is_well() -> None:
     assert status.task_findings("pro1", ALIVE, running(), TASKS) == []
 
 
-def test_running_on_a_worker_that_is_gone_is_dead() -> None:
+def test_task_on_missing_worker_is_reported() -> None:
     statuses = [
         *running()[:-1],
         MirrorStatus(connector=SOURCE, task=1, state="RUNNING", worker="h3:3", trace=""),
@@ -157,7 +157,7 @@ def test_running_on_a_worker_that_is_gone_is_dead() -> None:
 
 
 @pytest.mark.parametrize("state", ["FAILED", "PAUSED", "STOPPED", "UNASSIGNED", "RESTARTING"])
-def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
+def test_task_not_running_is_reported_with_reason(state: str) -> None:
     statuses = [
         *running()[:-1],
         MirrorStatus(connector=SOURCE, task=1, state=state, worker="h2:2", trace="KafkaException: why"),
@@ -169,7 +169,7 @@ def test_a_task_in_another_state_is_named_with_its_reason(state: str) -> None:
     assert "mirror_maker@pro1" in sentence
 
 
-def test_a_task_or_connector_that_never_started_is_named() -> None:
+def test_missing_task_or_connector_is_reported() -> None:
     found = status.task_findings("pro1", ALIVE, running()[:2], TASKS)
     assert [sentence.partition(" has ")[0] for sentence in found] == [
         f"[mirror-task-missing] Task 0 of {SOURCE}",
@@ -187,7 +187,7 @@ def test_without_a_stable_group_no_state_counts(group: str, said: str) -> None:
     assert said in sentence
 
 
-def test_a_mirror_that_was_never_there_and_one_without_topics_are_told_apart() -> None:
+def test_findings_distinguish_absent_mirror_from_one_without_topics() -> None:
     [never] = status.task_findings(
         "pro1", WorkersGroup("Dead", frozenset()), [], Tasks(counts={}, partitions=frozenset())
     )
@@ -218,7 +218,7 @@ def test_how_far_a_partition_is(
 
 
 @given(st.integers(0, 50), st.integers(0, 50), st.integers(0, 50))
-def test_every_offset_is_mirrored_lost_or_still_to_come(position: int, start: int, length: int) -> None:
+def test_each_offset_is_mirrored_lost_or_pending(position: int, start: int, length: int) -> None:
     progress = MirrorProgress(partition=A0, next=position, log=Log(start, start + length), drained=False)
     if position <= progress.log.end:
         assert position + progress.gone + progress.behind == progress.log.end
@@ -249,7 +249,7 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
     assert status.lag_findings(caught_up) == []
 
 
-def test_groups_of_topics_that_do_not_fit_are_unknown() -> None:
+def test_groups_of_mismatched_topics_are_reported_unchecked() -> None:
     """MirrorMaker translates their offsets by a topic's name, and keeps no id beside them."""
     [sentence] = status.unknown_groups("pro1", {"b", "a"})
     assert printed(f"aqueduct: {sentence}") == ["synchronised-groups-unchecked"]

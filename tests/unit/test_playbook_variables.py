@@ -35,6 +35,6 @@ def test_variables_that_ansible_would_accept_are_refused(given: dict[str, Any], 
 
 
 @pytest.mark.parametrize("dry_run", [True, "yes", "False"])
-def test_variables_of_the_playbook_of_roles_and_of_ansible_are_accepted(dry_run: object) -> None:
+def test_variables_of_playbook_roles_and_ansible_are_accepted(dry_run: object) -> None:
     given = {"site": "old", "to": "kraft", "confirm": "old", "dry_run": dry_run}
     check(DECLARATION, given | {"kafka_version": "4.3.1", "ansible_user": "root"}, {"kafka_version"})

@@ -56,7 +56,7 @@ def test_what_is_wrong_is_told(plugin: ModuleType) -> None:
     assert f"The NameNode at {PAGE} does not have the DataNode data-2 (it has data-1)." in said
 
 
-def test_a_datanode_that_only_its_own_host_reaches_is_told(plugin: ModuleType) -> None:
+def test_datanode_with_loopback_address_is_reported(plugin: ModuleType) -> None:
     names = Names("Operational")
     assert plugin.loopback(given(), names) == ""
     names.address = "127.0.1.1:9866"
@@ -83,7 +83,7 @@ def test_it_is_waited_for(plugin: ModuleType) -> None:
         ({"type": "FILE"}, True),
     ],
 )
-def test_a_folder_is_made_or_repaired_only_where_it_is_not_so(
+def test_folder_is_repaired_only_if_missing_or_different(
     plugin: ModuleType, found: dict[str, str] | None, lacks: bool
 ) -> None:
     names = Names("Operational")

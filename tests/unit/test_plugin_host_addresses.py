@@ -41,12 +41,12 @@ def test_hosts_have_the_addresses_of_all_their_names(plugin: ModuleType) -> None
     }
 
 
-def test_addresses_and_networks_are_taken_as_they_are_and_none_overlap(plugin: ModuleType) -> None:
+def test_overlapping_addresses_and_networks_are_merged(plugin: ModuleType) -> None:
     """nftables refuses a set whose networks overlap."""
     found = plugin.addresses([["10.1.0.9"], ["own"]], ["10.1.0.0/24", "10.2.0.7/24", "fd00::/64", "fd00::1"])
     assert found == {"ipv4": ["10.1.0.0/24", "10.2.0.0/24"], "ipv6": ["fd00::/64"], "unknown": []}
 
 
-def test_a_host_that_nobody_knows_is_reported_and_the_others_are_let_in(plugin: ModuleType) -> None:
+def test_unknown_host_is_reported_and_others_are_allowed(plugin: ModuleType) -> None:
     found = plugin.addresses([["gone", "too"], ["other"], [""]], ["nobody; accept"])
     assert found == {"ipv4": ["10.1.0.2"], "ipv6": ["fd00::2"], "unknown": ["gone", "", "nobody; accept"]}

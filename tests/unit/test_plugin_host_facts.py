@@ -90,7 +90,7 @@ def slow_port() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-def test_a_page_that_is_not_complete_in_time_is_none(module: ModuleType, slow_port: int) -> None:
+def test_page_incomplete_after_timeout_is_discarded(module: ModuleType, slow_port: int) -> None:
     assert module.page(slow_port, 1) is None
 
 
@@ -140,7 +140,7 @@ def test_no_key_and_no_link_is_read(module: ModuleType, tmp_path: Path) -> None:
     assert module.text(str(tmp_path / "none")) is None
 
 
-def test_no_link_in_the_folders_of_a_path_is_followed(module: ModuleType, tmp_path: Path) -> None:
+def test_symlinks_in_path_folders_are_not_followed(module: ModuleType, tmp_path: Path) -> None:
     (own := tmp_path / "own").mkdir()
     (elsewhere := tmp_path / "elsewhere").mkdir()
     (elsewhere / "x.pem").write_text(certificate(30))

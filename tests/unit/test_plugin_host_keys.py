@@ -51,7 +51,7 @@ def sign(public_key: str, authority: Authority) -> str:
     return certificates.issue(public_key, WANTED, authority, NOW)
 
 
-def test_a_key_is_made_once_and_only_its_public_half_is_told(tmp_path: Path, authority: Authority) -> None:
+def test_private_key_is_made_once_and_never_returned(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     first = run(folder, authority)
     assert first["changed"]
@@ -82,9 +82,7 @@ def public(key: Any) -> str:
     return pem.decode()
 
 
-def test_a_renewed_certificate_keeps_the_key_and_changes_what_has_it(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_renewed_certificate_keeps_key_and_updates_its_files(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     made = run(folder, authority, **ONE)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority), **ONE)
@@ -94,9 +92,7 @@ def test_a_renewed_certificate_keeps_the_key_and_changes_what_has_it(
     assert renewed["key"]["public_key"] == made
 
 
-def test_a_new_key_takes_the_old_one_s_place_when_it_has_its_certificate(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_new_key_is_used_only_with_its_certificate(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     made = run(folder, authority)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority))
@@ -112,9 +108,7 @@ def test_a_new_key_takes_the_old_one_s_place_when_it_has_its_certificate(
     assert not run(folder, authority)["changed"]
 
 
-def test_stores_hold_what_the_files_hold_and_follow_their_password(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_keystores_match_files_and_follow_password_change(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     made = run(folder, authority, **ONE)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority), **ONE)
@@ -222,7 +216,7 @@ def test_unusable_pending_key_is_replaced(tmp_path: Path, authority: Authority) 
 
 
 @pytest.mark.parametrize("name", ["rest.p12", "trust.p12"])
-def test_store_that_root_did_not_write_is_replaced_unopened(
+def test_keystore_not_written_by_root_is_replaced_unopened(
     name: str, tmp_path: Path, authority: Authority
 ) -> None:
     """The service knows the password, and could write a store whose key derivation takes hours."""
@@ -243,7 +237,7 @@ def test_store_that_root_did_not_write_is_replaced_unopened(
     assert not run(folder, authority, **ONE)["changed"]
 
 
-def test_record_of_stores_is_for_root_and_goes_with_them(tmp_path: Path, authority: Authority) -> None:
+def test_keystore_record_is_private_and_removed_with_keystores(tmp_path: Path, authority: Authority) -> None:
     folder = tmp_path / "tls"
     made = run(folder, authority, **ONE)["key"]["public_key"]
     run(folder, authority, certificate=sign(made, authority), **ONE)

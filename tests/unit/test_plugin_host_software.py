@@ -34,7 +34,7 @@ def entries(path: Path) -> dict[tuple[int, int], int]:
     return {(tag, each): may for tag, may, each in struct.iter_unpack("<HHI", acl[4:])}
 
 
-def test_what_is_created_in_a_shared_folder_is_the_group_s_too(plugin: ModuleType, tmp_path: Path) -> None:
+def test_new_files_in_shared_folder_are_group_accessible(plugin: ModuleType, tmp_path: Path) -> None:
     assert share(plugin, tmp_path, GROUP)
     umask = os.umask(0o077)
     try:
@@ -52,7 +52,7 @@ def test_what_is_created_in_a_shared_folder_is_the_group_s_too(plugin: ModuleTyp
     )  # the user's own group has nothing to do with it
 
 
-def test_a_folder_that_is_shared_stays_as_it_is(plugin: ModuleType, tmp_path: Path) -> None:
+def test_shared_folder_is_not_changed_again(plugin: ModuleType, tmp_path: Path) -> None:
     assert [share(plugin, tmp_path, group) for group in (GROUP, GROUP, GROUP + 1, GROUP + 1)] == [
         True,
         False,
@@ -117,7 +117,7 @@ def test_our_package_of_the_former_name_is_removed(plugin: ModuleType, tmp_path:
     assert not (packages / "aqueduct/gone.py").exists()
 
 
-def test_a_host_without_apt_is_refused_before_anything_is_changed(
+def test_host_without_apt_is_refused_before_any_change(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one of the RPM family is."""

@@ -35,7 +35,7 @@ def run(*files: dict[str, Any], secrets: tuple[str, ...] = (), check: bool = Fal
     return found
 
 
-def test_a_file_is_written_once_with_its_rights_and_then_left_alone(tmp_path: Path) -> None:
+def test_file_is_written_once_with_declared_mode(tmp_path: Path) -> None:
     file = {"dest": str(tmp_path / "worker.properties"), "content": "a=1\n", "mode": "0600"}
     assert run(file)["written"] == [file["dest"]]
     written = Path(file["dest"])
@@ -58,7 +58,7 @@ def test_bytes_are_written_as_they_are(tmp_path: Path) -> None:
     assert not run(file)["changed"], "its unit would restart in every run"
 
 
-def test_an_empty_file_is_a_file_and_an_absent_one_goes(tmp_path: Path) -> None:
+def test_empty_file_is_written_and_absent_one_removed(tmp_path: Path) -> None:
     empty = {"dest": str(tmp_path / "secrets.properties"), "content": ""}
     assert run(empty)["changed"]
     assert Path(empty["dest"]).read_text() == ""
@@ -86,7 +86,7 @@ def test_a_check_shows_the_difference_and_writes_nothing(tmp_path: Path) -> None
     assert before[4:] == after[4:]
 
 
-def test_nothing_is_written_where_one_of_them_can_not_be(tmp_path: Path) -> None:
+def test_one_unwritable_file_prevents_all_writes(tmp_path: Path) -> None:
     good = {"dest": str(tmp_path / "a"), "content": "a"}
     refused = run(
         good, {"dest": str(tmp_path / "nowhere/b")}, {"dest": str(tmp_path / "c"), "owner": "nobody.here"}

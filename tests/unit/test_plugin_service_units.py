@@ -28,9 +28,7 @@ def file(path: Path, age: int) -> Path:
     return path
 
 
-def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
-    plugin: ModuleType, tmp_path: Path
-) -> None:
+def test_unit_restarts_if_file_is_younger_than_process(plugin: ModuleType, tmp_path: Path) -> None:
     runtime = file(tmp_path / "run", age=100).stat().st_mtime_ns
     old = str(file(tmp_path / "old", age=101))
     assert not plugin._younger([old], runtime)
@@ -39,7 +37,7 @@ def test_a_unit_is_restarted_for_a_file_that_is_younger_than_its_process(
     assert plugin._younger([str(file(tmp_path / "tls/deep/key.pem", age=1).parents[1])], runtime)
 
 
-def test_a_link_of_a_service_is_not_followed_to_files(plugin: ModuleType, tmp_path: Path) -> None:
+def test_symlink_of_service_is_not_followed(plugin: ModuleType, tmp_path: Path) -> None:
     (own := tmp_path / "own").mkdir()
     os.chown(own, 1, 1)
     file(tmp_path / "elsewhere/file", age=1)
@@ -78,13 +76,13 @@ def test_files_of_people_and_missing_ones_restart_nothing(plugin: ModuleType, tm
 
 
 @pytest.mark.parametrize("shown", [{}, {"InactiveExitTimestampMonotonic": "0"}])
-def test_a_unit_is_restarted_if_its_start_is_not_known(
+def test_unit_with_unknown_start_time_is_restarted(
     plugin: ModuleType, tmp_path: Path, shown: dict[str, str]
 ) -> None:
     assert plugin._younger([str(file(tmp_path / "old", age=100_000))], plugin._since(shown))
 
 
-def test_a_unit_runs_since_systemd_began_to_start_it(plugin: ModuleType) -> None:
+def test_unit_start_time_is_begin_of_activation(plugin: ModuleType) -> None:
     shown = {"InactiveExitTimestampMonotonic": str(time.monotonic_ns() // 1000 - 5_000_000)}
     assert abs(time.time_ns() - plugin._since(shown) - 5 * 10**9) < 10**9
 
@@ -112,7 +110,7 @@ class Asked:
 
 
 @pytest.mark.parametrize("seconds", [60.0, -60.0])
-def test_a_service_is_restarted_if_a_file_changed_after_its_start(
+def test_file_changed_after_start_restarts_service(
     plugin: ModuleType, tmp_path: Path, seconds: float
 ) -> None:
     config = tmp_path / "config"
@@ -139,7 +137,7 @@ def shown(state: str, seconds: float = 0.0) -> dict[str, str]:
     return {"ActiveState": state, "Result": "exit-code", "ActiveEnterTimestampMonotonic": str(entered)}
 
 
-def test_a_service_that_ended_for_good_has_failed_and_one_that_is_started_again_has_not(
+def test_only_permanently_ended_service_counts_as_failed(
     plugin: ModuleType,
 ) -> None:
     assert plugin.has_failed(shown("failed"))
@@ -148,7 +146,7 @@ def test_a_service_that_ended_for_good_has_failed_and_one_that_is_started_again_
     assert not plugin.has_failed(shown("active"))
 
 
-def test_a_service_runs_as_long_as_it_is_active(plugin: ModuleType) -> None:
+def test_service_run_time_begins_with_active_state(plugin: ModuleType) -> None:
     assert 59 < plugin.runs_for(shown("active", seconds=60)) < 90
     assert plugin.runs_for(shown("activating", seconds=60)) == 0
     assert plugin.runs_for({"ActiveState": "active"}) > 0  # it became so at boot
@@ -251,7 +249,7 @@ class Metrics(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def test_the_metrics_of_a_host_with_a_proxy_are_read_without_it(
+def test_local_metrics_are_read_without_configured_proxy(
     plugin: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")

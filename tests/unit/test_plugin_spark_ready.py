@@ -44,7 +44,7 @@ def given(service: str, seconds: float = 0) -> dict[str, Any]:
     return {"service": service, "host": "w1", "timeout_seconds": seconds, **pages}
 
 
-def test_a_master_serves_when_it_leads_or_stands_by(plugin: ModuleType) -> None:
+def test_master_serves_if_alive_or_standby(plugin: ModuleType) -> None:
     for status in ("ALIVE", "STANDBY"):
         assert plugin.waited(given("spark_master"), Pages(first=[state(status)])) == ""
     said = plugin.waited(given("spark_master"), Pages(first=[state("RECOVERING")]))
@@ -58,7 +58,7 @@ def test_it_is_waited_for(plugin: ModuleType) -> None:
     assert plugin.waited(given("spark_master", 20), Pages(first=answers)) == ""
 
 
-def test_a_worker_serves_when_the_master_that_leads_has_it(plugin: ModuleType) -> None:
+def test_worker_serves_if_registered_with_leading_master(plugin: ModuleType) -> None:
     standby = state("STANDBY")
     found = Pages(first=[standby], second=[state("ALIVE", w1="ALIVE")])
     assert plugin.waited(given("spark_worker"), found) == ""
@@ -81,14 +81,14 @@ def test_a_history_server_serves_when_it_answers(plugin: ModuleType) -> None:
     assert said.startswith(f"{PAGE} does not answer (no JSON).")
 
 
-def test_a_name_of_this_host_alone_is_refused_at_once(plugin: ModuleType) -> None:
+def test_loopback_host_name_is_refused_immediately(plugin: ModuleType) -> None:
     said = plugin.problem_of({**given("spark_master", 600), "host": "localhost"})
     assert said.startswith("[spark-host-loopback] localhost ")
     assert "spark_host" in said
     assert plugin.loopback("192.0.2.1") == ""
 
 
-def test_a_certificate_that_is_not_there_is_a_sentence(plugin: ModuleType) -> None:
+def test_missing_certificate_is_reported_with_identifier(plugin: ModuleType) -> None:
     files = {"certificate": "/nowhere.pem", "ca": "/nowhere-ca.pem"}
     said = plugin.problem_of({**given("spark_master", 600), "host": "192.0.2.1", **files})
     assert said.startswith("[service-key-unusable] /nowhere.pem and /nowhere-ca.pem ")

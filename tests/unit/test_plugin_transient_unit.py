@@ -99,7 +99,7 @@ def test_it_gives_properties_and_keeps_dollars(plugin: ModuleType, shown: list[s
     assert host.started[-4:] == ["--property=User=x", "--", "aqueduct", "--topics-pattern=(a|b)$$"]
 
 
-def test_what_was_left_out_is_no_failure_of_the_run(plugin: ModuleType, shown: list[str]) -> None:
+def test_run_with_skipped_items_is_not_failed(plugin: ModuleType, shown: list[str]) -> None:
     result = run(plugin, Host([["END"], []], ("failed", "exit-code", 3)))
     assert result["rc"] == 3
     assert result["failed"] is False, "without it Ansible makes a failure of any rc but 0"

@@ -66,14 +66,14 @@ def test_why() -> None:
     }
 
 
-def test_a_day_is_one_of_utc_also_where_clocks_change() -> None:
+def test_days_are_utc_despite_daylight_saving_time() -> None:
     """On 2026-03-29 and 2026-10-25 clocks of Europe change."""
     for day in ("2026-03-29", "2026-10-25"):
         hours = [Dated(hour + 1, at(f"{day}T{hour:02}:30")) for hour in range(24)]
         assert sorted(KeepPolicy(daily=2).keeps(hours)) == [24]
 
 
-def test_a_clock_that_was_set_back_takes_no_day_twice() -> None:
+def test_clock_set_back_counts_no_day_twice() -> None:
     back = dated("2026-01-02T00:00", "2026-01-03T00:00", "2026-01-02T12:00", "2026-01-03T01:00")
     assert sorted(KeepPolicy(daily=2).keeps(back)) == [3, 4]
 
@@ -111,7 +111,7 @@ def test_what_a_restore_uses_stays() -> None:
     assert (made.go, made.leased) == ((1, 2, 3, 6, 7), (4, 5))
 
 
-def test_what_has_a_doubtful_time_stays_and_takes_no_place() -> None:
+def test_doubtful_snapshots_stay_without_counting_for_policy() -> None:
     snapshots = [replace(each, doubtful="odd" if each.number in (6, 7) else "") for each in chains(3, 4, 2)]
     made = plan(snapshots, KeepPolicy(last=3), {})
     assert made.stay == {
@@ -138,9 +138,7 @@ HOUR = DAY // 24
         (900 * DAY, 100 * DAY, 100 * DAY, False),  # a clock that was ahead gains nothing
     ],
 )
-def test_a_snapshot_is_as_old_as_the_store_says(
-    created: int, written: int, time: int, doubtful: bool
-) -> None:
+def test_snapshot_age_follows_time_of_store(created: int, written: int, time: int, doubtful: bool) -> None:
     clock = Clock()
     found, why = clock.time(1, created, written)
     assert (found, bool(why), clock.backwards) == (time, doubtful, [])
@@ -173,7 +171,7 @@ policies = st.builds(
 
 
 @given(lengths, policies, st.data())
-def test_the_newest_stays_and_all_that_is_left_is_whole_wherever_it_stops(
+def test_interrupted_pruning_leaves_complete_chains_and_newest_snapshot(
     lengths: list[int], policy: KeepPolicy, data: st.DataObject
 ) -> None:
     pause = data.draw(st.integers(1, 40 * 24))
@@ -218,7 +216,7 @@ def test_names_beyond_what_waits_to_be_sorted(monkeypatch: pytest.MonkeyPatch) -
     assert named.has(["0", "78", "79"]) == [True, True, False]
 
 
-def test_times_of_the_policy_are_those_of_the_calendar() -> None:
+def test_policy_follows_calendar_days_weeks_and_months() -> None:
     """Two years of a snapshot an hour, and what is kept of them by a usual policy."""
     began = datetime(2024, 12, 1, tzinfo=UTC)
     hours = [

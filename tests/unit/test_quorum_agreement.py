@@ -43,7 +43,7 @@ def after_file(read: ReadPlan) -> ReadPlan:
         (planned(BOTH, BOTH, (), topic_record("more", 2)), "The metadata end at offset 4 of epoch 3;"),
     ],
 )
-def test_plan_that_loses_more_than_the_read_one_is_a_change(now: plan.QuorumPlan, change: str) -> None:
+def test_plan_with_additional_losses_counts_as_change(now: plan.QuorumPlan, change: str) -> None:
     [found] = [each for each in changes(after_file(read_plan(planned(BOTH))), now) if change in each]
     assert found
     assert changes(after_file(read_plan(now)), now) == []
@@ -55,7 +55,7 @@ def test_writes_between_both_plans_are_no_change() -> None:
     assert changes(read, planned([log(0, 12), log(1, 15)])) == []
 
 
-def test_run_that_was_cut_short_goes_on_with_what_it_began() -> None:
+def test_interrupted_run_continues_without_plan_change() -> None:
     read, begun = read_plan(planned(BOTH)), planned(BOTH).seed()
     hosts = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=tuple(BOTH))]}
     again = plan.plan(

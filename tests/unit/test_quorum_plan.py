@@ -65,7 +65,7 @@ def test_logs_as_the_metadata_know_them_need_nothing() -> None:
         ),
     ],
 )
-def test_a_log_that_the_metadata_don_t_know_is_named(strange: DiskLog, expected: str) -> None:
+def test_log_unknown_to_metadata_is_reported(strange: DiskLog, expected: str) -> None:
     found = planned([*BOTH, strange], BOTH)
     assert found.fit.differs
     assert expected in said(found)
@@ -88,7 +88,7 @@ def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
     return found.seed().image.topics[ID].partitions[number]
 
 
-def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
+def test_newer_epoch_on_disk_raises_leader_epoch() -> None:
     found = planned([log(0), log(1, epoch=7)], BOTH)
     assert not found.fit.differs
     assert said(found) == "What broker 1 has goes furthest, and leads: flights-1."
@@ -96,7 +96,7 @@ def test_a_newer_epoch_on_a_disk_begins_a_newer_one() -> None:
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=8, epoch=10)
 
 
-def test_who_ends_before_another_one_is_in_sync_no_more() -> None:
+def test_replica_with_shorter_log_leaves_isr() -> None:
     found = planned(BOTH, [log(0), log(1, end=20)])
     assert not found.fit.differs, "nothing is lost"
     assert said(found).startswith("What broker 2 has goes furthest, and leads: flights-1; 1, in sync by the")
@@ -112,7 +112,7 @@ def test_who_ends_before_another_one_is_in_sync_no_more() -> None:
 
 
 @pytest.mark.parametrize("damage", ["it is cut", ""])
-def test_a_log_that_is_damaged_leads_where_it_goes_furthest_all_the_same(damage: str) -> None:
+def test_furthest_log_leads_even_if_damaged(damage: str) -> None:
     """A follower that ends before would have it cut off what is whole."""
     found = planned(BOTH, [log(0), log(1, end=30, damage=damage, committed=40)])
     assert [(each.leader, each.lacking) for each in found.fit.corrected] == [(2, (1,))]
@@ -124,7 +124,7 @@ def test_a_log_that_is_damaged_leads_where_it_goes_furthest_all_the_same(damage:
 
 
 @pytest.mark.parametrize("furthest_first", [True, False])
-def test_of_a_broker_s_two_logs_of_one_partition_the_one_that_goes_further_counts(
+def test_broker_with_duplicate_logs_uses_longer_one(
     furthest_first: bool,
 ) -> None:
     both = [log(1, end=30), log(1, end=5)]
@@ -135,7 +135,7 @@ def test_of_a_broker_s_two_logs_of_one_partition_the_one_that_goes_further_count
     )
 
 
-def test_who_has_lost_its_disk_leads_nothing_that_others_have() -> None:
+def test_broker_with_lost_disk_does_not_lead() -> None:
     """It would come back empty, and all others would cut off what they have."""
     logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1)))]}
     found = plan.plan(metadata(), logs, [2])
@@ -148,14 +148,14 @@ def test_who_has_lost_its_disk_leads_nothing_that_others_have() -> None:
         plan.plan(metadata(), logs, [1])
 
 
-def test_the_new_log_is_of_an_epoch_that_no_old_one_has() -> None:
+def test_new_metadata_log_has_unused_epoch() -> None:
     """Who has more of the old log, by epoch first, would else lead (KIP-595)."""
     begun, before = planned(BOTH, BOTH).seed(), metadata()
     assert begun.end_epoch - before.end_epoch == plan.EPOCHS
     assert begun.end == before.end + 1
 
 
-def test_what_one_controller_has_of_a_run_that_was_cut_short_all_others_get() -> None:
+def test_all_controllers_get_log_of_interrupted_run() -> None:
     logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1, epoch=7)))]}
     begun = plan.plan(metadata(), logs).seed()
     assert plan.plan(begun, logs).seed() == begun
@@ -190,7 +190,7 @@ def test_records_are_replayed_as_a_controller_does() -> None:
         (b"", "offset 0\\b"),
     ],
 )
-def test_a_record_that_can_t_be_read_is_damage(record: bytes, reason: str) -> None:
+def test_unreadable_metadata_record_counts_as_damage(record: bytes, reason: str) -> None:
     with pytest.raises(ValueError, match=reason):
         _ = metadata(record).image
 

@@ -25,7 +25,7 @@ def stream(fingerprints: list[int], size: int = 3) -> Stream:
 
 
 @given(sequences, st.lists(sequences, min_size=1, max_size=3), st.integers(1, 7))
-def test_what_is_left_when_equal_records_are_struck_out(
+def test_unmatched_records_are_multiset_difference_of_both_ends(
     target: list[int], sources: list[list[int]], size: int
 ) -> None:
     found = unmatched([stream(target, size), *(stream(source) for source in sources)])
@@ -93,9 +93,7 @@ def test_any_interleaving_is_in_order(sources: list[list[int]], data: st.DataObj
 
 
 @given(sequences, sequences)
-def test_one_source_is_in_order_only_if_the_sequences_are_the_same(
-    source: list[int], seed: list[int]
-) -> None:
+def test_single_source_requires_identical_record_order(source: list[int], seed: list[int]) -> None:
     target = sorted(source, key=lambda each: hash((each, *seed)))
     found = out_of_order([stream(target), stream(source)])
     assert (found is None) == (target == source)

@@ -70,7 +70,7 @@ def test_lanes_are_all_partitions_of_any_end() -> None:
     ]
 
 
-def test_each_part_of_a_pattern_without_a_topic_is_skipped() -> None:
+def test_pattern_part_without_topic_is_skipped() -> None:
     topics = ComparedTopics.parse(None, r"(?!(?:b)$)(?:flights|fligths|audit\..*|b)")
     skipped = topics.unmatched(topics.choose([AT_SOURCE]))
     assert [(of.id, of.what) for of in skipped] == [

@@ -35,7 +35,7 @@ def missing(*ranges: tuple[int, int]) -> Unmatched:
     return Unmatched(sum(last - first + 1 for first, last in ranges), ranges)
 
 
-def test_a_header_that_no_record_carries_is_not_equal() -> None:
+def test_comparison_by_absent_header_is_incomplete() -> None:
     flow = replace(ONE_SOURCE, header=("origin", b"EWR"))
     silent = replace(verdict(reading(5), reading(5)), readings=(reading(0), reading(0)))
     assert report.exit_code(flow, [silent]) == ExitCode.INCOMPLETE
@@ -50,7 +50,7 @@ def test_a_header_that_no_record_carries_is_not_equal() -> None:
     assert report.exit_code(ONE_SOURCE, [verdict(reading(1, 1), reading(1, 2))]) == ExitCode.INCOMPLETE
 
 
-def test_a_part_of_a_pattern_without_a_topic_is_not_equal() -> None:
+def test_pattern_part_without_topic_makes_comparison_incomplete() -> None:
     skipped = (Skipped("topics fligths", "no topic", "pattern-matches-nothing"),)
     equal = verdict(reading(5), reading(5))
     assert report.exit_code(ONE_SOURCE, [equal]) == ExitCode.DONE
@@ -69,12 +69,12 @@ def test_one_source_is_equal_if_its_digest_is() -> None:
     assert not verdict(reading(1), None).equal
 
 
-def test_times_are_left_out_where_the_target_set_them() -> None:
+def test_times_set_by_target_are_not_compared() -> None:
     assert verdict(reading(5, 1, append_times=1), reading(5, 2)).equal
     assert not verdict(reading(5, 1), reading(5, 2, append_times=1)).equal
 
 
-def test_an_absent_partition_is_unequal_and_needs_no_second_reading() -> None:
+def test_absent_partition_is_unequal_without_second_reading() -> None:
     for source in reading(0), reading(7):
         absent = verdict(None, source)
         assert not absent.equal
@@ -82,7 +82,7 @@ def test_an_absent_partition_is_unequal_and_needs_no_second_reading() -> None:
     assert absent.unmatched(1) == Unmatched(7, ((100, 106),))
 
 
-def test_merged_sources_need_a_second_reading_of_their_order() -> None:
+def test_merged_sources_require_second_reading_for_order() -> None:
     merged = verdict(reading(7, 1, 30), reading(5, 2, 10), reading(2, 3, 20))
     assert merged.same_records
     assert merged.needs_second_reading
@@ -161,7 +161,7 @@ def test_text() -> None:
     ]
 
 
-def test_a_table_of_long_names_is_as_wide_as_a_page() -> None:
+def test_table_with_long_names_fits_page_width() -> None:
     servers = ["a-broker-of-the-source.example.org:9092", "another.example.org:9092", "lake.example.org:9092"]
     flow = ComparedFlow(End("target", servers[2]), tuple(End("source", each) for each in servers[:2]))
     readings = [reading(10**9), reading(10**9), reading(0)]

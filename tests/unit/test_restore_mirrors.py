@@ -35,7 +35,7 @@ MIRROR = FollowingMirror("lake", End("lake", "lake-1:9092"))
 
 
 @pytest.mark.parametrize("key", OTHER_KEYS)
-def test_keys_of_other_programs_are_ignored_in_the_positions_of_both_engines(key: bytes) -> None:
+def test_position_keys_of_other_programs_are_ignored(key: bytes) -> None:
     assert not is_engine_key(key)
     assert mirrored_by_batches(ROWS | {key: b"x"}, {"flights"}) == {"flights"}
     positions = FlowPositions("lake", None)  # type: ignore[arg-type]
@@ -80,7 +80,7 @@ def test_engine_that_has_the_flow_decides() -> None:
 @pytest.mark.parametrize(
     "key", [f'["{name}",{{"topic":"t","partition":0}}]'.encode() for name in (SOURCE_CONNECTOR, CONNECTOR)]
 )
-def test_positions_of_mirror_maker_are_read_before_a_restore(key: bytes) -> None:
+def test_unreadable_mirrormaker_position_stops_restore(key: bytes) -> None:
     positions = FlowPositions("lake", None)  # type: ignore[arg-type]  # no cluster is asked
     positions._table.add(TopicPartition("p", 0), key, b"not JSON")
     with pytest.raises(Failed) as error:

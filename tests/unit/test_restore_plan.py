@@ -11,7 +11,7 @@ from aqueduct.store.manifest import (
 )
 
 
-def test_every_partition_has_a_lane_and_segments_of_the_window() -> None:
+def test_each_partition_gets_lane_with_segments_in_window() -> None:
     wanted = plan(SNAPSHOT, Request((("t", "new"),)))
     assert wanted.snapshot == 7
     assert wanted.renamed == {"t": "new"}
@@ -31,7 +31,7 @@ def test_times_make_the_records_an_upper_bound() -> None:
     assert not plan(SNAPSHOT, Request(window=Window(first_time=1_000))).at_most  # none is none
 
 
-def test_shares_are_of_one_large_lane_or_many_small_ones() -> None:
+def test_shares_contain_one_large_or_many_small_lanes() -> None:
     lane = RestoreLane(
         stored_partition=StoredPartition("t", 1, 0),
         topic="t",

@@ -74,7 +74,7 @@ def test_what_is_not_set_back_is_pending() -> None:
     assert replace(STATE, done=True, held={"retention.ms": "5"}).pending == {"retention.ms": "5"}
 
 
-def test_groups_are_matched_by_any_pattern_as_a_whole() -> None:
+def test_group_patterns_match_whole_names() -> None:
     names = ["a", "ab", "b\n", "c"]
     assert progress.matched((), names) == set()
     assert progress.matched(("a", "c|d"), names) == {"a", "c"}

@@ -46,7 +46,7 @@ def last(outcome: RestoreOutcome) -> str:
     return report.text(outcome).splitlines()[-1]
 
 
-def test_what_all_runs_wrote_is_told_from_what_this_one_wrote() -> None:
+def test_report_separates_this_run_from_earlier_runs() -> None:
     assert last(outcome()) == "Restore id-3 of snapshot 3: 70 records, 4.0 MB, 2 MB/s (records 2.0 s)."
     assert last(outcome(20, 1_000_000)) == (
         "Restore id-3 of snapshot 3: 70 records, 4.0 MB, of which this run wrote 20 records, 1.0 MB, 0 MB/s "
@@ -127,7 +127,7 @@ def test_warnings_and_held_retention_have_identifiers() -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1, report.LINES, report.LINES + 3])
-def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
+def test_skipped_items_are_listed_and_set_exit_code(number: int) -> None:
     left = replace(
         outcome(),
         left_out=tuple(Skipped(f"group {each}", "why", "group-has-members") for each in range(number)),
@@ -141,7 +141,7 @@ def test_what_is_left_out_is_named_and_makes_the_exit_code(number: int) -> None:
 
 
 @pytest.mark.parametrize(("new", "code"), [(10, 0), (12, 0), (4, 3)])
-def test_positions_that_lost_their_records_are_not_all_that_was_asked_for(new: int, code: int) -> None:
+def test_lowered_group_positions_make_restore_incomplete(new: int, code: int) -> None:
     move = Move(group="readers", topic="flights", partition=0, old=10, new=new, metadata="", note="")
     assert (
         groups_only.exit_code(GroupsRestored(snapshot=7, moves=(move,), kept=0, left_out=(), dry_run=False))

@@ -62,7 +62,7 @@ def test_a_restore_id_fits_into_groups_names() -> None:
             parse_id(text)
 
 
-def test_the_digest_tells_requests_apart_and_forgets_their_order() -> None:
+def test_digest_depends_on_request_but_not_order() -> None:
     pairs = (("a", "a"), ("b", "c"))
     digests = {
         Request(pairs).digest("store", "cluster"),

@@ -14,7 +14,7 @@ HOLDING = {
 }
 
 
-def test_only_what_stands_in_the_way_is_set_meanwhile() -> None:
+def test_only_obstructing_settings_change_during_restore() -> None:
     meanwhile = settings.while_restoring(HOLDING, replication_factor=1)
     assert meanwhile == {
         "cleanup.policy": "delete",
@@ -26,7 +26,7 @@ def test_only_what_stands_in_the_way_is_set_meanwhile() -> None:
     assert settings.meanwhile(meanwhile, replication_factor=1) == meanwhile
 
 
-def test_what_is_of_brokers_is_not_taken_from_the_backup() -> None:
+def test_broker_settings_are_not_restored_from_backup() -> None:
     backed_up = {
         "leader.replication.throttled.replicas": "0:1",
         "min.insync.replicas": "3",
@@ -46,7 +46,7 @@ def test_what_is_of_brokers_is_not_taken_from_the_backup() -> None:
         ("delete", "200", "5000", set()),
     ],
 )
-def test_retention_is_held_where_it_would_delete_at_once(
+def test_retention_is_held_if_it_would_delete_immediately(
     policy: str, retention: str, most: str, held: set[str]
 ) -> None:
     holds = {"cleanup.policy": policy, "retention.ms": retention, "retention.bytes": most}
@@ -59,7 +59,7 @@ def test_retention_is_held_where_it_would_delete_at_once(
 RETENTION = {"cleanup.policy": "compact", "retention.ms": "604800000", "retention.bytes": "-1"}
 
 
-def test_what_a_topic_has_and_gets_is_set_back() -> None:
+def test_own_and_requested_settings_are_set_back() -> None:
     own = {"cleanup.policy": "compact", "segment.bytes": "1000"}
     back, holds = settings.to_set_back(own, HOLDING, {"retention.ms": "7"}, 2, {}, {})
     assert back == {
@@ -70,7 +70,7 @@ def test_what_a_topic_has_and_gets_is_set_back() -> None:
     assert holds == {**RETENTION, "retention.ms": "7"}
 
 
-def test_what_an_earlier_run_has_not_set_back_yet_is_not_forgotten() -> None:
+def test_pending_settings_of_earlier_run_are_kept() -> None:
     first, holds = settings.to_set_back({"cleanup.policy": "compact"}, HOLDING, {}, 2, {}, {})
     changed = settings.meanwhile(first, 2)
     again, holds_again = settings.to_set_back(changed, HOLDING | changed, {}, 2, first, holds)

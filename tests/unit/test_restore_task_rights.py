@@ -107,7 +107,7 @@ def test_workers_get_no_key_but_that_of_tasks(tmp_path: Path) -> None:
     assert keys["mirror-lake"] not in packed[-1]
 
 
-def test_a_key_of_the_driver_that_is_sent_is_reported(tmp_path: Path, sent: list[RestoreOrder]) -> None:
+def test_sent_key_of_driver_is_reported(tmp_path: Path, sent: list[RestoreOrder]) -> None:
     authority = Authority(tmp_path / "pki")
     files = {name: str(authority.client_config(name)) for name in ("admin", "restore-pro1")}
     copied = tmp_path / "copied.properties"
@@ -130,7 +130,7 @@ def test_a_key_of_the_driver_that_is_sent_is_reported(tmp_path: Path, sent: list
     assert [warning and warning.id for warning in warnings] == ["restore-key-sent"] * 3 + [None] * 2
 
 
-def test_workers_on_this_host_get_no_key_by_network(
+def test_key_warning_appears_only_with_remote_workers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Only workers of a cluster are other hosts: a warning is printed before all else, and reported."""
@@ -154,9 +154,7 @@ def test_workers_on_this_host_get_no_key_by_network(
         assert printed(capsys.readouterr().err) == sent_ids
 
 
-def test_a_password_of_the_driver_is_in_no_description_of_a_task(
-    tmp_path: Path, sent: list[RestoreOrder]
-) -> None:
+def test_task_descriptions_contain_no_driver_password(tmp_path: Path, sent: list[RestoreOrder]) -> None:
     for name in ("admin", "tasks"):
         (tmp_path / name).write_text(
             "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
@@ -180,7 +178,7 @@ def test_a_password_of_the_driver_is_in_no_description_of_a_task(
     ]
 
 
-def test_tasks_may_write_the_restored_topics_and_nothing_else() -> None:
+def test_tasks_get_rights_for_restored_topics_only() -> None:
     assert task_rights.needed(job()) == (
         Acl(
             principal="User:restore-pro1",
@@ -216,7 +214,7 @@ def test_without_a_principal_nothing_is_granted(task_client: TaskClient | None) 
         assert left == []
 
 
-def test_rights_of_tasks_do_not_come_back_from_a_backup() -> None:
+def test_task_rights_are_not_restored_from_backup() -> None:
     """A backup that was made during a restore has them."""
     person = Acl(principal="User:anna", resource="topic", name="t", pattern="literal", operation="read")
     of_tasks = replace(person, principal="User:restore-pro1", operation="write")

@@ -48,7 +48,7 @@ def test_a_mirror_without_positions_is_reported(monkeypatch: pytest.MonkeyPatch)
     assert "mm2-offsets.misspelt.internal" in skipped.why
 
 
-def test_positions_without_a_topic_id_have_a_note_of_their_own() -> None:
+def test_positions_without_topic_id_have_separate_note() -> None:
     notes = mirrors.MirrorNotes("t-0: it has read up to 9", "t-1: its position 4 was not bound")
     assert mirrors.MirrorNotes.parse(notes.dumps()) == notes
     assert mirrors.MirrorNotes().dumps() == ""
@@ -59,7 +59,7 @@ def test_positions_without_a_topic_id_have_a_note_of_their_own() -> None:
     assert len(long.dumps().encode()) < METADATA_BYTES
 
 
-def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
+def test_unbound_position_is_not_reported_as_ahead() -> None:
     log = SourceLog(topic_id="new", start=0, end=0, stable_end=0, epoch=0)
     lane = RestoreLane(
         stored_partition=StoredPartition("t", 1, 0), topic="t", stop=10, segments=(), skipped=()
@@ -81,7 +81,7 @@ def test_a_position_is_reported_as_unbound_and_not_as_ahead() -> None:
     assert "its position 7 was not bound to a topic id" in unbound.unbound
 
 
-def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
+def test_possible_duplicates_are_kept_until_accepted() -> None:
     """If the position in the topic of the backup is unknown, the mirror reads all restored records."""
     log = SourceLog(topic_id="new", start=0, end=3, stable_end=3, epoch=0)
     lane = RestoreLane(
@@ -97,7 +97,7 @@ def test_what_may_arrive_twice_is_kept_until_it_is_accepted() -> None:
     assert moved(3).doubled == ()
 
 
-def test_a_mirror_reads_what_is_restored_into_a_log_that_was_cut_below_its_position() -> None:
+def test_mirror_ahead_of_cut_log_reads_restored_records() -> None:
     log = SourceLog(topic_id="t", start=0, end=20, stable_end=20, epoch=0)
     lane = RestoreLane(
         stored_partition=StoredPartition("t", 1, 0), topic="t", stop=50, segments=(), skipped=()
@@ -109,7 +109,7 @@ def test_a_mirror_reads_what_is_restored_into_a_log_that_was_cut_below_its_posit
     assert (moved.next, moved.notes) == (30, [])
 
 
-def test_every_range_of_a_mirror_is_in_the_report_also_of_a_repeated_run() -> None:
+def test_report_of_any_run_lists_all_mirror_ranges() -> None:
     """The sentence lists five partitions; bindings keep the ranges of all."""
     lanes = [
         RestoreLane(
@@ -160,7 +160,7 @@ def test_notes_are_cut_between_partitions() -> None:
     assert notes.ahead.endswith("--report)")
 
 
-def test_every_range_of_a_link_is_in_the_report() -> None:
+def test_report_lists_all_ranges_of_link() -> None:
     ranges = [
         FlowRange(
             "link g",

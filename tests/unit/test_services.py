@@ -60,7 +60,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch, *ends: BackupOutcome | Exception) ->
     return orders
 
 
-def test_a_backup_whose_pattern_matches_nothing_any_more_continues(
+def test_backup_continues_if_pattern_no_longer_matches(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     orders = rounds(monkeypatch, outcome(), UNMATCHED, UNMATCHED, outcome(), Enough())
@@ -136,7 +136,7 @@ def test_a_dedup_that_never_planned_is_refused(monkeypatch: pytest.MonkeyPatch) 
         )
 
 
-def test_a_clean_topic_that_was_deleted_does_not_stop_the_others() -> None:
+def test_deleted_clean_topic_does_not_stop_others() -> None:
     share = DedupShare(**vars(SHARE) | {"gone": {"b": "clean.b"}})
     assert "has no topic clean.b any more" in share.why_not_writable("b", 0)
     assert share.why_not_writable("a", 1) == ""

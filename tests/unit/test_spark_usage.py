@@ -104,7 +104,7 @@ def test_what_landed_and_what_is_left_to_land() -> None:
     assert "left_out a.c" not in found
 
 
-def test_a_lag_is_unknown_after_a_round_that_could_not_begin() -> None:
+def test_lag_is_unknown_after_failed_round_start() -> None:
     of = LandFigures(["a.b"], 90.0)
     of.add([LandedTable(table="a.b")], {"a.b": 7}, 100.0)
     assert samples(of.all())["aqueduct_land_lag a.b"] == 7
@@ -126,7 +126,7 @@ def test_what_spark_did() -> None:
     }
 
 
-def test_what_dedup_did_and_what_is_left_to_do() -> None:
+def test_dedup_metrics_show_work_and_backlog() -> None:
     of = DedupFigures()
     server = serve(0, of.all)
     port = server.server_address[1]

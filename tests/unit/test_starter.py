@@ -25,7 +25,7 @@ def written(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("is_lab", [False, True])
-def test_each_site_has_its_hosts_and_each_host_one_site(is_lab: bool) -> None:
+def test_each_host_belongs_to_exactly_one_site(is_lab: bool) -> None:
     files = inventory_files(parse_sites("pro1,pro2,lake1,dw2"), is_lab=is_lab)
     groups = yaml.safe_load(files["hosts.yml"])["all"]["children"]
     sites = {name: {*group["hosts"]} for name, group in groups.items() if name.startswith("site_")}
@@ -89,7 +89,7 @@ def release(folder: Path, *names: str) -> Path:
 @pytest.mark.parametrize(
     ("folder", "path"), [("files", "../files"), (".", ".."), ("own/the release", "the release"), ("own", ".")]
 )
-def test_files_of_a_release_are_required_by_their_paths_from_the_repository(
+def test_release_files_are_required_by_relative_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, path: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -103,7 +103,7 @@ def test_files_of_a_release_are_required_by_their_paths_from_the_repository(
 
 
 @pytest.mark.parametrize("names", [(), (WHEEL,), (TARBALL,), (WHEEL, "aqueduct-estate-9.9.9.tar.gz")])
-def test_a_folder_without_a_file_of_the_release_is_refused(
+def test_folder_with_incomplete_release_is_refused(
     tmp_path: Path, names: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = release(tmp_path / "files", *names)
@@ -188,7 +188,7 @@ def test_a_name_that_is_taken_meanwhile_leaves_nothing(
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_settings_of_all_sites_are_those_of_the_example(name: str) -> None:
+def test_common_settings_equal_those_of_example(name: str) -> None:
     example = ROOT / "inventories/example/group_vars/all" / name
     assert (FILES / "group_vars/all" / name).read_text() == example.read_text()
 

@@ -78,21 +78,21 @@ def verify_metrics(**changed: float) -> str:
     return metrics(**{f"backup_verify_{name}": value for name, value in values.items()})
 
 
-def test_a_verify_that_found_expired_segments_alone_found_no_damage() -> None:
+def test_verify_with_only_expired_segments_finds_no_damage() -> None:
     raw = sound()
     put(PRO, "metrics", "backup_verify", verify_metrics(exit_code=3))(raw)
     backup = of(judged(raw), ObjectKind.BACKUP, "topics")
     assert (backup.state, backup.figures["verified_age"]) == (ObjectState.WELL, 60)
 
 
-def test_a_backup_without_the_timer_is_not_judged_by_its_verify() -> None:
+def test_backup_without_verify_timer_needs_no_verify() -> None:
     raw = sound()
     del raw[PRO]["units"]["backup_verify"], raw[PRO]["metrics"]["backup_verify"]
     backup = of(judged(raw), ObjectKind.BACKUP, "topics")
     assert (backup.state, "verified_age" in backup.figures) == (ObjectState.WELL, False)
 
 
-def test_dead_letters_up_to_the_limit_are_no_finding() -> None:
+def test_dead_letters_within_limit_cause_no_finding() -> None:
     raw = sound()
     answered(LAKE, "letters", causes=[LETTERS | {"sent_back": 3}])(raw)
     within = EstateFacts(hosts=facts(raw).hosts, now=int(SECONDS * 1000), limits=StatusLimits(dead_letters=2))
@@ -116,7 +116,7 @@ def test_without_facts_all_is_unknown() -> None:
     assert status.exit_code == ExitCode.FAILED, "no host answered"
 
 
-def test_one_answer_is_no_reason_to_call_the_rest_well() -> None:
+def test_single_answer_leaves_other_objects_unknown() -> None:
     status = judged({PRO: sound()[PRO]})
     assert status.exit_code == ExitCode.INCOMPLETE
     for each in status.objects:
@@ -125,7 +125,7 @@ def test_one_answer_is_no_reason_to_call_the_rest_well() -> None:
 
 
 @pytest.mark.parametrize("host", [PRO, LAKE, LAND])
-def test_a_host_that_answers_nothing_about_its_objects_leaves_them_unknown(host: str) -> None:
+def test_host_without_answers_leaves_objects_unknown(host: str) -> None:
     raw = sound()
     raw[host] = {}
     status = judged(raw)
@@ -728,7 +728,7 @@ def test_the_finding_names_the_figure_that_is_missing() -> None:
     assert "files" in finding.sentence
 
 
-def test_a_dead_record_link_of_an_enclave_is_found_within() -> None:
+def test_silent_record_link_of_enclave_is_found() -> None:
     """Nothing else judges it: it has no dedup, and its sending end is not asked."""
     link = {"source": "pro", "number": 1, "topics": ["flights"], "mode": "record"}
     hostvars = {**HOSTVARS, LAKE: {**HOSTVARS[LAKE], "diode_downstream_links": [link]}}
@@ -741,7 +741,7 @@ def test_a_dead_record_link_of_an_enclave_is_found_within() -> None:
     assert ids(dead) == {"link-silent"}
 
 
-def test_a_live_sender_that_has_a_new_session_is_heard() -> None:
+def test_live_sender_with_new_session_is_not_silent() -> None:
     raw = sound()
     record_link(beats(("live", 4000), ("live", 1), ("resend", 9000)))(raw)
     assert of(judged(raw), ObjectKind.LINK).state == ObjectState.WELL
@@ -771,7 +771,7 @@ def test_a_flow_whose_topics_are_empty_is_well() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-def test_a_host_whose_figures_are_no_numbers_is_unknown(value: float) -> None:
+def test_host_with_non_finite_figures_is_unknown(value: float) -> None:
     """One that is captured must neither pass as well nor end the report."""
     raw = sound()
     raw[LAND]["time"] = value
@@ -783,7 +783,7 @@ def test_a_host_whose_figures_are_no_numbers_is_unknown(value: float) -> None:
     assert of(status, ObjectKind.LINK).state == UNKNOWN
 
 
-def test_an_object_that_no_host_was_asked_about_is_unknown() -> None:
+def test_object_without_queried_host_is_unknown() -> None:
     """Such as a link of records without a receiving end."""
     [link] = [declared for declared in DECLARED if declared.kind == ObjectKind.LINK]
     without_ends = replace(
@@ -793,14 +793,14 @@ def test_an_object_that_no_host_was_asked_about_is_unknown() -> None:
     assert of(status, ObjectKind.LINK).state == UNKNOWN
 
 
-def test_a_metric_that_is_not_known_is_not_zero() -> None:
+def test_unknown_metric_is_not_zero() -> None:
     raw = sound()
     raw[LAKE]["metrics"]["dedup@pro"] = ""
     assert of(judged(raw), ObjectKind.LINK).figures["dedup_lag"] is None
     assert report.figure_text(None) == "unknown"
 
 
-def test_a_site_out_of_reach_is_not_asked_and_costs_nothing() -> None:
+def test_unreachable_site_does_not_affect_exit_code() -> None:
     raw = sound()
     del raw[PRO]
     status = judged(raw, unreachable=["pro"])
@@ -818,7 +818,7 @@ def test_a_site_narrows() -> None:
     assert judged(raw, site="pro").exit_code == ExitCode.FAILED
 
 
-def test_another_node_of_the_cluster_tells_of_a_dead_one() -> None:
+def test_dead_node_is_reported_by_another_node() -> None:
     groups = {**GROUPS, "site_pro": [PRO, "pro-kafka-2"], "kafka": [PRO, "pro-kafka-2", LAKE]}
     declared = declared_objects(groups, {**HOSTVARS, "pro-kafka-2": {"kafka_node_id": 3}}, DEFAULTS)
     status = evaluate(declared, facts(sound()))
@@ -867,7 +867,7 @@ def test_a_file_of_facts_gives_the_same_status() -> None:
     assert of(again, ObjectKind.HOST, PRO).state == ObjectState.NOT_ASKED
 
 
-def test_a_finding_keeps_the_time_when_it_was_first_seen() -> None:
+def test_finding_keeps_time_of_first_sight() -> None:
     raw = sound()
     raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
     first = evaluate(DECLARED, facts(raw))
@@ -882,7 +882,7 @@ def test_a_finding_keeps_the_time_when_it_was_first_seen() -> None:
     assert first_sight.remembered(repaired, DECLARED, seen) == {}
 
 
-def test_a_time_that_a_host_reports_is_not_replaced() -> None:
+def test_time_reported_by_host_is_kept() -> None:
     raw = sound()
     put(PRO, "units", "kafka", unit("failed"))(raw)
     status = evaluate(DECLARED, facts(raw))
@@ -890,7 +890,7 @@ def test_a_time_that_a_host_reports_is_not_replaced() -> None:
     assert stopped.since == timestamps.text(int(SECONDS - 60) * 1000)
 
 
-def test_objects_that_are_not_asked_keep_the_times_of_their_findings() -> None:
+def test_objects_not_asked_keep_times_of_findings() -> None:
     raw = sound()
     raw[LAND]["disks"] = [{"path": "/", "size": 100, "free": 5}]
     seen = first_sight.remembered(evaluate(DECLARED, facts(raw)), DECLARED, {})
@@ -901,7 +901,7 @@ def test_objects_that_are_not_asked_keep_the_times_of_their_findings() -> None:
 
 
 @pytest.mark.parametrize("source", [None, {}, [7], [{}], [{"kind": 1, "name": "a", "id": "b", "since": "c"}]])
-def test_a_file_of_first_sights_of_another_form_is_none(source: Any) -> None:
+def test_malformed_first_sights_file_is_ignored(source: Any) -> None:
     assert first_sight.parse(source) == {}
 
 

@@ -93,7 +93,7 @@ def parsed(page: str, host: ScrapedHost = HOST) -> HostFacts:
     return HostFacts.parse(host.name, host_facts(host, scrape))
 
 
-def test_a_page_of_the_node_exporter_has_units_disks_and_clock() -> None:
+def test_node_exporter_page_has_units_disks_and_clock() -> None:
     facts = parsed(node_page(triggers={"file_backup@etc.timer": BOOTED + 3600}))
     assert {name: unit.state for name, unit in facts.units.items()} == {
         "land": "active",
@@ -108,7 +108,7 @@ def test_a_page_of_the_node_exporter_has_units_disks_and_clock() -> None:
     ]
 
 
-def test_a_unit_that_systemd_has_not_loaded_is_not_active() -> None:
+def test_unit_not_loaded_by_systemd_is_not_active() -> None:
     facts = parsed(node_page({"land.service": "failed"}))
     assert facts.units["monitoring"].state == "not loaded"
     assert (facts.units["land"].result, facts.failed_units) == ("failed", ("land.service",))
@@ -143,12 +143,12 @@ def test_without_the_collector_of_systemd_units_are_unknown() -> None:
         ("/srv/backups", f'node_filesystem_size_bytes{{{LABELS},mountpoint="/srv/backups"}} 1e9'),
     ],
 )
-def test_a_file_system_that_is_not_reported_is_not_that_of_its_parent(folder: str, extra: str) -> None:
+def test_unreported_file_system_is_unmeasured_despite_parent(folder: str, extra: str) -> None:
     facts = parsed(node_page(extra=extra), replace(HOST, folders=(folder,)))
     assert facts.unmeasured == (folder,)
 
 
-def test_metrics_of_a_drill_are_in_the_folder_of_the_node_exporter() -> None:
+def test_drill_metrics_are_read_from_node_exporter() -> None:
     drill = metrics(drill_exit_code=0)
     assert parsed(node_page(extra=drill)).metrics.keys() == {"drill", "land"}
     assert parsed(node_page()).metrics.keys() == {"land"}
@@ -173,7 +173,7 @@ FULL = {"/": (100, 1, 1), "/srv": (200, 2, 2)}
 
 
 @pytest.mark.parametrize("labels", [',type="simple",x="1"', ',x="1"', ""])
-def test_a_text_file_with_other_labels_makes_no_unit_active(labels: str) -> None:
+def test_text_file_with_extra_labels_activates_no_unit(labels: str) -> None:
     forged = "\n".join(unit_sample(unit, "active", labels) for unit in ("land.service", "monitoring.service"))
     facts = parsed(node_page({"land.service": "failed"}, extra=forged))
     assert {name: facts.units[name].state for name in HOST.units} == {
@@ -183,7 +183,7 @@ def test_a_text_file_with_other_labels_makes_no_unit_active(labels: str) -> None
     assert facts.failed_units == ("land.service",)
 
 
-def test_a_unit_with_two_states_is_unknown_or_failed() -> None:
+def test_unit_with_two_states_is_unknown_or_failed() -> None:
     labels = ',type="oneshot"'
     forged = "\n".join(unit_sample(unit, "active", labels) for unit in ("land.service", "monitoring.service"))
     facts = parsed(node_page({"land.service": "failed", "monitoring.service": "inactive"}, extra=forged))
@@ -192,7 +192,7 @@ def test_a_unit_with_two_states_is_unknown_or_failed() -> None:
     assert facts.failed_units == ("land.service",)
 
 
-def test_a_sample_that_comes_twice_makes_its_unit_unknown() -> None:
+def test_duplicate_sample_makes_unit_unknown() -> None:
     forged = unit_sample("land.service", "active", ',type="simple"')
     facts = parsed(node_page({"land.service": "inactive"}, extra=forged))
     assert "land" not in facts.units
@@ -207,7 +207,7 @@ def test_a_timer_that_is_listed_twice_is_unknown(labels: str) -> None:
     assert not is_ignored or facts.units["file_backup@etc"].ended == BOOTED + 60
 
 
-def test_a_text_file_with_other_labels_empties_no_disk() -> None:
+def test_text_file_with_extra_labels_changes_no_disk() -> None:
     forged = "\n".join(disk_samples(mount, ',x="1"') for mount in FULL)
     facts = parsed(node_page(mounts=FULL, extra=forged))
     assert [disk.used_percent for disk in facts.disks] == [99, 99]
@@ -215,7 +215,7 @@ def test_a_text_file_with_other_labels_empties_no_disk() -> None:
 
 
 @pytest.mark.parametrize("free", [0, 99])
-def test_a_file_system_that_is_listed_twice_has_its_worst_figures(free: int) -> None:
+def test_duplicate_file_system_has_worst_figures(free: int) -> None:
     forged = "\n".join(disk_samples(mount, free=free) for mount in FULL)
     facts = parsed(node_page(mounts=FULL, extra=forged))
     assert all(disk.used_percent >= 99 for disk in facts.disks)
@@ -223,7 +223,7 @@ def test_a_file_system_that_is_listed_twice_has_its_worst_figures(free: int) -> 
     assert facts.unmeasured == ("/", "/srv/backups")
 
 
-def test_a_mount_point_that_a_service_wrote_hides_none_above_it() -> None:
+def test_forged_mount_point_hides_no_parent() -> None:
     facts = parsed(node_page(mounts=FULL, extra=disk_samples("/srv/backups")))
     assert {disk.path: disk.used_percent for disk in facts.disks}["/srv"] == 99
 
@@ -254,9 +254,7 @@ def test_a_host_without_an_answer_has_the_reason() -> None:
     ("common_names", "is_expected"),
     [(["monitoring-lake"], True), (["connect-lake"], False), ([], False), (["monitoring-lake", "x"], False)],
 )
-def test_only_the_certificate_of_monitoring_speaks_for_a_host(
-    common_names: list[str], is_expected: bool
-) -> None:
+def test_only_monitoring_certificate_is_accepted_for_host(common_names: list[str], is_expected: bool) -> None:
     certificate = {
         "subject": (*((("commonName", name),) for name in common_names), (("organizationName", "o"),))
     }
@@ -401,7 +399,7 @@ def reasons(document: dict[str, Any], kind: str, name: str) -> str:
     return " ".join(f"[{finding['id']}] {finding['sentence']}" for finding in status["findings"])
 
 
-def test_a_host_with_the_base_packages_alone_shows_the_estate(authority: Authority, tmp_path: Path) -> None:
+def test_status_works_with_base_packages_only(authority: Authority, tmp_path: Path) -> None:
     """The role monitoring installs no others. Nothing listens at port 1, so all is unknown."""
     host = replace(HOST, address="127.0.0.1:1")
     file = tmp_path / "estate.json"
@@ -421,7 +419,7 @@ def test_a_host_with_the_base_packages_alone_shows_the_estate(authority: Authori
     assert json.loads(run.stdout)["hosts"] == {"asked": 3, "answered": 0}
 
 
-def test_an_estate_is_asked_by_the_principal_of_monitoring(ask: Ask, authority: Authority) -> None:
+def test_estate_is_queried_by_monitoring_principal(ask: Ask, authority: Authority) -> None:
     pages = {host: host_pages(host) for host in UNITS}
     pages["lake-kafka-1"] = host_pages("lake-kafka-1", **{"mirror_maker@pro.service": "failed"})
     config = str(authority.client_config("monitoring-lake"))
@@ -532,7 +530,7 @@ def of(status: EstateStatus, kind: ObjectKind, name: str) -> ObjectStatus:
     return next(each for each in status.objects if (each.declared.kind, each.declared.name) == (kind, name))
 
 
-def test_a_cluster_is_known_though_its_host_is_not_monitored() -> None:
+def test_cluster_of_unmonitored_host_is_known() -> None:
     health = {
         "brokers": [1],
         "controllers": {"leader": 1, "behind": {"1": 0}},

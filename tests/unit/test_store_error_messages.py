@@ -14,7 +14,7 @@ def answer(status: int, body: str = "", action: str = "read") -> Trouble:
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 407])
-def test_a_web_page_is_no_answer_of_a_store(status: int) -> None:
+def test_web_page_reveals_wrong_store_endpoint(status: int) -> None:
     found = answer(status, PAGE)
     assert found.id == "store-endpoint-wrong"
     assert f"it answers {status} with a web page" in found.what

@@ -45,7 +45,7 @@ def test_no_two_places_share_a_name(
 
 
 @given(segments, generations, st.booleans(), st.sampled_from(["", ".enc"]))
-def test_a_segment_s_objects_are_known_by_their_names(
+def test_segment_objects_are_recognised_by_name(
     place: tuple[str, int, int, str], generation: int | None, compressed: bool, ending: str
 ) -> None:
     expected = names.SegmentName(names.stem(*place, generation), place[0])

@@ -337,7 +337,7 @@ def test_an_increment_goes_on_where_its_parent_ended() -> None:
             fold.add(replace(made, **claims))  # type: ignore[arg-type]
 
 
-def test_ranges_without_records_are_joined_in_a_full_manifest() -> None:
+def test_full_manifest_joins_ranges_without_records() -> None:
     source, catalog = Source(), Catalog.open_or_make(Memory())
     run(source, catalog, [("a", 0, "markers", 1), ("a", 0, "markers", 1), ("a", 0, "read", 2)])
     run(source, catalog, [("a", 0, "markers", 3)])
@@ -346,7 +346,7 @@ def test_ranges_without_records_are_joined_in_a_full_manifest() -> None:
     assert ranges == [(7, 9, 0), (9, 14, 2), (15, 16, 0)]
 
 
-def test_an_instance_that_left_takes_its_segments_with_it() -> None:
+def test_segments_of_removed_instance_leave_snapshot() -> None:
     source, catalog = Source(), Catalog.open_or_make(Memory())
     for number in range(3):
         run(source, catalog, [("a", 0, "recreate", 1), ("a", 0, "read", number + 1)])
@@ -429,7 +429,7 @@ def test_a_store_json_that_is_no_use(
         Catalog.open(Memory({"store.json": content}))
 
 
-def test_a_snapshot_whose_manifest_is_lost_is_told_from_one_that_never_was() -> None:
+def test_lost_manifest_and_nonexistent_snapshot_have_different_errors() -> None:
     source, store = Source(), Memory()
     catalog = Catalog.open_or_make(store)
     for _ in range(2):
@@ -483,7 +483,7 @@ def told(catalog: Catalog) -> list[int | str]:
     cut=st.sets(st.integers(1, RUNS)),
     flipped=st.sets(st.integers(1, RUNS)),
 )
-def test_what_is_whole_stays_usable_and_nothing_else_is_built_upon(
+def test_only_intact_snapshots_are_usable_and_continued(
     made: tuple[Source, Memory], lost: set[int], cut: set[int], flipped: set[int]
 ) -> None:
     store = deepcopy(made[1])
@@ -523,7 +523,7 @@ def test_what_is_whole_stays_usable_and_nothing_else_is_built_upon(
     )
 
 
-def test_a_run_past_damage_reads_again_what_came_since_and_is_built_upon(
+def test_run_past_damage_rereads_records_and_continues_chain(
     broken: tuple[Source, Memory, Catalog],
 ) -> None:
     source, store, catalog = broken
@@ -551,7 +551,7 @@ def test_a_run_past_damage_reads_again_what_came_since_and_is_built_upon(
     assert catalog.parent() == catalog.parent(past_damage=True)
 
 
-def test_where_nothing_is_whole_a_run_past_damage_begins_anew() -> None:
+def test_run_past_damage_starts_anew_without_intact_snapshot() -> None:
     source, store = Source(), Memory()
     catalog = Catalog.open_or_make(store)
     run(source, catalog, [("a", 0, "read", 3)])
@@ -563,7 +563,7 @@ def test_where_nothing_is_whole_a_run_past_damage_begins_anew() -> None:
     assert catalog.snapshot().manifest == made
 
 
-def test_a_damaged_base_of_the_right_size_is_found_at_the_latest_when_a_full_manifest_is_due(
+def test_full_backup_finds_damaged_base_of_right_size(
     broken: tuple[Source, Memory, Catalog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, store, catalog = broken
@@ -594,7 +594,7 @@ def test_manifests_of_two_stores_are_told_apart(broken: tuple[Source, Memory, Ca
         catalog.snapshot()
 
 
-def test_two_copies_of_a_store_that_went_their_own_ways_are_told_apart(
+def test_diverged_copies_of_store_are_distinguished(
     broken: tuple[Source, Memory, Catalog],
 ) -> None:
     source, store, catalog = broken
@@ -611,7 +611,7 @@ def test_two_copies_of_a_store_that_went_their_own_ways_are_told_apart(
 
 
 @pytest.mark.parametrize("number", range(1, RUNS + 1))
-def test_a_manifest_that_was_written_again_without_its_segments_is_found(
+def test_rewritten_manifest_without_segments_is_found(
     broken: tuple[Source, Memory, Catalog], number: int
 ) -> None:
     _, store, catalog = broken
@@ -626,7 +626,7 @@ def test_a_manifest_that_was_written_again_without_its_segments_is_found(
         catalog.snapshot(number)
 
 
-def test_a_manifest_in_another_s_place_is_no_use(broken: tuple[Source, Memory, Catalog]) -> None:
+def test_manifest_under_wrong_name_is_unusable(broken: tuple[Source, Memory, Catalog]) -> None:
     _, store, catalog = broken
     store.objects[names.snapshot(2)] = store.objects[names.snapshot(1)]
     with raises(Failed, "snapshot-unusable", "Snapshot 2", "0000000002.json.zst", "snapshot 1"):
@@ -704,13 +704,13 @@ def test_what_is_lost_is_not_taken_for_pruned(broken: tuple[Source, Memory, Cata
         (0, 5_000, True),  # whoever planted it says so, but it was written too soon
     ],
 )
-def test_how_far_a_snapshot_may_be_from_the_one_before_it(written: float, created: int, odd: bool) -> None:
+def test_elapsed_time_limits_step_between_snapshot_numbers(written: float, created: int, odd: bool) -> None:
     listed = {7: Entry("7", 1, 0), 5_007: Entry("5007", 1, written)}
     made = {7: 0, 5_007: created * 1000}
     assert list(validation.odd_snapshots(listed, made.get)) == ([5_007] if odd else [])
 
 
-def test_in_a_copy_of_a_store_manifests_tell_the_time() -> None:
+def test_manifests_give_times_in_copied_store() -> None:
     """There all were written at once."""
     listed = {7: Entry("7", 1, 9_000), 5_007: Entry("5007", 1, 9_000), 12_000: Entry("12000", 1, 9_000)}
     made = {7: 1_000_000, 5_007: 8_000_000, 12_000: 8_500_000}
@@ -743,7 +743,7 @@ class TestStoreJson:
         store.objects[names.STORE] = good + b"\n"
         assert opened(store).snapshot().manifest.number == 6
 
-    def test_the_newest_manifest_that_can_be_read_says_what_it_was(self, store: Memory) -> None:
+    def test_newest_readable_manifest_gives_lost_store_identity(self, store: Memory) -> None:
         good = store.objects.pop(names.STORE)
         store.objects[names.snapshot(6)] = b"no manifest"
         with raises(Failed, "store-identity-damaged", "snapshot 5", good.decode()):

@@ -47,7 +47,7 @@ def folders_of(path: Path) -> set[str]:
     return {re.sub(r"\.[0-9a-f]{32}", "", each.name) for each in path.iterdir() if each.is_dir()}
 
 
-def test_a_log_is_taken_back_once_in_all_folders_of_a_broker(tmp_path: Path) -> None:
+def test_stray_log_returns_in_one_folder_per_broker(tmp_path: Path) -> None:
     """Else the broker would find it in two of them, and not start."""
     aside, later = ("0" * 31 + f"{number}-stray" for number in range(2))
     one = data_folder(tmp_path / "one", {f"a-0.{aside}": 40, f"b-0.{aside}": 7, "c-0": 0})
@@ -62,7 +62,7 @@ def test_a_log_is_taken_back_once_in_all_folders_of_a_broker(tmp_path: Path) -> 
     assert folders_of(two) == {"a-0-delete", "b-0", "b-0-stray", "c-0"}
 
 
-def test_folders_of_several_brokers_are_not_taken_for_one_s(tmp_path: Path) -> None:
+def test_folders_of_several_brokers_are_refused(tmp_path: Path) -> None:
     one, other = data_folder(tmp_path / "one", {"a-0": 0}, 1), data_folder(tmp_path / "other", {}, 2)
     with raises(Refused, "data-folders-mixed") as refused:
         restore_logs([one, other], 3)

@@ -5,7 +5,7 @@ from aqueduct.common.topic_names import alternatives, parse_renames, pattern_par
 from aqueduct.errors import Refused
 
 
-def test_names_are_taken_as_they_are_or_as_others() -> None:
+def test_renames_map_topics_to_same_or_new_names() -> None:
     assert list(parse_renames("b:c.d,a").items()) == [("a", "a"), ("b", "c.d")]
     assert parse_renames("b:c,a", "p.") == {"a": "p.a", "b": "c"}
 
@@ -34,7 +34,7 @@ def test_a_name_that_is_listed_twice_is_refused(text: str) -> None:
         ("(?i:a|b)|c", ["(?i:a|b)", "c"]),
     ],
 )
-def test_pattern_is_split_at_bars_of_its_top_level(pattern: str, parts: list[str]) -> None:
+def test_pattern_is_split_at_top_level_bars(pattern: str, parts: list[str]) -> None:
     assert alternatives(pattern) == parts
 
 
@@ -51,7 +51,7 @@ def test_pattern_is_split_at_bars_of_its_top_level(pattern: str, parts: list[str
         ("", []),
     ],
 )
-def test_parts_of_a_pattern_are_as_they_were_written(pattern: str, parts: list[str]) -> None:
+def test_pattern_parts_keep_their_written_form(pattern: str, parts: list[str]) -> None:
     assert list(pattern_parts(pattern)) == parts
 
 

@@ -48,7 +48,7 @@ def test_values_come_out_of_blocks_in_any_order(
 
 
 @given(values, st.data())
-def test_a_value_comes_out_whole_or_not_at_all(expected: list[bytes], data: st.DataObject) -> None:
+def test_value_is_assembled_completely_or_not_at_all(expected: list[bytes], data: st.DataObject) -> None:
     blocks = packed(expected)
     kept = data.draw(st.lists(st.sampled_from(blocks), unique=True)) if blocks else []
     assembler = assembler_of(1000, 1 << 24)
@@ -58,7 +58,7 @@ def test_a_value_comes_out_whole_or_not_at_all(expected: list[bytes], data: st.D
     assert (assembler._held, assembler._partial) == (0, {})
 
 
-def test_small_values_share_a_block_and_a_full_one_is_closed_late() -> None:
+def test_small_values_share_block_until_it_overflows() -> None:
     packer = Packer(CAPACITY)
     assert packer.add(b"a" * 12) == []
     assert packer.add(b"b" * 12) == []  # exactly full

@@ -120,7 +120,7 @@ def test_only_what_gets_smaller_by_it_is_compressed() -> None:
 
 
 @given(frames | announcements, st.data())
-def test_whatever_is_broken_is_malformed_or_something_else_of_the_format(
+def test_corrupted_value_is_malformed_or_another_valid_value(
     packed: Frame | Announcement, data: st.DataObject
 ) -> None:
     value = bytearray(pack(packed, compress_above=20))
@@ -185,7 +185,7 @@ def test_what_is_malformed(value: bytes) -> None:
         b"no Zstandard at all",
     ],
 )
-def test_compressed_batches_that_are_not_what_the_header_says(body: bytes) -> None:
+def test_compressed_batches_contradicting_header_are_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         unpack(header(flags=COMPRESSED, length=1000) + b"t" + body)
 

@@ -12,9 +12,8 @@ sizes = st.sampled_from([64, 1472, 8960, 65_507])
 
 @settings(deadline=None, max_examples=50)
 @given(shapes, sizes)
-def test_every_shard_once_and_no_send_takes_more_than_half_of_a_parity(
-    group: tuple[tuple[int, int], ...], size: int
-) -> None:
+def test_sends_take_each_shard_once_within_half_parity(group: tuple[tuple[int, int], ...], size: int) -> None:
+    """A send has at most one shard of a block, or half as many as the block has parity shards."""
     sends = interleaved(group, size)
     expected = [(block, shard) for block, (k, m) in enumerate(group) for shard in range(k + m)]
     assert sorted(place for send in sends for place in send) == expected
@@ -33,7 +32,7 @@ def test_full_blocks_fill_their_sends() -> None:
     assert [len(send) for send in interleaved(((20, 4),), 1472)] == [2] * 12
 
 
-def test_a_short_block_is_spread_over_the_whole_group() -> None:
+def test_short_block_is_spread_over_whole_group() -> None:
     order = [place for send in interleaved(((200, 30), (4, 1)), 1472) for place in send]
     at = [order.index((1, shard)) for shard in range(5)]
     assert all(40 <= after - before <= 53 for before, after in pairwise(at))

@@ -71,7 +71,7 @@ def test_a_sender_that_seals_for_another_receiver() -> None:
         assert rises(by, each) == {"keys_for_others"}
 
 
-def test_who_holds_the_public_key_can_not_set_a_key() -> None:
+def test_public_key_holder_cannot_set_key() -> None:
     sending, receiving = pair()
     (good, _) = keys(sending, 50.0)
     forger = SenderKey.generate()
@@ -110,7 +110,7 @@ def test_noise(noise: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_fuzzer_neither_stops_it_nor_gets_anything_through(seed: int) -> None:
+def test_fuzzed_datagrams_neither_stop_receiver_nor_pass(seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     sending, receiving = pair(settings(interleave=1))
     limits = ReceiverLimits(key_frames=5)
@@ -231,7 +231,7 @@ def test_a_killed_receiver_goes_on_with_the_session() -> None:
     assert receive(again, first) == [value(2, 1000)]
 
 
-def test_a_sender_that_is_trusted_no_longer_has_no_key_after_a_restart() -> None:
+def test_session_of_removed_key_is_unknown_after_restart() -> None:
     sending, receiving = pair()
     state = loads(receiving.state().dumps(), "s", LINK)
     for of_receiver, of_sender in (
@@ -297,7 +297,7 @@ def test_a_state_of_another_link_or_none() -> None:
             loads(damaged, "s", LINK)
 
 
-def test_an_older_session_is_refused_a_newer_one_is_not() -> None:
+def test_older_session_is_refused_and_newer_accepted() -> None:
     sending, receiving = pair()
     for start in (999, 1000):
         assert rises(receiving, keys(session(start=start))[0]) == {"keys_old"}
@@ -335,7 +335,7 @@ def test_what_a_replaced_session_left_open_is_lost() -> None:
     assert (receiving.counters.blocks_lost, receiving.counters.values_incomplete) == (2, 1)
 
 
-def test_a_sender_in_a_crash_loop_takes_no_memory() -> None:
+def test_sender_crash_loop_uses_limited_memory() -> None:
     receiving = receiver(ReceiverLimits(key_frames=1000))
     for start in range(100):
         receive(receiving, keys(session(start=start)))
@@ -402,7 +402,7 @@ def test_old_keys_are_forgotten() -> None:
     assert rises(receiving, first[0]) == {"keys_old"}
 
 
-def test_old_keys_do_not_come_back_by_a_restart() -> None:
+def test_old_keys_stay_refused_after_restart() -> None:
     sending, receiving = pair(settings(rotate=2.0))
     first = keys(sending, 1.0)
     for now in range(3, 12):
@@ -435,7 +435,7 @@ def test_only_so_many_key_frames_are_looked_at() -> None:
     assert "keys" in rises(receiving, good, now + 0.7)
 
 
-def test_a_flood_of_forged_sessions_holds_up_no_key_of_one_that_is_known() -> None:
+def test_flood_of_forged_sessions_delays_no_known_session() -> None:
     sending, receiving = pair(settings(rotate=10))
     (good, _) = keys(session(start=9000))
     forged = [good[:-8] + number.to_bytes(8) for number in range(200)]
@@ -548,7 +548,7 @@ def test_a_shard_twice_counts_once() -> None:
     assert receiving._sessions[sending._session].held == 0
 
 
-def test_half_a_value_is_never_delivered_and_counted_once() -> None:
+def test_incomplete_value_is_not_delivered_and_counted_once() -> None:
     sending, receiving = pair(settings(shards=2))
     large = value(1, 3 * 2 * SHARD)
     wire = sent(sending, large, value(2))
@@ -559,7 +559,7 @@ def test_half_a_value_is_never_delivered_and_counted_once() -> None:
     assert receiving.counters.values_incomplete == 1
 
 
-def test_memory_for_blocks_that_are_not_whole_is_bounded() -> None:
+def test_memory_for_incomplete_blocks_is_bounded() -> None:
     sending, receiving = pair(settings(parity=0), ReceiverLimits(block_bytes=10 * SHARD))
     values = [value(number, 8 * SHARD - 20) for number in range(6)]
     blocks = [sent(sending, each) for each in values]
@@ -580,7 +580,7 @@ def test_memory_for_blocks_that_are_not_whole_is_bounded() -> None:
     assert receive(receiving, sent(sending, value(9))) == [value(9)]
 
 
-def test_memory_for_values_that_are_not_whole_is_bounded() -> None:
+def test_memory_for_incomplete_values_is_bounded() -> None:
     sending, receiving = pair(settings(shards=2), ReceiverLimits(value_bytes=5000))
     for number in range(20):
         wire = sent(sending, value(number, 3000))
@@ -596,7 +596,7 @@ def test_too_large_a_value() -> None:
     assert receiving.counters.values_oversized == 1
 
 
-def test_parity_that_is_not_needed_is_not_even_decrypted() -> None:
+def test_unneeded_parity_is_not_decrypted() -> None:
     sending, receiving = pair()
     wire = sent(sending, value(1, 1000))
     data = data_of(wire)

@@ -101,7 +101,7 @@ def test_a_new_key_is_announced_at_once() -> None:
     assert times[2.25][1] not in times[0.0]
 
 
-def test_key_frames_are_the_same_bytes_and_come_often_at_first() -> None:
+def test_key_frames_repeat_identically_and_often_initially() -> None:
     sending = session()
     first = keys(sending)
     assert len(first) == 2
@@ -135,7 +135,7 @@ def test_full_groups_do_not_wait() -> None:
     assert {shard_of(each)[0] for each in datagrams(sending.flush())} == {4}
 
 
-def test_a_lost_send_costs_no_block_more_than_half_its_parity() -> None:
+def test_lost_send_costs_at_most_half_of_parity() -> None:
     sending, receiving = pair(settings(shards=20, interleave=4, parity=20))
     values = [value(number, 3000) for number in range(20)]
     sends = [send for each in values for send in sending.add(each, 0.0)] + sending.flush()
@@ -202,7 +202,7 @@ def test_a_hybrid_key_needs_room() -> None:
 @pytest.mark.parametrize(
     ("parity", "shards"), [(0, 200), (15, 200), (27, 200), (28, 199), (100, 127), (200, 85)]
 )
-def test_as_many_data_shards_as_leave_room_for_the_parity(parity: int, shards: int) -> None:
+def test_parity_limits_number_of_data_shards(parity: int, shards: int) -> None:
     sending, receiving = pair(settings(parity=parity, shards=200))
     assert sending.capacity == shards * SHARD
     sends = datagrams([*sending.add(value(1, sending.capacity + 500), 0.0), *sending.flush()])

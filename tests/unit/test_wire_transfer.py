@@ -70,7 +70,7 @@ def sent(of: Session, values: list[bytes], flush_after: set[int] = frozenset()) 
     st.sets(st.integers(0, 14)),
     st.randoms(use_true_random=False),
 )
-def test_loss_up_to_the_parity_any_order_any_duplication(
+def test_values_survive_loss_within_parity_reordering_and_duplication(
     sizes: list[int], parity: int, interleave: int, flush_after: set[int], chance: random.Random
 ) -> None:
     sending, receiving = pair(settings(parity=parity, interleave=interleave))
@@ -105,7 +105,7 @@ def test_loss_up_to_the_parity_any_order_any_duplication(
 
 
 @pytest.mark.parametrize("size", EDGES)
-def test_every_length_around_a_shards_and_a_blocks_capacity(size: int) -> None:
+def test_values_around_shard_and_block_capacity_arrive(size: int) -> None:
     for count in (1, 2, 3):
         sending, receiving = pair()
         values = [value(number, size) for number in range(count)]
@@ -114,7 +114,7 @@ def test_every_length_around_a_shards_and_a_blocks_capacity(size: int) -> None:
 
 @examples(deadline=None, max_examples=150)
 @given(st.data())
-def test_more_loss_than_parity_loses_values_and_says_so(data: st.DataObject) -> None:
+def test_loss_beyond_parity_drops_values_and_is_counted(data: st.DataObject) -> None:
     sending, receiving = pair()
     values = [
         value(number, size)

@@ -52,7 +52,7 @@ def test_what_is_expected_is_missing() -> None:
     assert 2 in window
 
 
-def test_a_smaller_window_after_a_restart_lets_nothing_pass_twice() -> None:
+def test_smaller_window_after_restart_admits_no_duplicate() -> None:
     window = BlockWindow(2, 0, [BlockSpan(1, 3), BlockSpan(8, 9)])
     assert not any(number in window for number in (0, 1, 2, 3, 8, 9))
     assert 10 in window

@@ -20,18 +20,18 @@ def test_none_is_wider(name: str, columns: int) -> None:
     assert len(shortened(name, columns)) == min(len(name), columns)
 
 
-def test_a_name_that_can_be_printed_is_as_it_is() -> None:
+def test_printable_name_stays_unchanged() -> None:
     assert shown("tls/key of ä.pem") == "tls/key of ä.pem"
 
 
 @given(st.lists(st.binary(), min_size=2, max_size=2, unique=True))
-def test_names_of_any_bytes_are_one_line_each_and_differ(names: list[bytes]) -> None:
+def test_names_of_any_bytes_become_distinct_printable_lines(names: list[bytes]) -> None:
     one, other = (shown(each.decode("utf-8", "surrogateescape")) for each in names)
     assert one != other
     assert (one + other).isprintable()
 
 
-def test_stream_writes_what_sets_no_terminal_and_controls_pass_beside_it(
+def test_stream_escapes_controls_but_write_controls_does_not(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stderr", PrintableStream(sys.stderr))

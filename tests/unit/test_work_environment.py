@@ -35,7 +35,7 @@ def test_the_same_packages_make_the_same_bytes(
     assert not any(each.startswith(("pyspark ", "py4j ", "pytest ")) for each in said)
 
 
-def test_it_holds_what_tasks_need_and_nothing_of_this_host(archive: Path, tmp_path: Path) -> None:
+def test_archive_contains_task_dependencies_and_no_host_files(archive: Path, tmp_path: Path) -> None:
     with tarfile.open(archive) as opened:
         opened.extractall(tmp_path, filter="data")
         assert {(each.uid, each.mtime, each.isreg()) for each in opened} == {(0, 0, True)}

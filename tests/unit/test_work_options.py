@@ -21,7 +21,7 @@ def test_all_requested_executors_are_waited_for(master: str, ratio: str | None) 
 
 
 @pytest.mark.parametrize("attempts", [{}, {"spark.yarn.maxAppAttempts": "2"}])
-def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) -> None:
+def test_driver_restarts_by_yarn_are_refused(attempts: dict[str, str]) -> None:
     with raises(Refused, "spark-setting-unsupported", "--conf spark.yarn.maxAppAttempts=1"):
         options.missing("yarn", IN_A_CONTAINER | attempts)
 
@@ -34,18 +34,18 @@ def test_yarn_may_not_run_a_driver_of_its_own_again(attempts: dict[str, str]) ->
         ("k8s://https://k8s.example.com", IN_A_CONTAINER),
     ],
 )
-def test_a_driver_that_is_not_run_again_needs_no_setting(master: str, has: dict[str, str]) -> None:
+def test_driver_without_restarts_needs_no_setting(master: str, has: dict[str, str]) -> None:
     assert options.missing(master, has)["spark.python.daemon.module"] == options.DAEMON
 
 
-def test_an_executor_s_jvm_starts_lightly_if_nobody_says_how() -> None:
+def test_executor_jvm_options_default_to_light_start() -> None:
     java = "spark.executor.extraJavaOptions"
     assert options.missing("yarn", {})[java] == jvm.LIGHT
     assert java not in options.missing("spark://host:7077", {java: "-Xss1m"})
     assert java not in options.missing("local[2]", {})
 
 
-def test_classes_are_shared_where_they_are_archived_and_the_user_says_nothing_of_them(
+def test_classes_are_shared_if_archived_without_user_options(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(jvm, "home", lambda: tmp_path)

@@ -99,7 +99,7 @@ def example(hint: Any, number: int) -> Any:
 
 @pytest.mark.parametrize("number", [0, 1])
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: f"{task.__module__}.{task.__name__}")
-def test_results_of_each_task_come_back_as_they_were(task: Callable[..., Any], number: int) -> None:
+def test_results_of_each_task_survive_round_trip(task: Callable[..., Any], number: int) -> None:
     hint = results.result_type(task)
     result = example(hint, number)
     assert loaded(hint, results.dumps(hint, result)) == result
@@ -187,6 +187,6 @@ def test_any_bytes_are_a_result_or_a_sentence(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("hint", [object, Any, complex, list[object]])
-def test_a_type_without_a_form_is_an_error_of_ours(hint: Any) -> None:
+def test_unsupported_result_type_raises_type_error(hint: Any) -> None:
     with pytest.raises(TypeError):
         results.codec(hint)

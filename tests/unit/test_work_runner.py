@@ -84,12 +84,12 @@ def test_tasks_share_a_limit(master: str | None, work: Work, tasks: int) -> None
 
 
 @pytest.mark.parametrize(("total", "size"), [(0, 10), (600, 100), (10_000, 500)])
-def test_tasks_have_a_size_that_ends_all_cores_together(total: int, size: int) -> None:
+def test_task_size_lets_all_cores_end_together(total: int, size: int) -> None:
     with Workers("test", SparkOptions("local[2]")) as workers:
         assert workers.task_size(total, (10, 500), MUCH) == size
 
 
-def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:
+def test_threads_run_concurrently_and_return_ordered_results() -> None:
     together = Barrier(THREADS)
 
     def square(number: int) -> int:
@@ -99,7 +99,7 @@ def test_threads_run_at_the_same_time_and_give_results_in_order() -> None:
     assert threads(square, range(THREADS * 3)) == [number * number for number in range(THREADS * 3)]
 
 
-def test_what_was_not_begun_when_a_thread_fails_is_not_begun() -> None:
+def test_failed_thread_prevents_start_of_remaining_work() -> None:
     begun, failed = set[int](), Event()
 
     def work(number: int) -> None:
@@ -181,11 +181,11 @@ def test_rates(per_second: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("seconds", "said"), [(0, "0 s"), (89.4, "89 s"), (90, "2 min"), (5_340, "89 min"), (7_800, "2 h 10 min")]
 )
-def test_a_time_is_told_in_a_unit_or_two(seconds: float, said: str) -> None:
+def test_duration_has_one_or_two_units(seconds: float, said: str) -> None:
     assert progress.duration(seconds) == said
 
 
-def test_each_report_has_the_tasks_since_the_last_one() -> None:
+def test_each_report_counts_tasks_since_previous_report() -> None:
     with Workers("test") as workers:
         workers.figures.tasks.update(["one", "one", "other"])
         assert workers.ran() == {"tasks": {"one": 2, "other": 1}}

@@ -154,7 +154,7 @@ def test_what_is_missing_when_the_wait_is_over(said: str, master: str, sentence:
     assert found is None if sentence is None else sentence in str(found)
 
 
-def test_executors_that_are_launched_are_counted_until_they_end() -> None:
+def test_launched_executors_count_until_they_end() -> None:
     """As Spark 4.3.0 logged them."""
     granted = "Granted executor ID app-1/{} on hostPort 127.0.0.1:44111 with 1 core(s), 1024.0 MiB RAM\n"
     said = "Connected to Spark cluster with app ID app-1\n"

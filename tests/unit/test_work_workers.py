@@ -23,7 +23,7 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def test_a_key_that_is_not_hidden_on_a_cluster_is_a_finding(key: Path) -> None:
+def test_key_not_hidden_on_cluster_is_reported(key: Path) -> None:
     (finding,) = session._within_reach("spark://master:7077")
     assert finding.id == ID
     assert str(key) in finding.what
@@ -32,7 +32,7 @@ def test_a_key_that_is_not_hidden_on_a_cluster_is_a_finding(key: Path) -> None:
     assert session._within_reach("spark://master:7077") == ()
 
 
-def test_a_finding_is_in_the_report_and_in_the_exit_code() -> None:
+def test_finding_appears_in_report_and_exit_code() -> None:
     workers, content = Workers("test"), {"left_out": [{"id": "topic-unknown"}], "snapshot": 1}
     assert workers.reported(content) == {**content, "tasks": {}}
     assert workers.exit_code(ExitCode.DONE) is ExitCode.DONE

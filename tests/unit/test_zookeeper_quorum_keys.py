@@ -30,7 +30,7 @@ def certificate(pem: str) -> x509.Certificate:
     return x509.load_pem_x509_certificates(pem.encode())[0]
 
 
-def test_a_certificate_has_the_names_times_and_key_of_the_services_own(authority: Authority) -> None:
+def test_self_signed_certificate_copies_names_times_and_key(authority: Authority) -> None:
     service = authority.issue(PRINCIPAL, days=7).read_text()
     own = self_signed(service)
     found, origin = certificate(own), certificate(service)
@@ -46,7 +46,7 @@ def test_a_certificate_has_the_names_times_and_key_of_the_services_own(authority
     assert not is_of("", service)
 
 
-def test_two_servers_with_one_provided_key_have_certificates_of_different_subjects(
+def test_servers_sharing_key_have_different_certificate_subjects(
     authority: Authority,
 ) -> None:
     service = authority.issue(PRINCIPAL).read_text()
@@ -77,9 +77,7 @@ def test_provided_keys_of_other_kinds_are_taken(authority: Authority, kind: str)
     assert len(split(own)) == 1
 
 
-def test_a_new_server_uses_its_own_certificate_at_once_and_no_run_changes_that(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_new_server_uses_and_keeps_its_own_certificate(tmp_path: Path, authority: Authority) -> None:
     service = authority.issue(PRINCIPAL)
     server = keys(tmp_path / "server")
     assert server.offer(service, in_use=False)
@@ -96,9 +94,7 @@ def test_a_new_server_uses_its_own_certificate_at_once_and_no_run_changes_that(
         assert (tmp_path / "server" / name).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_renewed_one_is_offered_and_used_only_when_it_is_taken(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_renewed_certificate_is_only_offered_until_taken(tmp_path: Path, authority: Authority) -> None:
     server = keys(tmp_path / "server")
     server.offer(authority.issue(PRINCIPAL), in_use=False)
     before = server.certificates()
@@ -114,7 +110,7 @@ def test_a_renewed_one_is_offered_and_used_only_when_it_is_taken(
     assert not (tmp_path / "server" / NEXT).exists()
 
 
-def test_a_server_of_a_former_version_goes_on_with_the_authoritys_until_its_own_is_taken(
+def test_upgraded_server_keeps_authority_certificate_until_replacement(
     tmp_path: Path, authority: Authority
 ) -> None:
     service = authority.issue(PRINCIPAL)
@@ -128,9 +124,7 @@ def test_a_server_of_a_former_version_goes_on_with_the_authoritys_until_its_own_
     assert not server.certificates().of_authority
 
 
-def test_a_link_is_not_read_and_what_stands_in_its_way_is_replaced(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_symlinks_hard_links_and_pipes_are_refused(tmp_path: Path, authority: Authority) -> None:
     """The service may write into the folder of its key, and this runs as root."""
     service = authority.issue(PRINCIPAL)
     server = keys(tmp_path / "server")

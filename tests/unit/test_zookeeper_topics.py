@@ -57,7 +57,7 @@ def state_of(found: ZnodeSnapshot) -> dict[str, object]:
     return dict(json.loads(found.znodes[PLACE].data or b""))
 
 
-def test_logs_as_the_znodes_know_them_change_nothing_but_producers_ids() -> None:
+def test_matching_logs_change_only_producer_ids() -> None:
     found, fitted = fitting(snapshot(), hosts(log(), log()), [])
     assert not found.differs
     assert [*sentences(found, FATE)] == []
@@ -72,7 +72,7 @@ def test_logs_as_the_znodes_know_them_change_nothing_but_producers_ids() -> None
     }
 
 
-def test_a_state_that_is_there_counts_and_not_the_snapshot_s() -> None:
+def test_existing_state_overrides_that_of_snapshot() -> None:
     newer = {PLACE: json.dumps(STATE | {"leader": 12, "leader_epoch": 6, "isr": [12]}).encode()}
     found, fitted = fitting(snapshot(), hosts(log(), log(30, epoch=6)), [], newer)
     assert (found.corrected, fitted.znodes[PLACE].data) == ((), newer[PLACE])
@@ -82,14 +82,14 @@ def test_a_state_that_is_there_counts_and_not_the_snapshot_s() -> None:
         assert (fitted.znodes[PRODUCERS].data == block) is kept
 
 
-def test_a_znode_among_topics_that_no_broker_made_stays_as_it_is() -> None:
+def test_foreign_znode_among_topics_stays_unchanged() -> None:
     strange = Znode("/brokers/topics/tooling", None, ACL, 1)
     kept = snapshot()
     _, fitted = fitting(replace(kept, znodes={**kept.znodes, strange.path: strange}), hosts(log(), log()), [])
     assert fitted.znodes[strange.path] == strange
 
 
-def test_who_goes_furthest_leads_in_an_epoch_above_all() -> None:
+def test_furthest_log_leads_in_new_highest_epoch() -> None:
     unclean = STATE | {"leader_recovery_state": 1}
     _, fitted = fitting(snapshot(state=unclean), hosts(log(), log(30, epoch=9)), [])
     assert state_of(fitted) == STATE | {"leader": 12, "leader_epoch": 10, "isr": [12]}
@@ -107,20 +107,20 @@ def test_whose_disks_are_lost_leads_nothing() -> None:
 
 
 @pytest.mark.parametrize(("in_znode", "on_disk"), [("", "id"), ("id", ""), ("", "")])
-def test_a_topic_or_a_log_of_a_time_before_ids_is_known_by_its_name(in_znode: str, on_disk: str) -> None:
+def test_topic_or_log_without_id_matches_by_name(in_znode: str, on_disk: str) -> None:
     topic = {"partitions": {"0": [11, 12]}, "version": 1} | ({"topic_id": in_znode} if in_znode else {})
     found, _ = fitting(snapshot(topic), hosts(log(topic_id=on_disk), log(topic_id=on_disk)), [])
     assert not found.differs
 
 
-def test_a_topic_that_was_made_again_is_another_one() -> None:
+def test_logs_of_recreated_topic_are_unknown() -> None:
     found, _ = fitting(snapshot(), hosts(log(topic_id="other"), log(topic_id="other")), [])
     [unknown] = found.unknown
     assert unknown.why == "another topic of this name is"
     assert found.empty == (TopicPartition("flights", 0),)
 
 
-def test_a_deletion_of_before_does_not_take_a_topic_that_was_made_again() -> None:
+def test_pending_deletion_spares_recreated_topic() -> None:
     whole = snapshot()
     paths = [f"{DELETIONS}/{name}" for name in ("flights", "gone")]
     marks = {path: Znode(path, None, ACL, 7) for path in paths}
@@ -133,7 +133,7 @@ def test_a_deletion_of_before_does_not_take_a_topic_that_was_made_again() -> Non
     assert undeleted(of, fitted) == ""
 
 
-def test_a_partition_that_was_being_made_has_no_state_yet() -> None:
+def test_partition_under_creation_has_no_state() -> None:
     whole = snapshot()
     znodes = {path: each for path, each in whole.znodes.items() if path != PLACE}
     found, _ = fitting(replace(whole, znodes=znodes), hosts(log(), None), [])

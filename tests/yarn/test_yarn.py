@@ -133,7 +133,7 @@ def test_a_backup_and_its_restore(running: Yarn, topic: str, tmp_path: Path, mod
     assert [found[name] for name in ours] == ["SUCCEEDED"] * 4
 
 
-def test_in_a_container_an_application_that_has_nothing_for_spark_succeeds(
+def test_application_in_container_succeeds_without_spark_work(
     running: Yarn, topic: str, tmp_path: Path
 ) -> None:
     store = ("--store", f"file://{tmp_path}/store")
@@ -144,7 +144,7 @@ def test_in_a_container_an_application_that_has_nothing_for_spark_succeeds(
 
 
 @pytest.mark.parametrize("attempts", [None, 2])
-def test_in_a_container_an_application_that_yarn_may_run_again_is_refused(
+def test_application_in_container_with_yarn_retries_is_refused(
     running: Yarn, topic: str, tmp_path: Path, attempts: int | None
 ) -> None:
     verb = ("backup", *running.cluster(), "--store", f"file://{tmp_path}/store", "--topics", topic)
@@ -179,7 +179,7 @@ def test_dedup(running: Yarn, mode: str) -> None:
         assert [int(each.value()) for each in clients.read(running.broker, clean, partition)] == [*range(100)]
 
 
-def test_by_the_command_line_no_key_is_left_on_a_node(running: Yarn, topic: str, tmp_path: Path) -> None:
+def test_command_line_backup_leaves_no_key_on_nodes(running: Yarn, topic: str, tmp_path: Path) -> None:
     archive = ("--conf", "spark.archives=env.tar.gz#environment")
     verb = ("backup", *running.cluster(), "--store", f"file://{tmp_path}/store", "--topics", topic)
     before = running.with_the_key()

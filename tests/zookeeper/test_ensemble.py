@@ -94,7 +94,7 @@ def test_the_control_of_that_is_let_in(servers: Mapping[Server, Process], author
     assert let_in(first.port, key)
 
 
-def test_the_tree_is_its_owners_from_the_first_moment(
+def test_znodes_belong_to_owners_from_the_start(
     servers: Mapping[Server, Process], configs: Mapping[str, Path]
 ) -> None:
     asked = {
@@ -166,7 +166,7 @@ def judged(asked: Mapping[str, Any]) -> str:
     return done.stdout if done.returncode else ""
 
 
-def test_a_folder_that_fits_is_taken_and_a_new_one(folder: Folder) -> None:
+def test_fitting_or_new_data_folder_is_accepted(folder: Folder) -> None:
     log, _, asked = folder
     assert judged(asked) == ""
     (log / "meta.properties").unlink()
@@ -175,7 +175,7 @@ def test_a_folder_that_fits_is_taken_and_a_new_one(folder: Folder) -> None:
     assert judged(unmade) == ""
 
 
-def test_a_folder_of_another_broker_or_cluster_is_refused(folder: Folder) -> None:
+def test_folder_of_other_broker_or_cluster_is_refused(folder: Folder) -> None:
     log, client, asked = folder
     write_meta(log, broker=13)
     assert "broker 13, and this host is to be broker 12: set its id (kafka_node_id of an" in judged(asked)
@@ -198,7 +198,7 @@ def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
     assert judged(asked) == ""
 
 
-def test_an_id_that_another_broker_has_is_refused_to_a_new_one(folder: Folder) -> None:
+def test_new_host_cannot_take_id_of_running_broker(folder: Folder) -> None:
     log, client, asked = folder
     (log / "meta.properties").unlink()
     there = {"endpoints": ["CLIENT://old-kafka-9:9092"]}
@@ -208,7 +208,7 @@ def test_an_id_that_another_broker_has_is_refused_to_a_new_one(folder: Folder) -
     assert judged(asked) == ""
 
 
-def test_a_unit_asks_the_same_before_it_starts_its_broker(
+def test_doctor_checks_broker_folder_and_id_before_start(
     folder: Folder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     log, client, asked = folder

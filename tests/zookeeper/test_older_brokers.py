@@ -68,7 +68,7 @@ def fill(first: OlderBroker) -> None:
 
 
 @pytest.mark.long
-def test_a_cluster_comes_back_after_its_ensemble_was_lost(
+def test_cluster_is_restored_after_loss_of_ensemble(
     ensemble: ZooKeeper, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Topics with their ids, settings and records, ACLs and groups; brokers' registrations don't stay."""

@@ -75,7 +75,7 @@ def both(oldest: OlderBroker, target: Broker, topic: str) -> bool:
     return main(ask) == 0
 
 
-def test_the_classic_mirror_reads_it_and_its_status_is_told(
+def test_classic_mirror_copies_oldest_source_and_reports_status(
     oldest: OlderBroker, target: Broker, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flow = classic.flow("old", topic, source_version=oldest_kafka.VERSION, start="latest")
@@ -105,9 +105,10 @@ def mirror_maker_2(command: list[str], log: Path) -> Iterator[Process]:
 
 
 @pytest.mark.long
-def test_mirror_maker_2_of_3_9_reads_it_and_that_of_today_does_not(
+def test_only_older_mirror_maker_reads_oldest_source(
     oldest: OlderBroker, target: Broker, topic: str, tmp_path: Path
 ) -> None:
+    """MirrorMaker 2 of Kafka 3.9 reads a source of Kafka 0.10; that of Kafka 4 refuses it."""
     properties = tmp_path / "mm2.properties"
     properties.write_text(
         MM2.format(source=oldest.plaintext, target=target.plaintext, topic=topic.replace(".", r"\\."))

@@ -189,7 +189,7 @@ def switch(attacked: Ensemble, server: Server) -> None:
     assert said.get("changed"), said
 
 
-def test_keys_are_replaced_while_servers_run_and_old_ones_are_refused(tmp_path: Path) -> None:
+def test_running_servers_replace_keys_and_refuse_old_ones(tmp_path: Path) -> None:
     """Another authority has signed the new ones. After each of them a server restarts, and finds the others.
 
     The service's certificates have ended, as where no run of the playbook came in time: a quorum goes on.
@@ -232,7 +232,8 @@ def test_keys_are_replaced_while_servers_run_and_old_ones_are_refused(tmp_path: 
 
 
 @pytest.mark.long
-def test_an_ensemble_of_a_former_version_is_led_over_one_server_after_another(tmp_path: Path) -> None:
+def test_ensemble_of_former_version_migrates_server_by_server(tmp_path: Path) -> None:
+    """Until then, any certificate of the authority gets the tree, with what only brokers may read."""
     authority = Authority(tmp_path / "pki")
     with ensemble(tmp_path / "ensemble", authority, former=True) as attacked:
         captured = authority.issue("backup-pro1")

@@ -58,9 +58,7 @@ def values(broker: Any, topic: str) -> list[bytes | None]:
     return [each.value() for each in clients.read(broker, topic)]
 
 
-def test_settings_that_were_removed_from_kafka_are_dropped_and_listed(
-    older: Any, target: Broker, run: Run
-) -> None:
+def test_settings_removed_from_kafka_are_dropped_and_listed(older: Any, target: Broker, run: Run) -> None:
     topic, plain = unique("moved"), unique("moved")
     kept = {"retention.ms": "3600000000", "cleanup.policy": "compact,delete", "segment.bytes": "2000000"}
     removed = {"message.format.version": "2.8-IV1", "message.downconversion.enable": "false"}
@@ -95,9 +93,7 @@ def test_settings_are_dropped_of_topics_that_exist(older: Any, target: Broker, r
     assert settings(target, topic) == {"retention.ms": "3600000000"}
 
 
-def test_rights_and_groups_that_an_older_kafka_does_not_know_are_listed(
-    older: Any, source: Broker, run: Run
-) -> None:
+def test_acls_and_groups_unknown_to_target_are_listed(older: Any, source: Broker, run: Run) -> None:
     topic, group = create(source, unique("back")), unique("share")
     clients.produce(source, topic, range(5))
     fine = Acl(principal=f"User:{topic}", resource="topic", name=topic, pattern="literal", operation="read")
@@ -123,7 +119,7 @@ def test_rights_and_groups_that_an_older_kafka_does_not_know_are_listed(
     assert newer not in there
 
 
-def test_quota_keys_and_acls_that_kafka_does_not_know_do_not_stop_others(source: Broker) -> None:
+def test_unknown_quota_keys_and_acls_block_no_others(source: Broker) -> None:
     user = unique("user")
     with raw.connect(End("c", source.plaintext), "test") as client:
         known = Quota({"user": user}, {"consumer_byte_rate": 1e6})

@@ -166,7 +166,7 @@ def test_null_comes_back_as_null(tree: Tree, other: Tree, store: str) -> None:
     assert said.splitlines()[-1] == "null"
 
 
-def test_what_is_there_and_differs_stays_unless_it_is_named(
+def test_existing_different_znode_stays_unless_overwrite_names_it(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree.fill()
@@ -267,7 +267,7 @@ def test_another_cluster_is_refused(
     assert other.content() == before
 
 
-def test_a_prefix_is_made_and_a_chroot_that_is_not_there_is_refused(
+def test_prefix_is_created_but_missing_chroot_is_refused(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree.fill()
@@ -282,7 +282,7 @@ def test_a_prefix_is_made_and_a_chroot_that_is_not_there_is_refused(
 
 
 @pytest.mark.long
-def test_many_znodes_come_back_and_how_far_it_is_is_told(
+def test_many_znodes_are_restored_with_progress_messages(
     tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(progress, "SECONDS", 0.001)
@@ -332,7 +332,7 @@ def test_a_snapshot_is_of_one_moment(tree: Tree, store: str, monkeypatch: pytest
     ],
     ids=["data", "ACL", "a child more", "a child less", "one made again", "an ephemeral one"],
 )
-def test_what_changes_after_it_was_read_is_read_again(
+def test_znode_changed_after_reading_is_read_again(
     tree: Tree, store: str, monkeypatch: pytest.MonkeyPatch, change: Callable[[KazooClient], object]
 ) -> None:
     for path in ("/first/there", "/second/there", "/third"):
@@ -385,7 +385,7 @@ def test_what_can_t_be_read_is_named(tree: Tree, store: str, capsys: pytest.Capt
     assert "NOT kept: /shut: its ACL lets this client not read it, nor see whether there are znodes" in said
 
 
-def test_a_digest_that_the_ensemble_masks_is_not_taken_for_one(
+def test_masked_acl_digest_is_not_backed_up(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Who may read, and not change the ACL, is told `anna:x` (CVE-2019-0201), which is no password's."""
@@ -492,7 +492,7 @@ def test_a_directory_is_for_its_owner_alone(tree: Tree, tmp_path: Path) -> None:
     assert {path.stat().st_mode & 0o777 for path in made if path.is_file()} == {0o600}
 
 
-def test_of_the_snapshot_before_only_the_start_is_read(
+def test_backup_reads_only_start_of_previous_snapshot(
     tree: Tree, other: Tree, store: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tree.fill()
@@ -597,7 +597,7 @@ def test_a_damaged_snapshot_is_a_sentence(
     assert run("restore", store, other.connect, "--snapshot", "9") == 2
 
 
-def test_a_restore_that_was_cut_off_tells_what_it_did_and_goes_on(
+def test_interrupted_restore_reports_created_znodes_and_resumes(
     tmp_path: Path,
     tree: Tree,
     store: str,
@@ -630,7 +630,7 @@ def test_a_restore_that_was_cut_off_tells_what_it_did_and_goes_on(
         assert "40 znodes made, 0 overwritten, 42 were as in it." in capsys.readouterr().out
 
 
-def test_a_znode_over_the_servers_limit_is_named_and_the_others_come_back(
+def test_restore_names_znode_over_limit_and_restores_others(
     tmp_path: Path, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "roomy").mkdir()
@@ -719,7 +719,7 @@ def test_with_mutual_tls(
         assert not Path(store.removeprefix("file://"), "znodes/00000000000000000002.jsonl.zst").exists()
 
 
-def test_a_lost_ensemble_takes_no_good_snapshot_s_place(
+def test_lost_ensemble_displaces_no_good_snapshot(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """As where disks were lost, the ensemble is up and empty, and the timer goes on."""
@@ -730,7 +730,7 @@ def test_a_lost_ensemble_takes_no_good_snapshot_s_place(
     assert run("diff", store, tree.connect) == 0
 
 
-def test_an_emptied_ensemble_of_nobody_s_takes_no_good_snapshot_s_place(
+def test_emptied_ensemble_without_cluster_id_displaces_no_snapshot(
     tree: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Without a cluster's id it can't be told from one that is meant so; also not on the days after."""
@@ -755,7 +755,7 @@ def test_an_emptied_ensemble_of_nobody_s_takes_no_good_snapshot_s_place(
     assert "FAR LESS than before: snapshot 4 has 12 znodes, and this one 1." in capsys.readouterr().out
 
 
-def test_what_could_not_be_read_is_never_called_whole(
+def test_snapshot_with_unreadable_znode_is_never_complete(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree.fill()
@@ -770,7 +770,7 @@ def test_what_could_not_be_read_is_never_called_whole(
     assert run("restore", store, other.connect, "--snapshot", "1") == 0
 
 
-def test_a_znode_of_a_chroot_may_be_called_as_the_ensemble_s_own(
+def test_chroot_may_contain_znode_named_zookeeper(
     tree: Tree, other: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tree.client.create("/zookeeper/mine", b"x", makepath=True)
@@ -796,7 +796,7 @@ def test_what_is_there_otherwise_is_named(
     assert "NOT restored: /a/b: its parent is ephemeral there." in said
 
 
-def test_a_snapshot_of_much_that_is_alike_reads_again() -> None:
+def test_repetitive_snapshot_can_be_read_back() -> None:
     znodes = {path: Znode(path, bytes(1_000_000), (Right(31, "world", "anyone"),), 0) for path in PATHS}
     packed = snapshots.encode(
         snapshots.ZnodeSnapshot(number=1, created=1, connect="here:2181", cluster=None, zxid=1, znodes=znodes)
@@ -906,7 +906,7 @@ def test_who_may_not_write_there_is_told(
     assert printed(capsys.readouterr().err) == ["znode-parent-ephemeral"]
 
 
-def test_one_too_large_among_small_ones_is_named_and_they_come_back(
+def test_restore_names_large_znode_and_restores_small_ones(
     tmp_path: Path, tree: Tree, store: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for number in range(5):

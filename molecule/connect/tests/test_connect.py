@@ -55,7 +55,7 @@ def test_what_comes_after_a_poison_record_arrives(poisoned: Site) -> None:
 @pytest.mark.parametrize(
     ("connector", "topic", "offset"), [(TO_DATABASE, "flights", GOOD), (TO_FILES, "notes", 1)]
 )
-def test_the_poison_is_a_dead_letter_with_its_story(
+def test_dead_letter_record_has_source_and_error_headers(
     poisoned: Site, connector: str, topic: str, offset: int
 ) -> None:
     [letter] = wait_until("a dead-letter record", lambda: poisoned.letters(connector))
@@ -67,7 +67,7 @@ def test_the_poison_is_a_dead_letter_with_its_story(
     assert b"JsonConverter" in (story["exception.stacktrace"] or b"")
 
 
-def test_memory_and_cpu_stay_flat_when_everything_is_poison(poisoned: Site) -> None:
+def test_memory_and_cpu_stay_bounded_under_poison_records(poisoned: Site) -> None:
     """With KAFKA-4090 each dead-letter record waits in memory for ever."""
     before = {host: poisoned.show(host, "MainPID", "NRestarts") for host in WORKERS}
     known = len(poisoned.letters(TO_FILES))
@@ -146,12 +146,12 @@ def test_rest_answers_connect_and_admin_alone(site: Site, tmp_path: Path, host: 
     assert json.loads(own.stdout)[0] == 200
 
 
-def test_the_worker_itself_is_reached_from_its_own_host_alone(site: Site) -> None:
+def test_another_host_cannot_connect_to_worker_port(site: Site) -> None:
     refused = site.request("/health", worker=WORKERS[0], host=WORKERS[1], port=18083)
     assert "Connection refused" in refused.stderr
 
 
-def test_workers_forward_to_each_other_what_their_leader_must_do(site: Site) -> None:
+def test_follower_worker_forwards_configuration_request_to_leader(site: Site) -> None:
     config = site.rest(f"/connectors/{TO_FILES}/config")
     for worker in WORKERS:  # one of them is not the leader
         assert site.rest(f"/connectors/{TO_FILES}/config", "PUT", config, worker)["config"] == config
@@ -212,7 +212,7 @@ def test_the_figures_are_for_this_host_alone(site: Site) -> None:
         assert "Connection refused" in refused.stderr
 
 
-def test_a_killed_worker_s_tasks_move_and_nothing_is_lost(poisoned: Site) -> None:
+def test_tasks_of_killed_worker_move_without_data_loss(poisoned: Site) -> None:
     lines = [f"line {number}" for number in range(2_000)]
     put_lines(poisoned, lines[:1_000])
     poisoned.wait_until_all_run(*WORKERS)

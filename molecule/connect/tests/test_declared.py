@@ -36,7 +36,7 @@ def test_a_change_is_shown_before_it_is_made(site: Site) -> None:
     assert "batch.size" not in site.rest(f"/connectors/{TO_DATABASE}/config")
 
 
-def test_what_is_declared_otherwise_is_made_so_and_nothing_else(site: Site) -> None:
+def test_declaration_change_updates_only_affected_connectors(site: Site) -> None:
     before = site.rest("/connectors?expand=info")
     changed = site.declared({TO_DATABASE: {"batch.size": 77}}, paused=FROM_FILES)
     assert "changed=1" in site.play(changed)
@@ -50,7 +50,8 @@ def test_what_is_declared_otherwise_is_made_so_and_nothing_else(site: Site) -> N
     site.wait_until_states(TO_DATABASE, "RUNNING")
 
 
-def test_dead_letters_go_back_once_and_only_what_is_absent_is_deleted(poisoned: Site) -> None:
+def test_dead_letter_replay_returns_each_record_once(poisoned: Site) -> None:
+    """Only the connector declared absent is deleted; one that is merely not listed still runs."""
     known = len(poisoned.letters(TO_FILES))
     poisoned.write("notes", [NOTE])
     wait_until("it as a dead-letter record", lambda: len(poisoned.letters(TO_FILES)) > known)

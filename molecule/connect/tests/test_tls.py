@@ -81,9 +81,7 @@ def unit(site: Site, start_otherwise: Start) -> str:
     return whole.replace("worker.properties", "broken.properties")
 
 
-def test_a_worker_whose_producer_has_no_tls_does_not_start(
-    site: Site, unit: str, start_otherwise: Start
-) -> None:
+def test_worker_does_not_start_if_producer_lacks_tls(site: Site, unit: str, start_otherwise: Start) -> None:
     [check] = [line for line in unit.splitlines() if line.startswith("ExecStartPre=")]
     start_otherwise(f"ExecStartPre=\n{check}\nRestart=no\n")
     assert site.show(HOST, "ActiveState") == {"ActiveState": "failed"}
@@ -92,7 +90,7 @@ def test_a_worker_whose_producer_has_no_tls_does_not_start(
 
 @pytest.mark.long
 @pytest.mark.parametrize("heap", HEAPS)
-def test_without_the_preflight_it_hangs_at_the_first_poison_and_says_running(
+def test_without_preflight_poison_hangs_connector_that_reports_running(
     site: Site, unit: str, start_otherwise: Start, held_back: list[str], heap: int
 ) -> None:
     """So the check earns its place. With a small heap the producer's thread dies of it, unnoticed."""

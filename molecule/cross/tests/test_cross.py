@@ -30,7 +30,7 @@ def test_flights_cross_once_and_in_order(crossing: Crossing) -> None:
     crossing.wait_until_no_gaps()
 
 
-def test_dedup_tells_what_it_wrote_and_what_is_left(crossing: Crossing) -> None:
+def test_dedup_metrics_show_written_records_and_lag(crossing: Crossing) -> None:
     wait_until("a round", lambda: crossing.dedup_figures()["records_total"] >= 20_000)
     found = crossing.dedup_figures()
     assert found["round_time"] >= found["committed_time"] > 0
@@ -107,7 +107,7 @@ def test_each_side_is_deployed_without_the_other(crossing: Crossing) -> None:
 
 
 @pytest.mark.long
-def test_the_other_side_s_public_key_that_is_missing_is_asked_for(crossing: Crossing) -> None:
+def test_diode_play_asks_for_missing_upstream_public_key(crossing: Crossing) -> None:
     away = (public := crossing.lab.pki / "diode/diode-upstream-pro1.pub").rename(public.with_name("away"))
     try:
         done = crossing.lab.play("diode", "--limit", "site_enclave")
@@ -168,7 +168,7 @@ def test_without_the_rule_packets_would_flow_back(crossing: Crossing) -> None:
     assert crossing.packets_out() == answered
 
 
-def test_data_flows_again_when_the_receiving_host_was_restarted(crossing: Crossing) -> None:
+def test_link_resumes_after_restart_of_downstream_host(crossing: Crossing) -> None:
     """Without a playbook: services, the card's address and the rule that lets nothing out are there again."""
     crossing.lab.restart(DOWNSTREAM)
     # What is sent before the sender's next key can't be opened.

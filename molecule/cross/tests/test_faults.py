@@ -40,7 +40,7 @@ def test_what_was_sent_again_completes_it(row: Row) -> None:
 
 
 @pytest.mark.parametrize("name", ["transactions", "compacted", "filter"])
-def test_a_gap_where_nothing_is_missing_would_be_seen(outcome: Outcome, name: str) -> None:
+def test_comparison_detects_gap_where_no_record_is_missing(outcome: Outcome, name: str) -> None:
     """Of offsets that are aborted, compacted or withheld, which no reader of records sees."""
     [row] = [row for row in outcome.rows if (row.fault.name, row.seed) == (name, SEEDS[0])]
     number, sent = next((number, sent) for number, sent in row.sent.items() if sent)

@@ -123,7 +123,7 @@ def test_a_drill_s_rights_are_to_read(kept: Kept, backed_up: int) -> None:
     assert (done.returncode, "[scratch-cluster-wrong]" in done.stderr) == (2, True), done.stdout + done.stderr
 
 
-def test_one_flipped_byte_makes_a_drill_red_and_it_is_green_again_without(kept: Kept, backed_up: int) -> None:
+def test_drill_fails_only_while_stored_byte_is_flipped(kept: Kept, backed_up: int) -> None:
     assert backed_up
     good = figures(kept)["succeeded_time"]
     # Not of a passive generation, which no restore of the newest takes: verify reads those.

@@ -194,7 +194,7 @@ def test_a_restore_keeps_what_it_uses_from_prune(kept: Kept, seed: int) -> None:
     assert found == [number(each).value for each in range(4_000)]
 
 
-def test_the_stores_of_two_estates_in_one_bucket_don_t_touch_each_other(kept: Kept, numbers: str) -> None:
+def test_prune_leaves_other_estate_in_bucket_unchanged(kept: Kept, numbers: str) -> None:
     """The name of one begins with the other's, which a listing by prefix alone would take for one."""
     stores = ("estate", "estate-2")
     for name in stores:

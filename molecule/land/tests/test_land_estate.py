@@ -93,7 +93,7 @@ def test_an_iceberg_table_is_its_topic_too(lab: Lab, lake: Lake, outcome: Outcom
 
 
 @pytest.mark.long
-def test_a_table_in_the_object_store_is_its_topic_too(outcome: Outcome) -> None:
+def test_object_store_table_matches_topic_after_lander_kill(outcome: Outcome) -> None:
     """Its lander was killed amid commits; Arrow's own client reads it, by TLS, and may only read."""
     assert outcome.stored
     store, killed = outcome.stored.store, outcome.stored.killed
@@ -135,7 +135,7 @@ def test_each_fault_hit_while_flights_landed(outcome: Outcome, fault: str) -> No
         assert min(created) < each.at < max(created)
 
 
-def test_no_read_on_the_way_saw_a_record_twice(outcome: Outcome) -> None:
+def test_reads_during_landing_contain_no_record_twice(outcome: Outcome) -> None:
     """Of all three tables at once, by SQL and of what HDFS lists, while all was killed and compacted."""
     for name, reads in outcome.reads.items():
         whole = [each for each in reads if not each.error]
@@ -148,7 +148,7 @@ def test_no_read_on_the_way_saw_a_record_twice(outcome: Outcome) -> None:
     )
 
 
-def test_readers_saw_no_less_than_before_but_while_files_were_exchanged(outcome: Outcome) -> None:
+def test_row_count_never_decreases_outside_of_compaction(outcome: Outcome) -> None:
     """What was there once stays; who lists while a compaction exchanges files may miss them then."""
     for reads in outcome.reads.values():
         quiet = [
@@ -178,7 +178,7 @@ def test_small_files_are_joined_by_a_timer(lab: Lab) -> None:
     assert [(each["activates"], each["next"] > 0) for each in timers] == [("land_compact.service", True)]
 
 
-def test_a_column_that_was_declared_later_is_null_before(lake: Lake, outcome: Outcome) -> None:
+def test_column_declared_later_is_null_in_earlier_rows(lake: Lake, outcome: Outcome) -> None:
     """Of each partition rows have it from one offset on, as their records do, and none before."""
     found = by_place(lake.rows(TABLE) + lake.rows(LATE))
     should = outcome.topic.rows | outcome.topic.late
@@ -248,7 +248,7 @@ def test_verify_agrees_and_sees_what_is_wrong(lab: Lab, lake: Lake, outcome: Out
     assert code == 0, said
 
 
-def test_the_service_s_jvms_have_the_archive_of_spark_s_classes(lab: Lab) -> None:
+def test_landing_jvms_use_spark_class_archive(lab: Lab) -> None:
     """A JVM that can't take it says nothing, and only starts late."""
     spark = Estate(lab).spark
 
@@ -279,7 +279,7 @@ print(json.dumps(reached))
 RESTRICTED = (8020, 9871, 9866, 9865, 9867, 9083)  # of the NameNode, the DataNode and the metastore
 
 
-def test_hosts_of_other_sites_reach_neither_hdfs_nor_the_metastore(lab: Lab) -> None:
+def test_other_sites_cannot_reach_hdfs_or_metastore(lab: Lab) -> None:
     """HDFS believes the name that a client gives, and the metastore asks for none. Workers need both."""
 
     def reached(host: str, *ports: int) -> list[int]:
@@ -292,7 +292,7 @@ def test_hosts_of_other_sites_reach_neither_hdfs_nor_the_metastore(lab: Lab) -> 
     assert reached("pro1-kafka-1", 10000) == [10000], "it reaches the host"
 
 
-def test_a_program_of_sql_reads_no_key_of_the_server(lab: Lab) -> None:
+def test_sql_program_cannot_read_server_key(lab: Lab) -> None:
     """It runs as `hive_server`, and may leave the sandbox that hides the key."""
     tls = "/etc/aqueduct/hive_server_tls/tls"
 

@@ -33,7 +33,7 @@ def waits(site: Site) -> tuple[list[str], list[str]]:
 
 
 @pytest.mark.parametrize("site", [old, pytest.param(lake, marks=LONG)], indirect=True)
-def test_a_consumer_waits_without_a_word_until_the_old_id_is_given_back(site: Site, tmp_path: Path) -> None:
+def test_consumer_waits_silently_until_broker_id_is_restored(site: Site, tmp_path: Path) -> None:
     before = site.seen()
     site.change_id(site.node_id + 1)
     waiting, others = waits(site)
@@ -100,7 +100,7 @@ def test_an_id_that_stays_gets_the_logs(site: Site, tmp_path: Path) -> None:
 
 
 @LONG
-def test_a_site_that_does_not_answer_is_told_whose_logs_its_hosts_have(lab: Lab, tmp_path: Path) -> None:
+def test_repair_reports_log_owners_when_site_is_down(lab: Lab, tmp_path: Path) -> None:
     """Nothing can be planned. What is known is said, with the remedy for a broker that refuses its folder."""
     site = old(lab)
     for host in (site.host, site.changed):

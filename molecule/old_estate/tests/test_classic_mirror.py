@@ -108,7 +108,7 @@ def mirrored(lab: Lab) -> Mirrored:
     return found
 
 
-def test_no_record_is_lost_and_each_partition_keeps_its_order(mirrored: Mirrored) -> None:
+def test_mirror_loses_no_record_and_keeps_partition_order(mirrored: Mirrored) -> None:
     assert sum(map(len, mirrored.source.values())) == mirrored.acknowledged > ENOUGH
     for at in PARTITIONS:
         sent = mirrored.source[at]

@@ -107,7 +107,8 @@ def days(lab: Lab) -> Iterator[Days]:
     lab.run(SECOND, "sh", "-c", f"rm -rf $(dirname {DROP_IN}) && systemctl daemon-reload")
 
 
-def test_five_days_of_which_one_was_cut_off_and_one_is_damaged(days: Days) -> None:
+def test_file_backups_ignore_interrupted_run_and_report_damage(days: Days) -> None:
+    """Backups of five days: one run is killed, and a file that the other four share is damaged."""
     lab = days.lab
     lab.run(ENSEMBLE, "mkdir", "-p", f"{SOURCE}/big")
     days.write("sink.properties", "day 0\n")

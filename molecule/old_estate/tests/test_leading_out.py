@@ -101,7 +101,7 @@ def test_a_plan_does_nothing(lab: Lab, site: OldSite) -> None:
     assert site.started("kafka") == started
 
 
-def test_a_broker_that_is_not_in_sync_is_waited_for_and_named(lab: Lab, site: OldSite) -> None:
+def test_migration_reports_under_replication_and_restarts_no_broker(lab: Lab, site: OldSite) -> None:
     """The other one is away, so no broker may restart."""
     lab.run(SECOND, "systemctl", "stop", "kafka")
     try:
@@ -139,7 +139,7 @@ def interrupted(lab: Lab, until: str, **variables: object) -> None:
     time.sleep(3)  # what it had begun on a host
 
 
-def test_a_run_that_was_killed_goes_on_to_dual_write(lab: Lab, site: OldSite) -> None:
+def test_killed_migration_run_resumes_to_dual_write(lab: Lab, site: OldSite) -> None:
     interrupted(lab, "Restart the node", to="dual_write")
     assert "zookeeper.metadata.migration.enable=true" in settings(lab, ENSEMBLE)
     assert "it is on its way to dual write, or back." in lead(lab)

@@ -30,7 +30,7 @@ def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)
 
 
-def test_records_go_in_and_out_over_mutual_tls_and_arrive_at_the_lake(lab: Lab) -> None:
+def test_records_written_over_mutual_tls_reach_lake(lab: Lab) -> None:
     values = write(lab, "first")
     assert sorted(filter(None, read(lab, SECOND))) == sorted(values)
     # A mirror of this kind may double what a member of its group had not committed when another one joined.
@@ -38,7 +38,7 @@ def test_records_go_in_and_out_over_mutual_tls_and_arrive_at_the_lake(lab: Lab) 
     assert {*read(lab, LAKE)} == {*values}
 
 
-def test_a_group_keeps_its_position_and_another_principal_has_no_right(lab: Lab) -> None:
+def test_group_keeps_position_and_other_principal_is_denied(lab: Lab) -> None:
     place = TopicPartition("flights", 1, 7)
     settings = {"group.id": "dispatch-1", "enable.auto.commit": False}
     lab.commit({**lab.client(ENSEMBLE, "dispatch"), **settings}, [place])
@@ -60,7 +60,7 @@ def test_brokers_have_the_ids_of_the_inventory(site: OldSite) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/zookeeper", *OF_BROKERS])
-def test_a_znode_is_the_brokers_and_others_may_read_it(site: OldSite, path: str) -> None:
+def test_znode_acl_gives_brokers_all_and_others_read(site: OldSite, path: str) -> None:
     said = site.shell("getAcl", path)
     assert said.endswith((ONLY_BROKERS + TO_READ, TO_READ + ONLY_BROKERS)), said
 
@@ -70,7 +70,7 @@ def test_what_only_brokers_may_read_is_theirs_alone(site: OldSite) -> None:
     assert site.shell("getAcl", "/config/users").endswith(ONLY_BROKERS)
 
 
-def test_a_stranger_with_a_certificate_of_the_authority_changes_nothing(site: OldSite) -> None:
+def test_stranger_with_valid_certificate_cannot_change_znodes(site: OldSite) -> None:
     stranger = site.with_key_of("stranger")
     assert "11" in site.shell("ls", "/brokers/ids", key=stranger), "it must come as far as reading"
     for command in (
@@ -124,7 +124,7 @@ def changed(site: OldSite, name: str, value: str) -> Iterator[None]:
         site.write_meta(SECOND, name, before)
 
 
-def test_a_data_folder_of_another_is_refused_before_the_broker_starts(site: OldSite, lab: Lab) -> None:
+def test_logs_of_another_broker_are_refused_before_start(site: OldSite, lab: Lab) -> None:
     before = site.started("kafka")
     with changed(site, "broker.id", "13"):
         done = lab.play("kafka", "--limit", SECOND)
@@ -145,7 +145,7 @@ def test_another_server_s_data_folder_is_refused(site: OldSite, lab: Lab) -> Non
         lab.run(ENSEMBLE, "sh", "-c", "echo 1 > /var/lib/zookeeper/myid")
 
 
-def test_the_doctor_finds_nothing_and_a_broker_that_is_gone(site: OldSite, lab: Lab) -> None:
+def test_doctor_passes_healthy_site_and_reports_stopped_broker(site: OldSite, lab: Lab) -> None:
     well = lab.play("doctor")
     assert well.returncode == 0, well.stdout
     lab.run(SECOND, "systemctl", "stop", "kafka")
@@ -170,7 +170,7 @@ def test_a_backup_is_made_and_verified(lab: Lab) -> None:
     assert f"{written} records" in verified.stdout.replace(",", "")
 
 
-def test_a_changed_setting_restarts_the_ensemble_and_no_broker(site: OldSite, lab: Lab) -> None:
+def test_changed_setting_restarts_ensemble_but_no_broker(site: OldSite, lab: Lab) -> None:
     ensemble, brokers = site.started("zookeeper")[ENSEMBLE], site.started("kafka")
     done = lab.play("zookeeper", zookeeper_settings={"syncLimit": 7})
     assert done.returncode == 0, done.stdout
@@ -211,7 +211,7 @@ def plant(lab: Lab, like: int, *free: int) -> None:
         lab.run(ENSEMBLE, *write_it, stdin=base64.b64encode(forged).decode())
 
 
-def test_what_zookeeper_lost_comes_back_and_brokers_go_on(
+def test_znode_restore_recovers_cluster_after_zookeeper_data_loss(
     site: OldSite, lab: Lab, request: pytest.FixtureRequest
 ) -> None:
     """A broker that would start beside the empty ensemble is refused, for it would make a new cluster."""

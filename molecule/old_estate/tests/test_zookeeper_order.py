@@ -24,7 +24,7 @@ def commit(lab: Lab) -> None:
     lab.commit({**lab.client(ENSEMBLE, "dispatch"), "group.id": "dispatch-order"}, [PLACE])
 
 
-def test_a_restore_beside_brokers_that_run_brings_all_back(site: OldSite, lab: Lab) -> None:
+def test_znode_restore_beside_running_brokers_recovers_cluster(site: OldSite, lab: Lab) -> None:
     """What ends with its session is in no snapshot, so none stands in the way of a broker that comes back."""
     write(lab, "before the loss")
     commit(lab)

@@ -104,9 +104,7 @@ def test_every_service_is_in_its_sandbox(lab: Lab) -> None:
     sandboxes.check(lab)
 
 
-def test_a_dry_run_of_the_whole_estate_shows_one_changed_setting_and_nothing_else(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_dry_run_of_estate_shows_only_changed_setting(lab: Lab, tmp_path: Path) -> None:
     """What is converged stays unmentioned: four hosts have no change, and the fifth has this one alone."""
     changed = {"all": {"hosts": {EAST[1]: {"kafka_settings": {"log.cleaner.backoff.ms": 14000}}}}}
     (tmp_path / "changed.yml").write_text(json.dumps(changed))
@@ -148,7 +146,7 @@ def test_replicas_are_spread_over_racks(lab: Lab) -> None:
         admin.delete_topics(["spread"])["spread"].result(60)
 
 
-def test_a_changed_setting_restarts_the_one_host_that_it_concerns(lab: Lab) -> None:
+def test_changed_setting_restarts_only_affected_host(lab: Lab) -> None:
     before = processes(lab, EAST)
     with writing(lab):
         done = lab.play("kafka", "--limit", "east-kafka-2", kafka_settings={"log.cleaner.backoff.ms": 14000})
@@ -176,7 +174,7 @@ def answered(lab: Lab, ca: Path, clients: Path, seconds: float = 60) -> bool:
 
 
 @pytest.mark.long
-def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flowing(lab: Lab) -> None:
+def test_certificate_renewal_restarts_brokers_in_turn_under_load(lab: Lab) -> None:
     before, began = keys(lab), time.time()
     renewal = {"certificates_renewal_days": 400, "certificates_validity_days": 500}
     with writing(lab):
@@ -194,9 +192,7 @@ def test_renewed_certificates_reach_every_broker_one_after_another_with_data_flo
 
 
 @pytest.mark.long
-def test_the_authority_is_replaced_with_data_flowing_and_old_keys_are_refused(
-    lab: Lab, tmp_path: Path
-) -> None:
+def test_authority_replacement_under_load_refuses_old_keys_afterwards(lab: Lab, tmp_path: Path) -> None:
     def step(name: str) -> None:
         done = lab.play("authority", step=name)
         assert done.returncode == 0, done.stdout
@@ -227,7 +223,7 @@ def test_the_authority_is_replaced_with_data_flowing_and_old_keys_are_refused(
 
 
 @pytest.mark.long
-def test_a_cluster_is_led_over_to_another_principal_with_data_flowing(lab: Lab) -> None:
+def test_cluster_changes_broker_principal_under_load(lab: Lab) -> None:
     """As the guide says it, there from `kafka`, which all sites once shared; here to it and back."""
 
     def play(**variables: object) -> None:
@@ -273,7 +269,7 @@ def in_sync(lab: Lab) -> bool:
     return "ledger" in topics and all({*each.isrs} == {*each.replicas} for each in partitions)
 
 
-def test_a_node_that_lost_its_disk_comes_back_into_its_cluster(lab: Lab) -> None:
+def test_node_rejoins_cluster_with_vote_after_disk_loss(lab: Lab) -> None:
     """It has the id that the other hosts have, and makes none of its own; and it has a vote (KIP-853)."""
     meta = "/var/lib/kafka/log/meta.properties"
     before = lab.run(EAST[0], "grep", "cluster.id", meta).stdout
@@ -386,7 +382,7 @@ def test_kafka_s_own_tools_ask_the_cluster(lab: Lab) -> None:
     assert re.search(r"^LeaderId: +\d+$", said, re.MULTILINE)
 
 
-def test_broker_that_left_the_inventory_is_reported_after_topics_and_acls(lab: Lab, tmp_path: Path) -> None:
+def test_undeclared_broker_is_reported_after_topics_and_acls(lab: Lab, tmp_path: Path) -> None:
     """As after its host was replaced, with a new id. Only the last play runs: hosts stay as they are."""
     (tmp_path / "replaced.yml").write_text(json.dumps({"all": {"hosts": {WEST: {"kafka_node_id": 8}}}}))
     compact = {"name": "ledger", "partitions": 2, "config": {"cleanup.policy": "compact"}}
@@ -410,7 +406,7 @@ def test_broker_that_left_the_inventory_is_reported_after_topics_and_acls(lab: L
     admin.delete_topics(["arrived"])["arrived"].result(60)  # it was created
 
 
-def test_a_host_without_java_17_is_refused_for_the_lake(lab: Lab) -> None:
+def test_host_without_java_17_is_refused_for_lake(lab: Lab) -> None:
     assert "trixie" in lab.run(EAST[0], "cat", "/etc/os-release").stdout
     kinds = ("users", "folders", "kafka", "hadoop", "environments", "versitygw", "files")
     needs = {kind: [] for kind in kinds} | {"packages": ["openjdk-17-jre-headless"]}
@@ -483,7 +479,7 @@ def test_every_listener_demands_a_client_certificate(lab: Lab, host: str) -> Non
         assert re.match(r"refuses: .*(CERTIFICATE_REQUIRED|BAD_CERTIFICATE)", without), (port, without)
 
 
-def test_a_site_with_provided_certificates_carries_data_and_trusts_no_other_authority(lab: Lab) -> None:
+def test_site_with_provided_certificates_trusts_no_other_authority(lab: Lab) -> None:
     """Its broker, its controller and this client have what prepare.yml made, which nothing of ours signed."""
     producer = lab.producer(WEST, "admin")
     sent = [b"%d %d" % (time.time_ns(), number) for number in range(100)]

@@ -20,12 +20,12 @@ def metadata(settings: dict[str, object], seconds: float = 8) -> object:
     )
 
 
-def test_a_client_with_a_certificate_of_the_estate_is_answered(lab: Lab) -> None:
+def test_client_with_estate_certificate_is_accepted(lab: Lab) -> None:
     """The control: what the others lack is the only difference."""
     assert metadata(lab.client("pro1-kafka-1", "flights"), 60)
 
 
-def test_a_broker_s_key_rules_its_own_cluster_and_no_other(lab: Lab, tmp_path: Path) -> None:
+def test_broker_key_administers_no_other_cluster(lab: Lab, tmp_path: Path) -> None:
     """What who has broken into a broker of one site may do at another."""
     pem = tmp_path / "captured.pem"
     pem.write_text(lab.run("pro2-kafka-1", "cat", "/etc/aqueduct/kafka/tls/kafka-pro2.pem").stdout)

@@ -71,7 +71,7 @@ def test_the_kernel_sizes_a_mirror_s_buffers(lab: Lab, client: str, identity: st
 
 
 @pytest.mark.parametrize("source", ORIGINS)
-def test_flights_of_each_source_arrive_once_and_in_order(outcome: Outcome, source: str) -> None:
+def test_flights_of_each_source_arrive_once_in_order(outcome: Outcome, source: str) -> None:
     sent = outcome.sources[source, "flights"]
     assert count(sent) == outcome.acknowledged[source, "flights"] > 1000
     assert differences(sent, of_origin(outcome.lake["flights"], ORIGINS[source])) == []
@@ -83,13 +83,13 @@ def test_the_lake_holds_nothing_else(outcome: Outcome) -> None:
     )
 
 
-def test_a_topic_arrives_whose_partitions_grew_while_it_was_mirrored(outcome: Outcome) -> None:
+def test_topic_with_added_partitions_is_mirrored_completely(outcome: Outcome) -> None:
     sent = outcome.sources["pro1-kafka-1", "bookings"]
     assert len(sent) > 2
     assert differences(sent, outcome.lake["bookings"]) == []
 
 
-def test_records_arrive_once_and_in_order_by_the_engine_batches(outcome: Outcome) -> None:
+def test_batches_engine_delivers_records_once_and_in_order(outcome: Outcome) -> None:
     sent = outcome.sources["pro1-kafka-1", "crews"]
     assert count(sent) == outcome.acknowledged["pro1-kafka-1", "crews"] > 1000
     assert differences(sent, outcome.lake["crews"]) == []
@@ -116,7 +116,7 @@ def test_the_comparison_can_fail(outcome: Outcome) -> None:
         assert differences(sent, {**sent, 0: broken}) != []
 
 
-def test_a_group_resumes_in_the_lake_and_skips_nothing(lab: Lab, outcome: Outcome) -> None:
+def test_group_resumes_in_lake_without_skipping_records(lab: Lab, outcome: Outcome) -> None:
     here = committed(lab, "pro1-kafka-1")
     assert here, "the group has no position at its source"
     there = wait_until(
@@ -135,7 +135,7 @@ def test_a_group_resumes_in_the_lake_and_skips_nothing(lab: Lab, outcome: Outcom
 
 
 @pytest.mark.usefixtures("outcome")
-def test_a_group_that_has_read_all_goes_on_in_the_lake_at_the_very_next_record(lab: Lab) -> None:
+def test_group_without_lag_resumes_at_next_lake_record(lab: Lab) -> None:
     """Far from near zero: what it had read does not come again, and what comes next is not skipped."""
     # The partition that was added late may have got nothing.
     whole = [partition for partition, end in ends(lab, "lake-kafka-1").items() if end > 100]
@@ -214,7 +214,7 @@ def is_up(lab: Lab, host: str) -> bool:
 
 
 @pytest.mark.parametrize("flow", FLOWS)
-def test_a_mirror_has_no_right_to_change_its_source(lab: Lab, flow: str) -> None:
+def test_mirror_has_only_read_rights_at_source(lab: Lab, flow: str) -> None:
     from confluent_kafka.admin import (
         AclBindingFilter,
         AclOperation,
@@ -266,7 +266,7 @@ def flows_with(engine: str) -> list[dict[str, Any]]:
 
 @pytest.mark.usefixtures("outcome")
 @pytest.mark.long
-def test_a_flow_is_switched_to_mirrormaker_and_back_under_data(lab: Lab) -> None:
+def test_flow_switches_to_mirrormaker_and_back_under_load(lab: Lab) -> None:
     switch = {"site": "lake", "flow": BATCHES_FLOW}
     refused = lab.play("mirror", mirror_maker_flows=flows_with("mm2"))
     assert "[mirror-engine-differs]" in refused.stdout, refused.stdout

@@ -80,7 +80,9 @@ def record(number: int) -> Record:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_the_lake_lacks_is_named_whatever_is_killed(lab: Lab, ends: Ends, seed: int) -> None:
+def test_reconcile_names_missing_records_despite_killed_spark_processes(
+    lab: Lab, ends: Ends, seed: int
+) -> None:
     """Of executors, workers with theirs, and the master, in the middle of the reading."""
     chance, began = random.Random(seed), time.time()  # noqa: S311
     with ends.comparing(EQUAL, UNEQUAL) as command:
@@ -98,7 +100,7 @@ def test_what_the_lake_lacks_is_named_whatever_is_killed(lab: Lab, ends: Ends, s
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_equal_ends_are_equal_after_a_driver_died_and_a_worker_hung(ends: Ends, seed: int) -> None:
+def test_reconcile_confirms_equality_despite_driver_and_worker_faults(ends: Ends, seed: int) -> None:
     chance = random.Random(seed)  # noqa: S311
     with ends.comparing(EQUAL) as command:
         time.sleep(chance.uniform(0, 1.5))

@@ -147,7 +147,7 @@ def test_of_two_backups_at_once_one_wins(estate: Estate, topic: str) -> None:
     assert estate.aqueduct("verify", "--store", url("two"))[0] == 0
 
 
-def test_a_full_disk_is_a_sentence_and_breaks_nothing(estate: Estate, topic: str, tmp_path: Path) -> None:
+def test_backup_to_full_disk_fails_and_commits_nothing(estate: Estate, topic: str, tmp_path: Path) -> None:
     full = "/dev/full-disk"
     estate.lab.run(SITE, "sh", "-c", f"mkdir -p {full} && mount -t tmpfs -o size=512k tmpfs {full}")
     command = [
@@ -239,7 +239,7 @@ def restored_generation(estate: Estate, store: str, name: str) -> dict[bytes | N
     return {record.key: record.value for record in estate.lab.read(SITE, name)[0]}
 
 
-def test_a_live_group_is_named_and_the_rest_is_done(estate: Estate, topic: str) -> None:
+def test_restore_reports_group_with_members_and_completes_rest(estate: Estate, topic: str) -> None:
     from confluent_kafka import Consumer
 
     estate.commit("live", topic, 100)

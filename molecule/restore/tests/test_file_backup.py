@@ -40,9 +40,7 @@ def back_up(estate: Estate) -> str:
     return new
 
 
-def test_the_files_of_a_host_that_was_made_anew_are_backed_up_and_come_back(
-    estate: Estate, outcome: Outcome
-) -> None:
+def test_rebuilt_host_files_are_backed_up_and_restored(estate: Estate, outcome: Outcome) -> None:
     """The host has another key than before it was lost; site.yml has pinned that."""
     assert outcome.restore_said
     lab = estate.lab
@@ -63,7 +61,7 @@ def test_the_files_of_a_host_that_was_made_anew_are_backed_up_and_come_back(
     lab.run(STORE, *AQUEDUCT, "verify", f"--backups={BACKUPS}")
 
 
-def test_its_key_may_read_one_folder_and_nothing_else(estate: Estate, outcome: Outcome) -> None:
+def test_file_backup_key_can_read_only_one_folder(estate: Estate, outcome: Outcome) -> None:
     assert outcome.restore_said
     lab = estate.lab
     owner = lab.run(STORE, "stat", "--format=%U %a", f"{OWN}/key").stdout.strip()

@@ -54,7 +54,7 @@ def test_the_comparison_looks_at_all_kinds_of_records(outcome: Outcome) -> None:
 
 
 @pytest.mark.parametrize("group", GROUPS)
-def test_a_group_goes_on_at_its_very_next_record(outcome: Outcome, group: str) -> None:
+def test_restored_group_continues_at_next_record(outcome: Outcome, group: str) -> None:
     assert outcome.next_after[group] == outcome.next_before[group]
 
 
@@ -63,9 +63,7 @@ def test_a_group_keeps_its_metadata(estate: Estate, outcome: Outcome) -> None:
     assert estate.committed("inside", EDGE).metadata.rstrip("\0") == "of inside"
 
 
-def test_a_group_at_the_log_s_end_has_no_lag_and_gets_what_comes_next(
-    estate: Estate, outcome: Outcome
-) -> None:
+def test_group_at_log_end_receives_only_new_records(estate: Estate, outcome: Outcome) -> None:
     for group in ("at-the-end", "at-the-end-of-transactions"):
         assert outcome.next_after[group] is None
         topic, partition = GROUPS[group]
@@ -119,7 +117,7 @@ def test_the_open_transaction_was_told(outcome: Outcome) -> None:
     assert re.search(r"open-0: a transaction is open, so it is backed up to \d+ of \d+", outcome.backup_said)
 
 
-def test_a_timer_removes_what_no_snapshot_names_and_nothing_else(estate: Estate, outcome: Outcome) -> None:
+def test_prune_timer_removes_only_orphans(estate: Estate, outcome: Outcome) -> None:
     """Under systemd, with credentials that the backup's own service can't read."""
     assert outcome.backup_said
     run = estate.lab.run
@@ -154,9 +152,7 @@ def test_a_timer_verifies_the_newest_snapshot(estate: Estate, outcome: Outcome) 
 
 
 @pytest.mark.parametrize("host", [SITE, LAKE])
-def test_a_timer_ends_transactions_that_kafka_left_without_a_marker(
-    estate: Estate, outcome: Outcome, host: str
-) -> None:
+def test_timer_ends_hanging_transactions_on_every_broker(estate: Estate, outcome: Outcome, host: str) -> None:
     """Each broker looks every two minutes, by itself; mirrors would wait for ever otherwise."""
     assert outcome.restore_said  # the rebuilt site, too
 

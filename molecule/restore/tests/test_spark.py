@@ -99,7 +99,7 @@ def test_both_workers_run_a_task_of_each_restore(estate: Estate, outcome: Outcom
         assert ended == {*WORKERS}
 
 
-def test_the_history_server_shows_what_a_reconcile_of_its_host_did(estate: Estate, outcome: Outcome) -> None:
+def test_history_server_shows_completed_reconcile(estate: Estate, outcome: Outcome) -> None:
     """Another user writes the log than the one that reads it, and nobody else may."""
     assert outcome.after
     done = estate.lab.play("reconcile")
@@ -135,7 +135,7 @@ def test_the_user_of_executors_reads_no_event_logs(estate: Estate, outcome: Outc
         assert "Permission denied" in listed.stderr
 
 
-def test_keys_that_workers_get_are_valid_for_no_server(estate: Estate, outcome: Outcome) -> None:
+def test_worker_keys_are_valid_for_clients_only(estate: Estate, outcome: Outcome) -> None:
     """A captured worker would listen with them in the place of a broker of the driver's host."""
     assert outcome.after
     issued = {path.name: path for path in (estate.lab.pki / "ca/issued").glob("*.pem")}

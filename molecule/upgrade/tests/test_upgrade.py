@@ -17,14 +17,14 @@ UPGRADED: dict[str, set[str]] = {
 
 
 @pytest.mark.parametrize(("step", "upgraded"), UPGRADED.items())
-def test_unit_of_a_broker_is_of_the_release_that_deployed_it(
+def test_broker_unit_matches_release_that_deployed_it(
     outcome: Outcome, step: str, upgraded: set[str]
 ) -> None:
     assert {host for host, limit in outcome.deployed[step].memory_limited.items() if limit} == upgraded
 
 
 @pytest.mark.parametrize(("step", "upgraded"), UPGRADED.items())
-def test_setting_of_a_broker_is_of_the_release_that_deployed_it(
+def test_broker_setting_matches_release_that_deployed_it(
     outcome: Outcome, step: str, upgraded: set[str]
 ) -> None:
     buffers = outcome.deployed[step].send_buffer
@@ -32,7 +32,7 @@ def test_setting_of_a_broker_is_of_the_release_that_deployed_it(
 
 
 @pytest.mark.parametrize(("step", "newer_format"), [("older", False), ("both", True), ("newer", True)])
-def test_stored_positions_are_of_the_release_that_wrote_them(
+def test_stored_positions_have_format_of_writing_release(
     outcome: Outcome, step: str, newer_format: bool
 ) -> None:
     assert outcome.deployed[step].has_source_end == newer_format
@@ -41,9 +41,7 @@ def test_stored_positions_are_of_the_release_that_wrote_them(
 @pytest.mark.parametrize(
     ("step", "shared"), [("older", False), ("both", False), ("newer", True), ("back", False), ("again", True)]
 )
-def test_the_second_host_shares_a_flow_only_with_the_newer_release(
-    outcome: Outcome, step: str, shared: bool
-) -> None:
+def test_second_host_shares_flow_only_with_newer_release(outcome: Outcome, step: str, shared: bool) -> None:
     assert outcome.deployed[step].is_shared == shared
 
 
@@ -58,11 +56,11 @@ def test_a_second_run_changes_nothing(outcome: Outcome) -> None:
     assert set(outcome.second_run.values()) == {0}
 
 
-def test_the_newer_release_verifies_the_older_one_s_backup(outcome: Outcome) -> None:
+def test_newer_release_verifies_backup_of_older_release(outcome: Outcome) -> None:
     assert outcome.verify_code == 0
 
 
-def test_the_newer_release_restores_the_older_one_s_backup(outcome: Outcome) -> None:
+def test_newer_release_restores_backup_of_older_release(outcome: Outcome) -> None:
     """All records that were acknowledged before the backup, and no other ones."""
     assert outcome.restore_code == 0
     for partition, acknowledged in outcome.backed_up.items():
@@ -71,7 +69,7 @@ def test_the_newer_release_restores_the_older_one_s_backup(outcome: Outcome) -> 
         assert restored == outcome.source[MIRRORED][partition][: len(restored)]
 
 
-def test_the_older_release_refuses_the_newer_one_s_positions(outcome: Outcome) -> None:
+def test_older_release_refuses_positions_of_newer_release(outcome: Outcome) -> None:
     assert outcome.back is not None
     assert outcome.back.returncode != 0
     assert "[mirror-position-unreadable]" in outcome.back.stdout

@@ -62,7 +62,7 @@ def verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return page
 
 
-def test_an_executor_that_takes_tasks_late_is_tried_too(cluster: Cluster, tmp_path: Path) -> None:
+def test_executor_that_accepts_tasks_late_is_also_tried(cluster: Cluster, tmp_path: Path) -> None:
     program = tmp_path / "try.py"
     program.write_text(TRY)
     process = start(cluster, [sys.executable, str(program), cluster.url])
@@ -98,7 +98,7 @@ def test_a_killed_executor_costs_its_tasks_only(
     assert sum(each["records"] for each in report["partitions"]) == 4 * RECORDS
 
 
-def test_a_worker_that_hangs_comes_back_as_a_zombie(
+def test_hung_worker_that_resumes_adds_no_objects(
     cluster: Cluster, backup: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Its task was given to another one meanwhile: both write the same objects, and nothing else."""

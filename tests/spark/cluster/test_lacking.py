@@ -104,7 +104,7 @@ def ended(
 
 
 @pytest.mark.parametrize(("case", "sentence"), [(make.__name__, said) for make, said in CASES.items()])
-def test_workers_that_lack_something_are_a_sentence_before_anything_is_written(
+def test_unsuitable_workers_are_reported_before_any_write(
     ended: dict[str, tuple[Run, Path]], case: str, sentence: str
 ) -> None:
     run, store = ended[case]
