@@ -204,7 +204,7 @@ have_promtool() {
     export AQUEDUCT_PROMTOOL="$AQUEDUCT_CACHE/promtool"
     [[ -x $AQUEDUCT_PROMTOOL ]] && return
     command -v apt-get >/dev/null || refuse "this machine has no apt-get; put Prometheus's promtool at $AQUEDUCT_PROMTOOL and run again."
-    say "Having promtool for tests on this machine"
+    say "Installing promtool for tests"
     local scratch log
     scratch=$(mktemp -d) log=$(mktemp)
     chmod a+rx "$scratch"
@@ -240,7 +240,7 @@ have_test_software() {
         return
     fi
     have_packages maven default-jdk-headless # its compiler runs artifacts/KafkaConfigs.java
-    say "Having Spark, Kafka and an object store for tests on this machine"
+    say "Installing Spark, Kafka and an object store for tests"
     [[ -d $directory ]] || .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" <<'PY'
 import shutil, sys, tarfile, tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -296,7 +296,7 @@ jars_for_tests() {
     jars="$directory/libs"
     [[ -d $directory ]] && return
     have_packages maven default-jre-headless
-    say "Having $1 for tests on this machine"
+    say "Installing $1 for tests"
     .venv/bin/python -m servers.jars "$1" "$AQUEDUCT_CACHE" "$directory" "$2"
 }
 
@@ -335,7 +335,7 @@ have_sshd() {
     ! is_root || getent passwd sshd >/dev/null || useradd --system --home-dir=/run/sshd --no-create-home --shell=/usr/sbin/nologin sshd
     [[ -x $AQUEDUCT_SSHD ]] && return
     have_packages libwrap0 # with it come all libraries that the server needs
-    say "Having an ssh server for tests on this machine"
+    say "Installing an ssh server for tests"
     scratch=$(mktemp -d) log=$(mktemp)
     chmod a+rx "$scratch"
     (
@@ -363,7 +363,7 @@ have_postgresql() {
     [[ -d $AQUEDUCT_POSTGRESQL ]] && return
     command -v apt-get >/dev/null || refuse "this machine has no apt-get; put PostgreSQL's programs into $AQUEDUCT_POSTGRESQL and run again."
     have_packages libpq5 libxml2 tzdata # with them come all libraries that the server needs
-    say "Having PostgreSQL for tests on this machine"
+    say "Installing PostgreSQL for tests"
     scratch=$(mktemp -d) log=$(mktemp)
     chmod a+rx "$scratch"
     (
@@ -395,7 +395,7 @@ have_hive_metastore() {
     export AQUEDUCT_HIVE_METASTORE="$directory"
     [[ -d $directory ]] && return
     have_packages maven default-jre-headless
-    say "Having Hive's metastore for tests on this machine"
+    say "Installing Hive's metastore for tests"
     .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
 import shutil, sys, tarfile, tempfile
 from contextlib import suppress
@@ -428,7 +428,7 @@ have_schema_registry() {
     export AQUEDUCT_SCHEMA_REGISTRY="$directory"
     [[ -d $directory ]] && return
     have_packages maven default-jre-headless
-    say "Having a schema registry for tests on this machine"
+    say "Installing a schema registry for tests"
     .venv/bin/python - "$AQUEDUCT_CACHE" "$directory" "$lock" <<'PY'
 import sys, tarfile, tempfile
 from contextlib import suppress

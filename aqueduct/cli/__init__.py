@@ -38,7 +38,7 @@ VERBS = {
     "import": "create a snapshot from the files of another backup program",
     "init": "create your own repository, with an inventory to edit",
     "land": "write topics to Hive or Iceberg tables, each record once",
-    "mirror": "report the state of one MirrorMaker flow",
+    "mirror": "report the state of one mirror",
     "prune": "delete old snapshots from a store",
     "quorum": "back up the metadata of KRaft controllers, and form a new quorum from it",
     "reconcile": "compare source and target of a flow, record by record",

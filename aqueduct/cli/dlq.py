@@ -123,9 +123,9 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
         metavar="A,B",
         type=selection.names,
         default=(),
-        help="only what failed by such an exception, named whole or by its last part",
+        help="only records that failed with this exception: full class name, or its last part",
     )
-    add("--connector", metavar="NAME", help="only what this connector could not take")
+    add("--connector", metavar="NAME", help="only records that this connector could not process")
     add(
         "--from",
         metavar="TIME",
@@ -138,14 +138,18 @@ def _add_choice(parser: argparse.ArgumentParser) -> None:
 
 def _add_reading(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--topic", metavar="NAME", help="only what came from this topic")
+    add("--topic", metavar="NAME", help="only records of this original topic")
     add(
         "--newest",
         metavar="N",
         type=selection.positive,
         help="read only the newest N offsets of each partition; default: all",
     )
-    add("--ledger", metavar="TOPIC", help="what was sent back; default aqueduct.dlq.replayed")
+    add(
+        "--ledger",
+        metavar="TOPIC",
+        help="topic that lists the replayed records; default aqueduct.dlq.replayed",
+    )
     add("--json", action="store_true", help="print JSON for programs")
 
 

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DURATION",
         type=duration.parse,
         default=WINDOW_SECONDS,
-        help="how long lagging groups are looked at, such as 2m; default 30s",
+        help="how long lagging groups are observed, such as 2m; default 30s",
     )
     add(
         "--patience",
@@ -103,7 +103,7 @@ def _table(groups: Iterable[GroupLag], lags: GroupLags) -> str:
     lines = [
         f"{row[0]:<{name}}  {row[1]:<{state}}  {row[2]:>{lag}}  {row[3]:>{seconds}}  {row[4]}" for row in rows
     ]
-    return "\n".join([*lines, f"{count(len(rows) - 1, 'group')}, looked at for {lags.seconds:.0f} s."])
+    return "\n".join([*lines, f"{count(len(rows) - 1, 'group')}, observed for {lags.seconds:.0f} s."])
 
 
 def _sentences(groups: Iterable[GroupLag], lags: GroupLags) -> list[str]:

@@ -94,7 +94,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "aqueduct-mirror-FLOW at the target; with --again, --accept-ranges or --until-caught-up, the process "
         "takes over all tasks instead",
     )
-    add("--until-caught-up", action="store_true", help="end when all is mirrored that is there now")
+    add(
+        "--until-caught-up", action="store_true", help="mirror the records that exist at the start, then exit"
+    )
     add(
         "--metrics-port",
         metavar="PORT",

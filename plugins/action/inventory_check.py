@@ -51,8 +51,8 @@ class ActionModule(ActionBase):
             count = f"{len(errors)} error{'s' * (len(errors) != 1)}"
             result |= {
                 "failed": True,
-                "msg": f"[inventory-check-failed] The inventory has {count}, and no host was touched. "
-                "They stand under `errors`.",
+                "msg": f"[inventory-check-failed] The inventory has {count}, and no host was contacted. "
+                "See `errors`.",
                 "errors": "".join(f"{error}\n" for error in errors),
             }
         return result

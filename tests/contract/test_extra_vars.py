@@ -272,7 +272,7 @@ def test_an_action_refuses_a_collection_of_another_release(
 @pytest.mark.parametrize("playbook", ["kafka", "hosts", "rolling_restart"])
 def test_partial_playbook_checks_inventory_and_variables_first(playbook: str) -> None:
     broken = "tests/contract/broken_inventories/key_unknown_or_missing.yml"
-    assert "no host was touched" in said(playbook, broken)
+    assert "no host was contacted" in said(playbook, broken)
     refused = said(playbook, kafka_restart_al="true")
     assert "No role has the variable kafka_restart_al" in refused
     assert "Nothing was done." in refused

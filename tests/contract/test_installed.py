@@ -197,7 +197,7 @@ def test_a_broken_inventory_is_refused_with_its_line(node: ControlNode) -> None:
         lake.write_text(before)
     assert done.returncode == 2
     assert "site_lake1.yml:6: mirror_maker_flows[1].source" in done.stdout
-    assert "no host was touched" in done.stdout
+    assert "no host was contacted" in done.stdout
 
 
 def test_the_topic_of_the_guide_passes_the_check(node: ControlNode, tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ def test_the_playbook_refuses_and_prints_each_error_once(playbook: Playbook) -> 
     name = "flow_from_an_unknown_site.yml"
     done = playbook("-i", str(BROKEN / name), "--limit", "pro1-kafka-1", "--tags", "tagged")
     assert done.returncode == 2
-    assert "The inventory has 2 errors, and no host was touched." in done.stdout
+    assert "The inventory has 2 errors, and no host was contacted." in done.stdout
     for line in expected(name):
         _, where, variable, id_ = labels_of(line)
         assert done.stdout.count(f"{BROKEN.relative_to(ROOT)}/{where}: {variable}: [{id_}] ") == 1
@@ -342,7 +342,7 @@ def test_findings_show_no_decrypted_value(case: str, playbook: Playbook, tmp_pat
     (folder / "hosts.yml").write_text(hosts + store)
     done = checked(playbook, folder)
     assert done.returncode == 2, done.stdout
-    assert re.search(r"The inventory has \d+ errors?, and no host was touched", done.stdout), done.stdout
+    assert re.search(r"The inventory has \d+ errors?, and no host was contacted", done.stdout), done.stdout
     assert "canary" not in done.stdout + done.stderr
 
 
@@ -363,7 +363,7 @@ def test_wrong_vault_password_is_a_finding(case: str, playbook: Playbook, tmp_pa
         playbook, vaulted(tmp_path, vault_url=inline("s3://canary"), backup_store_url=value), "wrong"
     )
     assert done.returncode == 2
-    assert "The inventory has 1 error, and no host was touched." in done.stdout
+    assert "The inventory has 1 error, and no host was contacted." in done.stdout
     assert "backup_store_url: [value-not-decryptable] " in done.stdout
     assert "--vault-password-file" in done.stdout
     assert "canary" not in done.stdout

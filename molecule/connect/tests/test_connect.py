@@ -1,4 +1,4 @@
-"""Promise `connect`: poison goes to its dead-letter topic, and what comes after it arrives."""
+"""A record that a sink cannot process goes to the dead-letter topic; later records arrive."""
 
 import json
 import re

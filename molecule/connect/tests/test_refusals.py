@@ -1,4 +1,4 @@
-"""What can't be right is named in a sentence, and stops before it harms."""
+"""An invalid configuration is refused with an error before it has an effect."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Each client's TLS that is left out is named before a worker starts; what would come of it is shown, too."""
+"""A worker with a client without TLS is refused; a test shows how such a worker would hang."""
 
 from collections.abc import Callable, Iterator
 from uuid import uuid4

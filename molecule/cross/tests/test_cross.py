@@ -1,4 +1,4 @@
-"""Promise `cross`: what is sent arrives or is listed, and nothing flows back."""
+"""Each sent record arrives or is listed as missing; no data flows back."""
 
 from itertools import islice
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whatever is done to a link: what did not arrive is in the ledger; in the end all is there, once."""
+"""After each fault of a link, the ledger lists missing records; after a resend, each record exists once."""
 
 from dataclasses import replace
 from pathlib import Path

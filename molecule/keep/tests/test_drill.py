@@ -1,4 +1,4 @@
-"""A drill host restores the newest backup into a scratch cluster of its own, or fails loudly."""
+"""A drill restores the newest backup into a scratch cluster of its own, or fails with an error."""
 
 import json
 import random

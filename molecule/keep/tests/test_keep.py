@@ -1,4 +1,4 @@
-"""Backups stay within bounds, whatever prune meets or is killed by, and each snapshot that stays restores."""
+"""Prune limits the size of a store, also after faults and kills; each remaining snapshot can be restored."""
 
 import random
 import re

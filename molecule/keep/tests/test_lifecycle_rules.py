@@ -1,4 +1,4 @@
-"""Records that shall not be kept for ever expire in the bucket, by its rules; what stays restores."""
+"""Lifecycle rules of the bucket expire old records; the remaining records can be restored."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Promise `land`: each record is a row, once, or a bad one, whatever is killed while it lands."""
+"""Each record becomes one row or one bad record, also if processes are killed."""
 
 import json
 from collections import Counter

@@ -1,4 +1,4 @@
-"""A broker's id was changed: a consumer waits without a word, the doctor says why, and all comes back."""
+"""A broker's id changes: a consumer waits, the doctor reports the cause, and the repair restores all."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Flights reach a lake by classic mirrors, which are killed: none is lost, and what is doubled is named."""
+"""Classic mirrors are killed: no record is lost, and duplicates are reported."""
 
 import itertools
 import json

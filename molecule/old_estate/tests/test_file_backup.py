@@ -1,4 +1,4 @@
-"""Five days of files by a moved clock: one is cut off, one is damaged in place, and the rest come back."""
+"""File backups of five days: one is interrupted, one is damaged, the others can be restored."""
 
 import json
 import re

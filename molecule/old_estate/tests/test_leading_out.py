@@ -1,4 +1,4 @@
-"""It is led out of ZooKeeper, and back, and for good, and brought to the Kafka of today, under its clients.
+"""The site is migrated to KRaft, back, and finally to KRaft and Kafka 4.3, while clients use it.
 
 These tests come last (conftest.py), one after another: each begins where the one before it ended.
 """

@@ -1,4 +1,4 @@
-"""A site that keeps its metadata in ZooKeeper is deployed, used, guarded, and told from a broken one."""
+"""A site with ZooKeeper is deployed, used and backed up; its faults are detected."""
 
 import base64
 import contextlib

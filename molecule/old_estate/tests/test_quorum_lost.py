@@ -1,4 +1,4 @@
-"""The lake's controller loses its metadata, and its logs stay: a quorum is formed anew from the backup."""
+"""A controller loses its metadata: a new quorum is formed from the backup, and the logs are kept."""
 
 import base64
 import re

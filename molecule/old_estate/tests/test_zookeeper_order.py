@@ -1,4 +1,4 @@
-"""ZooKeeper is lost while brokers run, and restored beside them: the wrong order, which ends well, too."""
+"""ZooKeeper is lost and restored while brokers run, and the cluster recovers."""
 
 import re
 

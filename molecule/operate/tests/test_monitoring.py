@@ -1,4 +1,4 @@
-"""Metrics of every host, by mutual TLS, for those who may read them."""
+"""Each host serves its metrics over mutual TLS, to permitted clients only."""
 
 import json
 import re

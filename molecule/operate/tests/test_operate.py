@@ -1,4 +1,4 @@
-"""A cluster stays up while it is changed, and refuses what would take it down."""
+"""A cluster stays available during changes; changes that would stop it are refused."""
 
 import json
 import re

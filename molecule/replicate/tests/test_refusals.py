@@ -1,4 +1,4 @@
-"""Who has no certificate of ours, or no right, gets nothing; and no unit reaches further than it must."""
+"""Clients without a certificate or an ACL are refused; each unit has only the access that it needs."""
 
 import subprocess
 from pathlib import Path

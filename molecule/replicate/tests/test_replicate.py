@@ -1,4 +1,4 @@
-"""Promise `replicate`: nothing lost, nothing doubled, order kept, whatever is killed."""
+"""No record is lost or duplicated, and the order is kept, also if processes are killed."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""The lake's reconciles work on its Spark cluster: what they say is true whatever is killed or hangs."""
+"""Comparisons on a Spark cluster are correct, also if processes are killed or hang."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Backup and restore are killed, starved, lied to and doubled; what they say is true each time."""
+"""Backups and restores are killed, lack resources, get false data, run twice; their reports are correct."""
 
 import json
 import os

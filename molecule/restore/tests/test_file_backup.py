@@ -1,4 +1,4 @@
-"""Configuration and keys of a host, backed up by another one that may read them and do nothing else."""
+"""A host backs up the configuration and keys of another host, to which it has only read access."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Promise `restore`: from the store alone to a cluster where every consumer goes on."""
+"""A cluster is restored from the store alone; each consumer group resumes at its next record."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Executors, workers, the master and drivers die, and a worker hangs, amid a backup and a restore."""
+"""Executors, workers, the master and drivers fail, and a worker hangs, during a backup and a restore."""
 
 import random
 import time
