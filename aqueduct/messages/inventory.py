@@ -106,6 +106,12 @@ INVENTORY = (
         fix="Rename it after a group, or remove it.",
     ),
     DeclaredMessage(
+        id="variables-file-ignored",
+        area=Area.INVENTORY,
+        meaning="Ansible ignores a file of variables because a folder or another file has the same name.",
+        fix="Put all variables of the group or host into one of them, and delete the other.",
+    ),
+    DeclaredMessage(
         id="site-value-differs",
         area=Area.INVENTORY,
         meaning=(

@@ -1,13 +1,14 @@
 """Checks the whole inventory on the controller. What is wrong is found by `aqueduct.estate.check`."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from ansible import constants
 from ansible._internal._datatag._tags import Origin, VaultedValue
 from ansible._internal._templating._jinja_common import UndecryptableVaultError
 from ansible.errors import AnsibleError
@@ -98,7 +99,7 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
             for name, value in decrypted.items()
             if name.startswith(roles.prefixes)
         }
-    folders = {str(hostvars.raw_get(host).get("inventory_dir")) for host in groups["all"]}
+    folders = sorted({str(hostvars.raw_get(host).get("inventory_dir")) for host in groups["all"]})
     return Inventory(
         groups=groups,
         hosts=hosts,
@@ -106,11 +107,31 @@ def read_inventory(groups: Mapping[str, list[str]], hostvars: Any, roles: Roles)
         origin=_origin,
         group_files={
             path.stem if path.is_file() else path.name: place(str(path))
-            for folder in sorted(folders)
+            for folder in folders
             for path in sorted(Path(folder, "group_vars").glob("[!.]*"))
+        },
+        ignored_files={
+            place(str(path)): place(str(used))
+            for folder in folders
+            for kind in ("group_vars", "host_vars")
+            for path, used in _ignored_files(Path(folder, kind))
         },
         secrets=frozenset(secrets),
     )
+
+
+def _ignored_files(folder: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield files of variables that Ansible ignores, each with the path of the same name that it reads."""
+    extensions = constants.YAML_FILENAME_EXTENSIONS
+    used: dict[str, Path] = {}
+    for extension in ("", *extensions):  # in Ansible's order
+        for path in sorted(folder.glob("[!.]*")):
+            own = "" if path.is_dir() or path.suffix not in extensions else path.suffix
+            if own == extension:
+                name = path.name.removesuffix(extension)
+                if name in used:
+                    yield path, used[name]
+                used.setdefault(name, path)
 
 
 def _rendered(hostvars: Any, host: str, name: str, value: Any, secrets: set[str]) -> Any:

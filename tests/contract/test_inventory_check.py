@@ -57,6 +57,21 @@ def expected(name: str) -> list[str]:
     return [line for line in TABLE if line.startswith((f"error: {name}:", f"warning: {name}:"))]
 
 
+def test_variables_files_that_ansible_ignores_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text("all: {hosts: {a.example: }}\n")
+    files = ("group_vars/all/one.yml", "group_vars/all.yml", "host_vars/a.example.yml", "host_vars/a.example")
+    for number, name in enumerate(files):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(f"read_{number}: true\n")
+    loader = DataLoader()
+    manager = InventoryManager(loader, [str(tmp_path)])
+    hostvars = HostVars(manager, VariableManager(loader, manager), loader)
+    assert [name for name in hostvars["a.example"] if name.startswith("read_")] == ["read_0", "read_3"]
+    ignored = [finding for finding in findings(tmp_path) if finding.id == "variables-file-ignored"]
+    assert sorted(Path(finding.where).name for finding in ignored) == ["a.example.yml", "all.yml"]
+    assert not [finding for finding in ignored if finding.is_warning]
+
+
 def test_the_table_is_of_these_inventories() -> None:
     assert sorted(TABLE) == sorted(line for name in INVENTORIES for line in expected(name))
 

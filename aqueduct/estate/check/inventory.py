@@ -68,6 +68,9 @@ class Inventory:
     group_files: Mapping[str, str] = field(
         default_factory=dict
     )  # of group_vars: what each is named for, path
+    ignored_files: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of group_vars and host_vars: what Ansible reads in the place of each, its path
     secrets: frozenset[str] = frozenset()  # decrypted texts, also those of other variables
 
     @cached_property

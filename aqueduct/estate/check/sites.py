@@ -33,7 +33,7 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
 
 
 def check_group_files(inventory: Inventory) -> Iterator[Finding]:
-    """Check for files of variables that Ansible passes over, because no group has their name."""
+    """Check for files of variables that Ansible does not read."""
     for group, file in inventory.group_files.items():
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
@@ -41,6 +41,9 @@ def check_group_files(inventory: Inventory) -> Iterator[Finding]:
                 "group-file-unused", f"there is no group {group}, so nothing reads this file; {remedy}"
             )
             yield Finding(where=file, what=group, fault=fault, is_warning=not group.startswith(SITE_PREFIX))
+    for file, used in inventory.ignored_files.items():
+        sentence = f"Ansible reads {used} and ignores this file; merge both, and delete one."
+        yield Finding(where=file, what="the whole file", fault=Labelled("variables-file-ignored", sentence))
 
 
 def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
