@@ -425,7 +425,7 @@ def decoded(data: bytes) -> list[Any]:
     return found
 
 
-def wait_for(what: str, condition: Callable[[], Any], seconds: float = 180) -> Any:
+def wait_for(what: str, condition: Callable[[], Any], seconds: float = 400) -> Any:
     """Poll until the condition holds, and return its value. A machine may be ten times slower at times."""
     deadline = time.monotonic() + seconds
     while not (value := condition()):

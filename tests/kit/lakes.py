@@ -97,7 +97,7 @@ class HiveLake:
 
 
 def wait(reached: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + 180
+    deadline = time.monotonic() + 400
     while True:
         with suppress(OSError, ValueError, LookupError):
             if reached():
