@@ -1,6 +1,6 @@
 """Plans a round of a table: which offsets are read, by its log and the cluster."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from aqueduct.common import offset_ranges
@@ -45,17 +45,18 @@ def plan(
     every: Set[str],
     *,
     stops: Mapping[TopicPartition, int],
+    takes: Callable[[str], bool] = lambda _: True,
     unmatched: Iterable[str] = (),
     epoch_ends: Mapping[TopicPartition, int] | None = None,
     at_most: int = ROUND_OFFSETS,
 ) -> LandPlan:
     """Plan up to the topics' ends, or to `stops` where there are some.
 
-    A new topic is read from its start on. `every`: the names of all topics that the cluster has; `unmatched`:
-    the declared patterns that match none of them. `epoch_ends`: where logs leave the epochs under which they
-    landed.
+    A new topic is read from its start on. `every`: the names of all topics that the cluster has; `takes`:
+    whether a topic is declared; `unmatched`: the declared patterns that match no topic. `epoch_ends`: where
+    logs leave the epochs under which they landed.
     """
-    unread = _Unread(left_out=[*_unmatched(unmatched), *_missing(state, every)])
+    unread = _Unread(left_out=[*_unmatched(unmatched), *_missing(state, every, takes)])
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     topic_by_name = {topic.name: topic for topic in topics}
     for topic in topic_by_name.values():
@@ -122,9 +123,9 @@ class _Unread:
                 self.ranges.append(Range(topic.name, number, begin, stop))
 
 
-def _missing(state: State, every: Set[str]) -> Iterator[Skipped]:
-    """Yield the landed topics that the cluster does not have any more."""
-    for name in sorted(state.positions.keys() - every):
+def _missing(state: State, every: Set[str], takes: Callable[[str], bool]) -> Iterator[Skipped]:
+    """Yield the landed topics that are declared, and that the cluster does not have any more."""
+    for name in sorted(filter(takes, state.positions.keys() - every)):
         yield Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
 
 

@@ -347,6 +347,7 @@ class Lander:
             mine,
             source_topics.every,
             stops=stops,
+            takes=table.takes,
             unmatched=table.unmatched(source_topics.every),
             epoch_ends=source_topics.epoch_ends[table.full_name],
         )

@@ -149,6 +149,14 @@ def test_lag_counts_only_available_records_not_landed() -> None:
     )
 
 
+def test_missing_topics_count_while_declared() -> None:
+    state = landed({"a": {"0": 10, "1": 100}, "gone": {"0": 1}})
+    for takes, ids in ((lambda _: True, ["landed-topic-missing"]), (lambda name: name == "a", [])):
+        found = plan(state, [A], {"a"}, stops={}, takes=takes)
+        assert [skipped.id for skipped in found.left_out] == ids
+        assert found.next == state.positions
+
+
 def test_a_round_ends_where_it_is_told() -> None:
     found = planned(State(), A, a1=40)
     assert found.next == {"a": {"0": 10, "1": 40}}
