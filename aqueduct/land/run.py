@@ -17,7 +17,7 @@ from aqueduct.common.wording import some
 from aqueduct.errors import AqueductError, Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
-from aqueduct.land import iceberg_table, log, registry
+from aqueduct.land import iceberg_table, log, registry, survey
 from aqueduct.land.absent_columns import Unseen
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
@@ -25,7 +25,6 @@ from aqueduct.land.log import LAND, AddedFile, Commit, NeverLanded, Positions, S
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import (
-    NO_LEADER,
     LandPlan,
     SourceTopic,
     UnopenedRange,
@@ -274,24 +273,7 @@ class Lander:
                         "or declare another one.",
                     )
             names = [name for name in topics if any(table.takes(name) for table in tables)]
-            led = [partition for name in names for partition in topics[name].led_partitions]
-            starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
-            taken = {
-                name: SourceTopic(
-                    name=name,
-                    id=str(topics[name].id),
-                    starts=tuple(starts.get(partition, 0) for partition in topics[name].topic_partitions),
-                    ends=tuple(
-                        max(starts[partition], stable[partition].offset) if partition in stable else NO_LEADER
-                        for partition in topics[name].topic_partitions
-                    ),
-                    epochs=tuple(
-                        stable[partition].epoch if partition in stable else NO_LEADER
-                        for partition in topics[name].topic_partitions
-                    ),
-                )
-                for name in names
-            }
+            taken = survey.source_topics(client, topics, names)
             epoch_ends = {
                 table.full_name: offsets.ends_of_epochs(client, self._epochs(table, taken))
                 for table in tables
