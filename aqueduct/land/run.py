@@ -183,16 +183,19 @@ class Lander:
     def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
         """Return how many offsets have not landed that the topics have by now, by table.
 
-        Of a table whose log can't be followed nobody knows.
+        A table has no entry if its lag is unknown: its log cannot be followed, or the landing of a partition
+        stands still.
         """
         followed = [table for table in tables if table.full_name not in self._failed]
-        taken = self._survey(followed).taken.values()
-        return {
-            table.full_name: lag(
-                self._logs[table.full_name].state, [topic for topic in taken if table.takes(topic.name)]
-            )
-            for table in followed
-        }
+        source_topics = self._survey(followed)
+        lags = {}
+        for table in followed:
+            mine = [topic for topic in source_topics.taken.values() if table.takes(topic.name)]
+            epoch_ends = source_topics.epoch_ends[table.full_name]
+            waiting = lag(self._logs[table.full_name].state, mine, epoch_ends, takes=table.takes)
+            if waiting is not None:
+                lags[table.full_name] = waiting
+        return lags
 
     def _newest(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> Mapping[str, int]:
         """Return the newest commit in each Iceberg table; of which nobody tells, following it says why."""
