@@ -211,6 +211,15 @@ def test_undeclared_topics_do_not_count(estate: Estate, topics: list[Topic]) -> 
     ]
 
 
+def test_verify_compares_no_truncated_log(estate: Estate) -> None:
+    """Its offsets are those of other records than the table has."""
+    estate.topics = [A, B]
+    assert estate.compared("a|b") == ({"a-0": (0, 1_000), "a-1": (0, 2_000)}, [])
+    estate.ends["a-0"] = 5_000
+    estate.epoch_ends["a-0"] = 700
+    assert estate.compared("a|b") == ({"a-1": (0, 2_000)}, [("landed-topic-truncated", "a-0")])
+
+
 def test_lag_metric_is_unknown_while_landing_stands(estate: Estate) -> None:
     estate.topics = [A, B]
     assert estate.lags("a|b") == {"l.t": 100}
