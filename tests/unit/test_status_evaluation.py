@@ -551,6 +551,7 @@ def landed(**changed: float | None) -> str:
     names = {
         "land_failures": 'land_failures_total{table="a.flights"}',
         "land_left_out": 'land_left_out{table="a.flights"}',
+        "land_lag": 'land_lag{table="a.flights"}',
     }
     return metrics(**{names.get(name, name): value for name, value in values.items() if value is not None})
 
@@ -739,6 +740,19 @@ def test_the_finding_names_the_figure_that_is_missing() -> None:
     [finding] = of(judged(raw), ObjectKind.LANDING).findings
     assert "rows" in finding.sentence
     assert "files" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("page", "id_"), [({"land_left_out": 2}, "landing-skips"), ({"land_lag": FAR}, "lag-over-limit")]
+)
+def test_metrics_alone_show_landing_that_needs_action(page: dict[str, float], id_: str) -> None:
+    """As `aqueduct status --estate` asks: no command answers."""
+    raw = sound()
+    put(LAND, "metrics", "land", landed(**page))(raw)
+    named(LAND, "answers", {})(raw)
+    landing = of(judged(raw), ObjectKind.LANDING)
+    assert landing.state == ObjectState.NEEDS_ACTION
+    assert ids(landing) == {id_, "object-not-answered"}
 
 
 def test_many_skipped_items_become_few_findings() -> None:

@@ -26,11 +26,11 @@ SKIPS = 20  # skipped items that have a finding of their own; one more finding c
 
 def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
     [host] = declared.hosts
+    name, fix = declared.details["table"], f"on {host}: {journal(UNIT)}"
     page = facts.of(host).metrics.get(UNIT, "")
     findings = silences(facts, [host]) + inactive(facts, host, UNIT)
     findings += standing_still(declared, facts, host, UNIT, ROUND_TIME)
     for _, answer in answers(facts, [host], ANSWER, CODES):
-        name = declared.details["table"]
         tables = [
             listed_table
             for listed_table in listed(answer.document, "tables")
@@ -41,12 +41,12 @@ def judge_landing(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
             continue
         table_findings, figures = _judge(declared, host, table)
         figures["failures"] = metric(page, "aqueduct_land_failures_total", table=name)
-        if (skipped := metric(page, "aqueduct_land_left_out", table=name)) and not table_findings:
-            items = f"{skipped:,.0f} items in its last round"
-            table_findings.append(_skips(declared, items, f"on {host}: {journal(UNIT)}"))
-        table_findings += behind(declared, facts, figures["lag"], None, f"on {host}: {journal(UNIT)}")
+        table_findings += [] if table_findings else _last_skips(declared, page, name, fix)
+        table_findings += behind(declared, facts, figures["lag"], None, fix)
         return ObjectStatus(declared=declared, findings=tuple(findings + table_findings), figures=figures)
     if facts.of(host).has_answered:
+        findings += _last_skips(declared, page, name, fix)
+        findings += behind(declared, facts, metric(page, "aqueduct_land_lag", table=name), None, fix)
         _, cause = reason(facts, [host], ANSWER)
         findings.append(unanswered(declared, host, cause, journal(UNIT)))
     return ObjectStatus(declared=declared, findings=tuple(findings))
@@ -94,6 +94,12 @@ def _judge(
             )
         )
     return findings, figures
+
+
+def _last_skips(declared: DeclaredObject, page: str, table: str, fix: str) -> list[StatusFinding]:
+    """Return the finding that the last round of the service skipped something, by its metrics."""
+    skipped = metric(page, "aqueduct_land_left_out", table=table)
+    return [_skips(declared, f"{skipped:,.0f} items in its last round", fix)] if skipped else []
 
 
 def _lag(partition: Any) -> int | None:
