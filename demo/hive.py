@@ -92,7 +92,7 @@ class Landing:
             for each in found["partitions"]
             if each["landed"] != each["end"]
         ]
-        if not found["partitions"] or found["catalogue"] is None:
+        if not found["commits"] or found["catalogue"] is None:
             return "nothing has landed"
         return f"{', '.join(lags)} have not landed" if lags else str(found["catalogue"])
 

@@ -26,8 +26,8 @@ Exit codes:
      - landing: records that were deleted before they were read; batches that decompress to more than
        100 MiB; topics that were deleted or re-created; partitions that cannot be read further; a group
        offset that could not be committed; a Hive metastore that is behind; with --fail-on-poison, bad records
-     - status: topics that do not exist; partitions without a leader, whose lag is unknown; a Hive metastore
-       that is behind or does not answer
+     - status: topics that do not exist or were re-created; partitions that have no leader, or whose log was
+       truncated; a Hive metastore that is behind or does not answer
      - verify: tables that differ from their topics or from what readers see; items that could not be
        compared
      - compact: replaced files of an Iceberg table, which remain if the metastore was not given or is behind

@@ -10,7 +10,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, LeftOut
 from aqueduct.land.absent_columns import UnseenColumn
 from aqueduct.land.log import NeverLanded
-from aqueduct.land.plan import UnopenedRange
+from aqueduct.land.plan import LandedPartition, UnopenedRange
 
 Placed = Mapping[TopicPartition, Spans]
 
@@ -45,18 +45,6 @@ class LandedTable:
     failed: Failed | None = None  # why it lands no further; what was committed before counts
 
 
-@dataclass(frozen=True)
-class LandedPartition:
-    """How far a topic's partition has landed."""
-
-    landed: int  # the next offset
-    end: int | None  # the topic's last stable offset; None: it can't be compared
-    why: str = ""  # not
-
-
-LEADERLESS = "it has no leader"
-
-
 @dataclass(frozen=True, kw_only=True)
 class TableStatus:
     """A table as it is committed."""
@@ -70,14 +58,16 @@ class TableStatus:
     late: int | None  # rows of the table of late ones; None: there is none
     bad: int  # rows of the bad table
     compacted: str | None  # when last, ISO 8601
-    partitions: Mapping[TopicPartition, LandedPartition]
+    partitions: Mapping[TopicPartition, LandedPartition]  # of the declared topics
     deleted: Placed  # offsets that retention deleted before they were read
     unopened: Placed  # offsets of batches that unpack to too much
     catalogue: str | None = None  # what Hive's lacks; empty: nothing; None: it was not asked
     staged: int = 0  # bytes, of runs that have not committed
     dead: int = 0  # of these, of runs that were killed hours ago
     filtered: int | None = None  # offsets whose rows are left out; None: there is no such table
-    left_out: LeftOut = ()  # declared topics that the cluster does not have
+    left_out: LeftOut = ()  # what the next round skips
+    # The next offset of partitions that land no more, because their topics are no longer declared.
+    undeclared: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Plans a round of a table: which offsets are read, by its log and the cluster."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from aqueduct.common import offset_ranges
@@ -45,17 +45,18 @@ def plan(
     every: Set[str],
     *,
     stops: Mapping[TopicPartition, int],
+    takes: Callable[[str], bool] = lambda _: True,
     unmatched: Iterable[str] = (),
     epoch_ends: Mapping[TopicPartition, int] | None = None,
     at_most: int = ROUND_OFFSETS,
 ) -> LandPlan:
     """Plan up to the topics' ends, or to `stops` where there are some.
 
-    A new topic is read from its start on. `every`: the names of all topics that the cluster has; `unmatched`:
-    the declared patterns that match none of them. `epoch_ends`: where logs leave the epochs under which they
-    landed.
+    A new topic is read from its start on. `every`: the names of all topics that the cluster has; `takes`:
+    whether a topic is declared; `unmatched`: the declared patterns that match no topic. `epoch_ends`: where
+    logs leave the epochs under which they landed.
     """
-    unread = _Unread(left_out=[*_unmatched(unmatched), *_missing(state, every)])
+    unread = _Unread(left_out=[*_unmatched(unmatched), *_missing(state, every, takes)])
     after = {topic: dict(positions) for topic, positions in state.positions.items()}
     topic_by_name = {topic.name: topic for topic in topics}
     for topic in topic_by_name.values():
@@ -122,9 +123,9 @@ class _Unread:
                 self.ranges.append(Range(topic.name, number, begin, stop))
 
 
-def _missing(state: State, every: Set[str]) -> Iterator[Skipped]:
-    """Yield the landed topics that the cluster does not have any more."""
-    for name in sorted(state.positions.keys() - every):
+def _missing(state: State, every: Set[str], takes: Callable[[str], bool]) -> Iterator[Skipped]:
+    """Yield the landed topics that are declared, and that the cluster does not have any more."""
+    for name in sorted(filter(takes, state.positions.keys() - every)):
         yield Skipped(f"topic {name}", "it is gone; what landed of it stays", "landed-topic-missing")
 
 
@@ -175,17 +176,65 @@ def _truncated(position: int, end: int, epoch_end: int) -> str:
     return ""
 
 
-def lag(state: State, topics: Iterable[SourceTopic]) -> int:
-    """Return how many offsets are there that have not landed; of partitions without a leader nobody knows.
+@dataclass(frozen=True, kw_only=True)
+class LandedPartition:
+    """How far a topic's partition has landed."""
 
-    Of a topic that was made again nothing has.
+    landed: int  # the next offset
+    start: int  # the topic's first offset: what retention deleted before does not wait
+    end: int | None  # the topic's last stable offset; None: the landing of the partition stands still
+    has_begun: bool = True  # the table has a position of it
+
+    @property
+    def lag(self) -> int | None:
+        """Return how many offsets have not landed; None: it is unknown."""
+        return None if self.end is None else self.end - max(self.start, self.landed)
+
+
+def progress(
+    state: State,
+    topics: Iterable[SourceTopic],
+    epoch_ends: Mapping[TopicPartition, int] | None = None,
+    *,
+    takes: Callable[[str], bool] = lambda _: True,
+) -> dict[TopicPartition, LandedPartition]:
+    """Return how far each partition of a table's topics has landed, also of those that are gone.
+
+    `topics`: those that the table takes, and that the cluster has. `epoch_ends` and `takes` as in `plan`.
     """
-    waiting = 0
-    for topic in topics:
-        landed = state.positions.get(topic.name, {}) if state.topic_ids.get(topic.name) == topic.id else {}
-        for number, (start, end) in enumerate(zip(topic.starts, topic.ends, strict=True)):
-            waiting += max(0, end - max(start, landed.get(str(number), 0)))
-    return waiting
+    topic_by_name = {topic.name: topic for topic in topics}
+    by_partition = {}
+    for name in sorted({*topic_by_name, *filter(takes, state.positions)}):
+        positions = state.positions.get(name, {})
+        topic = topic_by_name.get(name)
+        is_landed_one = topic is not None and state.topic_ids.get(name, topic.id) == topic.id
+        starts, ends = (topic.starts, topic.ends) if topic else ((), ())
+        for number in sorted({*range(len(ends)), *map(int, positions)}):
+            partition = TopicPartition(name, number)
+            start, end = (starts[number], ends[number]) if number < len(ends) else (0, NO_LEADER)
+            landed = positions.get(str(number), start)
+            epoch_end = (epoch_ends or {}).get(partition, landed)
+            lands = is_landed_one and end != NO_LEADER and not _truncated(landed, end, epoch_end)
+            by_partition[partition] = LandedPartition(
+                landed=landed, start=start, end=end if lands else None, has_begun=str(number) in positions
+            )
+    return by_partition
+
+
+def lag(
+    state: State,
+    topics: Iterable[SourceTopic],
+    epoch_ends: Mapping[TopicPartition, int] | None = None,
+    *,
+    takes: Callable[[str], bool] = lambda _: True,
+) -> int | None:
+    """Return how many offsets of the topics that a table takes have not landed; arguments as in `progress`.
+
+    None: it is unknown, because the landing of a partition stands still, or because no topic exists.
+    """
+    lags = [partition.lag for partition in progress(state, topics, epoch_ends, takes=takes).values()]
+    known = [of_partition for of_partition in lags if of_partition is not None]
+    return sum(known) if known and len(known) == len(lags) else None
 
 
 def _at_most(unread: Sequence[Range], offsets: int) -> list[Range]:

@@ -7,7 +7,6 @@ from aqueduct.common.offset_sets import Spans, size
 from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, LeftOut, left_out_entries
 from aqueduct.land.outcome import (
-    LEADERLESS,
     CompactedTable,
     LandedTable,
     Placed,
@@ -104,9 +103,7 @@ def status_code(tables: Sequence[TableStatus]) -> ExitCode:
     unknown = any(
         table.left_out
         or table.catalogue
-        or any(
-            partition.end is None and partition.why == LEADERLESS for partition in table.partitions.values()
-        )
+        or any(partition.lag is None for partition in table.partitions.values())
         for table in tables
     )
     return ExitCode.INCOMPLETE if unknown else ExitCode.DONE
@@ -125,8 +122,11 @@ def _status_lines(table: TableStatus) -> Iterator[str]:
     compacted = f"; compacted last at {table.compacted}" if table.compacted else ""
     yield f"{line}{last}{compacted}."
     for partition, progress in sorted(table.partitions.items()):
-        lag = progress.why if progress.end is None else f"lag {max(0, progress.end - progress.landed):,}"
-        yield f"  {partition} landed up to offset {progress.landed:,}; {lag}"
+        landed = f"landed up to offset {progress.landed:,}" if progress.has_begun else "has not landed yet"
+        lag = "lag unknown" if progress.lag is None else f"lag {progress.lag:,}"
+        yield f"  {partition} {landed}; {lag}"
+    for partition, landed_offset in sorted(table.undeclared.items()):
+        yield f"  {partition} landed up to offset {landed_offset:,}; its topic is no longer declared"
     yield from _never_landed_lines(table)
     if table.staged:
         dead = f"; {_megabytes(table.dead)} of it by runs that were killed, which land compact removes"
@@ -143,7 +143,7 @@ def status_report(tables: Sequence[TableStatus]) -> dict[str, Any]:
                 **{
                     name: value
                     for name, value in vars(table).items()
-                    if name not in ("partitions", "deleted", "unopened", "left_out")
+                    if name not in ("partitions", "undeclared", "deleted", "unopened", "left_out")
                 },
                 "left_out": left_out_entries(table.left_out),
                 "deleted": _placed(table.deleted),
@@ -151,6 +151,10 @@ def status_report(tables: Sequence[TableStatus]) -> dict[str, Any]:
                 "partitions": [
                     {**partition._asdict(), "landed": progress.landed, "end": progress.end}
                     for partition, progress in sorted(table.partitions.items())
+                ],
+                "undeclared": [
+                    {**partition._asdict(), "landed": landed}
+                    for partition, landed in sorted(table.undeclared.items())
                 ],
             }
             for table in tables

@@ -169,7 +169,7 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
     targets = []
     for table, state in zip(order.tables, states, strict=True):
         mine = [topic for topic in taken if table.takes(topic.name)]
-        left_out = [] if not by_time else [*_not_by_time(state, mine, topics.keys(), to, logs)]
+        left_out = [] if not by_time else [*_not_by_time(table, state, mine, topics.keys(), to, logs)]
         out = {name for name, _ in left_out}
         target = _target(state, [topic for topic in mine if topic.name not in out], to, logs)
         skipped = tuple(skipped_topic for _, skipped_topic in left_out)
@@ -179,10 +179,10 @@ def _targets(client: Client, order: LandOrder, to: Offsets | int, states: list[S
 
 
 def _not_by_time(
-    state: State, topics: Iterable[Topic], every: Set[str], to: Offsets, logs: Logs
+    table: LandTable, state: State, topics: Iterable[Topic], every: Set[str], to: Offsets, logs: Logs
 ) -> Iterator[tuple[str, Skipped]]:
     """Yield topics that are left alone where a time is given, and why."""
-    for name in sorted(state.positions.keys() - every):
+    for name in sorted(filter(table.takes, state.positions.keys() - every)):
         yield name, Skipped(f"topic {name}", "it is gone", "landed-topic-missing")
     for topic in topics:
         landed = state.positions.get(topic.name, {})

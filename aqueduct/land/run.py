@@ -17,7 +17,7 @@ from aqueduct.common.wording import some
 from aqueduct.errors import AqueductError, Failed, LeftOut, Refused, Skipped
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.client import connect
-from aqueduct.land import iceberg_table, log, registry
+from aqueduct.land import iceberg_table, log, registry, survey
 from aqueduct.land.absent_columns import Unseen
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable, TableKind
@@ -25,7 +25,6 @@ from aqueduct.land.log import LAND, AddedFile, Commit, NeverLanded, Positions, S
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import LandedTable
 from aqueduct.land.plan import (
-    NO_LEADER,
     LandPlan,
     SourceTopic,
     UnopenedRange,
@@ -184,16 +183,19 @@ class Lander:
     def lags(self, tables: Sequence[LandTable]) -> dict[str, int]:
         """Return how many offsets have not landed that the topics have by now, by table.
 
-        Of a table whose log can't be followed nobody knows.
+        A table has no entry if its lag is unknown: its log cannot be followed, or the landing of a partition
+        stands still.
         """
         followed = [table for table in tables if table.full_name not in self._failed]
-        taken = self._survey(followed).taken.values()
-        return {
-            table.full_name: lag(
-                self._logs[table.full_name].state, [topic for topic in taken if table.takes(topic.name)]
-            )
-            for table in followed
-        }
+        source_topics = self._survey(followed)
+        lags = {}
+        for table in followed:
+            mine = [topic for topic in source_topics.taken.values() if table.takes(topic.name)]
+            epoch_ends = source_topics.epoch_ends[table.full_name]
+            waiting = lag(self._logs[table.full_name].state, mine, epoch_ends, takes=table.takes)
+            if waiting is not None:
+                lags[table.full_name] = waiting
+        return lags
 
     def _newest(self, tables: Sequence[LandTable], outcomes: Mapping[str, LandedTable]) -> Mapping[str, int]:
         """Return the newest commit in each Iceberg table; of which nobody tells, following it says why."""
@@ -274,24 +276,7 @@ class Lander:
                         "or declare another one.",
                     )
             names = [name for name in topics if any(table.takes(name) for table in tables)]
-            led = [partition for name in names for partition in topics[name].led_partitions]
-            starts, stable = offsets.log_starts(client, led), offsets.stable_ends(client, led)
-            taken = {
-                name: SourceTopic(
-                    name=name,
-                    id=str(topics[name].id),
-                    starts=tuple(starts.get(partition, 0) for partition in topics[name].topic_partitions),
-                    ends=tuple(
-                        max(starts[partition], stable[partition].offset) if partition in stable else NO_LEADER
-                        for partition in topics[name].topic_partitions
-                    ),
-                    epochs=tuple(
-                        stable[partition].epoch if partition in stable else NO_LEADER
-                        for partition in topics[name].topic_partitions
-                    ),
-                )
-                for name in names
-            }
+            taken = survey.source_topics(client, topics, names)
             epoch_ends = {
                 table.full_name: offsets.ends_of_epochs(client, self._epochs(table, taken))
                 for table in tables
@@ -347,6 +332,7 @@ class Lander:
             mine,
             source_topics.every,
             stops=stops,
+            takes=table.takes,
             unmatched=table.unmatched(source_topics.every),
             epoch_ends=source_topics.epoch_ends[table.full_name],
         )

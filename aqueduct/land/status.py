@@ -1,17 +1,18 @@
 """How far tables have landed, against their topics."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka import offsets
-from aqueduct.kafka.client import Topic, connect
+from aqueduct.kafka.client import connect
+from aqueduct.land import survey
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import FILTERED, LATE, AddedFile, State, definition
 from aqueduct.land.order import LandOrder
-from aqueduct.land.outcome import LEADERLESS, LandedPartition, TableStatus, placed
-from aqueduct.land.plan import absent
+from aqueduct.land.outcome import TableStatus, placed
+from aqueduct.land.plan import SourceTopic, absent, epochs_to_ask, plan, progress
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT
 from aqueduct.store.backends import open_editable
@@ -21,27 +22,22 @@ def status(order: LandOrder) -> list[TableStatus]:
     """Read the tables' logs, the topics' ends and the catalogue, if there is one; change nothing."""
     objects = open_editable(order.location)
     logs = [TableLog(objects, table.full_name) for table in order.tables]
-    states = [of_table.read() for of_table in logs]
+    states = [log.read() for log in logs]
     catalogue = Catalogue(order.metastores, order.location) if order.metastores else None
     with connect(order.end, CLIENT) as client:
         topics = client.topics()
-        reasons = {
-            (name, topic_id): "its topic is gone" if name not in topics else "its topic was re-created"
-            for state in states
-            for name, topic_id in state.topic_ids.items()
-            if name not in topics or str(topics[name].id) != topic_id
-        }
-        asked = {
-            partition
-            for state in states
-            for name, topic_id in state.topic_ids.items()
-            if (name, topic_id) not in reasons
-            for partition in topics[name].led_partitions
-        }
-        ends = offsets.ends(client, asked)
+        names = [name for name in topics if any(table.takes(name) for table in order.tables)]
+        taken = survey.source_topics(client, topics, names)
+        mine = [[topic for topic in taken.values() if table.takes(topic.name)] for table in order.tables]
+        epoch_ends = [
+            offsets.ends_of_epochs(client, epochs_to_ask(state, of_table))
+            for state, of_table in zip(states, mine, strict=True)
+        ]
     return [
-        _status(table, of_table, state, ends=ends, reasons=reasons, topics=topics, catalogue=catalogue)
-        for table, of_table, state in zip(order.tables, logs, states, strict=True)
+        _status(table, log, state, of_table, ends, every=topics.keys(), catalogue=catalogue)
+        for table, log, state, of_table, ends in zip(
+            order.tables, logs, states, mine, epoch_ends, strict=True
+        )
     ]
 
 
@@ -49,13 +45,14 @@ def _status(
     table: LandTable,
     of_table: TableLog,
     state: State,
+    topics: Sequence[SourceTopic],
+    epoch_ends: Mapping[TopicPartition, int],
     *,
-    ends: Mapping[TopicPartition, int],
-    reasons: Mapping[tuple[str, str], str],
-    topics: Mapping[str, Topic],
+    every: Set[str],
     catalogue: Catalogue | None,
 ) -> TableStatus:
-    """Return the status of one table; `reasons`: why a topic of the state has no end, by its name and id."""
+    """Return the status of one table. `topics`: those that it takes; `every`: the names of the cluster's."""
+    skipped = plan(state, topics, every, stops={}, takes=table.takes, epoch_ends=epoch_ends).left_out
     staged, dead = of_table.staged_bytes(time.time())
     return TableStatus(
         table=of_table.table,
@@ -67,11 +64,11 @@ def _status(
         late=_rows_beside(table, state, LATE, state.late),
         bad=sum(file.rows for file in state.bad.values()),
         compacted=state.compacted,
-        partitions={
-            (partition := TopicPartition(name, int(number))): LandedPartition(
-                landed, ends.get(partition), reasons.get((name, state.topic_ids[name]), LEADERLESS)
-            )
+        partitions=progress(state, topics, epoch_ends, takes=table.takes),
+        undeclared={
+            TopicPartition(name, int(number)): landed
             for name, positions in state.positions.items()
+            if not table.takes(name)
             for number, landed in positions.items()
         },
         deleted=placed(state.deleted),
@@ -80,7 +77,7 @@ def _status(
         staged=staged,
         dead=dead,
         filtered=_rows_beside(table, state, FILTERED, state.filtered),
-        left_out=absent(table, state, topics),
+        left_out=absent(table, state, every) + skipped,
     )
 
 

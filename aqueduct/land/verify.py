@@ -30,13 +30,13 @@ from aqueduct.kafka.batches.varints import Numbers
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.requests import in_lists
-from aqueduct.land import iceberg_table, orc_times
+from aqueduct.land import iceberg_table, orc_times, survey
 from aqueduct.land.catalogue import Catalogue
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.log import AddedFile, State
 from aqueduct.land.order import LandOrder
 from aqueduct.land.outcome import Placed, VerifiedTable, placed
-from aqueduct.land.plan import UnopenedRange, absent
+from aqueduct.land.plan import UnopenedRange, absent, epochs_to_ask, plan, progress
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, read_batches
 from aqueduct.store.backends import open_editable, open_store
@@ -420,26 +420,25 @@ def read_topic(share: TopicShare) -> Found:
 
 
 def _there(end: End, table: LandTable, state: State) -> _There:
-    left_out: list[Skipped] = []
-    stops: list[tuple[TopicPartition, int]] = []
     with connect(end, CLIENT) as client:
         topics = client.topics()
-        left_out += absent(table, state, topics)
-        for name, partitions in state.positions.items():
-            if name not in topics:
-                left_out.append(Skipped(f"topic {name}", "it is gone", "landed-topic-missing"))
-            elif str(topics[name].id) != state.topic_ids[name]:
-                left_out.append(
-                    Skipped(f"topic {name}", "it was deleted and re-created", "landed-topic-recreated")
-                )
-            else:
-                stops += [(TopicPartition(name, int(number)), stop) for number, stop in partitions.items()]
-        starts = offsets.log_starts(client, [partition for partition, _ in stops])
-        policies = setting(client, sorted({partition.topic for partition, _ in stops}), "cleanup.policy")
+        landed = survey.source_topics(client, topics, sorted(state.positions.keys() & topics.keys())).values()
+        epoch_ends = offsets.ends_of_epochs(client, epochs_to_ask(state, landed))
+        comparable = {
+            partition: of_partition
+            for partition, of_partition in progress(state, landed, epoch_ends).items()
+            if of_partition.end is not None and of_partition.has_begun
+        }
+        policies = setting(client, sorted({partition.topic for partition in comparable}), "cleanup.policy")
+    skipped = plan(state, landed, topics.keys(), stops={}, epoch_ends=epoch_ends).left_out
     return _There(
-        [Range(*partition, starts[partition], stop) for partition, stop in stops if starts[partition] < stop],
+        [
+            Range(*partition, of_partition.start, of_partition.landed)
+            for partition, of_partition in comparable.items()
+            if of_partition.start < of_partition.landed
+        ],
         {name for name, policy in policies.items() if "compact" in policy.split(",")},
-        tuple(left_out),
+        absent(table, state, topics) + skipped,
     )
 
 

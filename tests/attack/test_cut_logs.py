@@ -119,8 +119,8 @@ def test_landing_skips_truncated_and_regrown_log(
     declared = {"table": "lake.landed", "topics": ["cut", "whole"], "columns": [{"name": "n", "type": "int"}]}
     declarations.write_text(json.dumps([declared]))
 
-    def land() -> tuple[int, dict[str, Any]]:
-        argv = ["land", "--until-caught-up", "--bootstrap-server", own.plaintext, "--report", str(report)]
+    def land(action: str = "--until-caught-up") -> tuple[int, dict[str, Any]]:
+        argv = ["land", action, "--bootstrap-server", own.plaintext, "--report", str(report)]
         argv += ["--declarations", str(declarations), "--location", (tmp_path / "lake").as_uri()]
         code = main(argv)
         return code, json.loads(report.read_text())["tables"][0]
@@ -141,6 +141,12 @@ def test_landing_skips_truncated_and_regrown_log(
         code, landed = land()
         assert (code, landed["rows"]) == (3, rows)
         assert_printed(capsys.readouterr().out, "landed-topic-truncated", "cut-0", "at 6", "before 10")
+    for action in ("status", "verify"):
+        code, found = land(action)
+        assert code == 3
+        assert [(each["id"], each["what"]) for each in found["left_out"]] == [
+            ("landed-topic-truncated", "cut-0")
+        ]
 
 
 @contextmanager

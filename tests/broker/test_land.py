@@ -416,12 +416,19 @@ def test_recreated_topic_is_not_landed(
     assert lake.land() == 0
     clients.recreate(lake.broker, topic, 3)
     fill(lake, topic, random.Random(7), 20)  # noqa: S311
-    assert lake.land() == 3
-    assert printed(capsys.readouterr().out) == ["landed-topic-recreated"]
+    for command in (lake.command("--until-caught-up"), lake.command("status")):
+        capsys.readouterr()
+        assert main(command) == 3
+        assert printed(capsys.readouterr().out) == ["landed-topic-recreated"]
     assert len(lake.placed()) == 30
     clients.delete(lake.broker, topic)
-    assert lake.land() == 3
-    assert printed(capsys.readouterr().out) == ["landed-topic-missing"]
+    for command in (lake.command("--until-caught-up"), lake.command("status")):
+        assert main(command) == 3
+        assert printed(capsys.readouterr().out) == ["landed-topic-missing"]
+    lake.declare(clients.create(lake.broker, clients.unique("flights"), 1))
+    for command in (lake.command("--until-caught-up"), lake.command("status")):
+        assert main(command) == 0
+        assert printed(capsys.readouterr().out) == []
 
 
 def test_columns_are_added_and_nothing_else(

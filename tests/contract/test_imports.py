@@ -53,7 +53,7 @@ RUNNING = {
     *(f"kafka.admin.{name}" for name in ("quotas", "reassign", "settings", "topics", "transactions")),
     *(f"land.{name}" for name in ("catalogue", "compact", "iceberg", "iceberg_codecs", "metastore")),
     *(f"land.{name}" for name in ("metrics", "open_tables", "registry", "replay", "reset", "run", "sql")),
-    *(f"land.{name}" for name in ("status", "task", "verify", "watch")),
+    *(f"land.{name}" for name in ("status", "survey", "task", "verify", "watch")),
     *(f"link.{name}" for name in ("create", "downstream", "fd_store", "feed", "filter", "losses")),
     *(f"link.{name}" for name in ("metrics", "options", "outlet", "resend", "silence", "udp")),
     "link.upstream",

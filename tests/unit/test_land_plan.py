@@ -133,20 +133,37 @@ def test_what_can_t_be_landed_is_left_out() -> None:
 def test_lag_counts_only_available_records_not_landed() -> None:
     assert lag(State(), [A]) == 5 + 100
     assert lag(landed({"a": {"0": 7, "1": 100}}), [A]) == 3
-    assert (
-        lag(
-            landed({"a": {"0": 99, "1": 999}}),
-            [SourceTopic(name="a", id="another", starts=(5, 0), ends=(10, 100))],
-        )
-        == 105
-    )
-    assert (
-        lag(
-            landed({"a": {"0": 99}}),
-            [SourceTopic(name="a", id="id-of-a", starts=(0, 3), ends=(10, NO_LEADER))],
-        )
-        == 0
-    )
+    assert lag(landed({"a": {"0": 3, "1": 100}}), [A]) == 5
+
+
+@pytest.mark.parametrize(
+    ("positions", "topic", "epoch_end"),
+    [
+        ({"0": 10, "1": 0}, replace(A, ends=(10, NO_LEADER)), 10),
+        ({"0": 11, "1": 100}, A, 11),
+        ({"0": 10, "1": 100}, A, 6),
+        ({"0": 10, "1": 100}, replace(A, id="another"), 10),
+        ({"0": 10, "1": 100, "2": 5}, A, 10),
+    ],
+)
+def test_lag_is_unknown_where_landing_stands_still(
+    positions: dict[str, int], topic: SourceTopic, epoch_end: int
+) -> None:
+    state = landed({"a": positions})
+    assert lag(state, [topic], {TopicPartition("a", 0): epoch_end}) is None
+
+
+def test_lag_without_any_partition_is_unknown() -> None:
+    assert lag(State(), []) is None
+    assert lag(landed({"a": {"0": 5}}), []) is None
+
+
+def test_missing_topics_count_while_declared() -> None:
+    state = landed({"a": {"0": 10, "1": 100}, "gone": {"0": 1}})
+    for takes, ids in ((lambda _: True, ["landed-topic-missing"]), (lambda name: name == "a", [])):
+        found = plan(state, [A], {"a"}, stops={}, takes=takes)
+        assert [skipped.id for skipped in found.left_out] == ids
+        assert found.next == state.positions
 
 
 def test_a_round_ends_where_it_is_told() -> None:

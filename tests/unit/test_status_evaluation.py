@@ -184,6 +184,7 @@ SINK = {"name": "files", "type": "sink", "state": "RUNNING", "tasks": [{"task": 
 PAUSED = {"name": "files", "state": "PAUSED", "tasks": [{"task": 0, "state": "PAUSED"}]}
 SKIPPED = {"id": "", "what": "orders", "why": "its topic is gone"}
 OPEN = [{"topic": "flights", "partition": 0, "landed": 8, "end": None}]
+CUT = [{"topic": "flights", "partition": 0, "landed": 8, "end": 5}]
 WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
 
 
@@ -372,6 +373,9 @@ WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
         (ObjectKind.LANDING, "", table(left_out=[SKIPPED]), "landing-skips", WANTS),
         (ObjectKind.LANDING, "", table(catalogue="it lacks a column"), "landing-catalogue-behind", WANTS),
         (ObjectKind.LANDING, "", table(partitions=OPEN), "landing-skips", UNKNOWN),
+        (ObjectKind.LANDING, "", table(partitions=CUT), "landing-skips", WANTS),
+        (ObjectKind.LANDING, "", table(left_out=None), "object-not-answered", UNKNOWN),
+        (ObjectKind.LANDING, "", table(left_out=["orders"]), "landing-skips", WANTS),
         (ObjectKind.LANDING, "", table(partitions=[]), "object-not-answered", UNKNOWN),
         (ObjectKind.LANDING, "", table(table="b.other"), "object-not-answered", UNKNOWN),
         (
@@ -544,7 +548,11 @@ def dedup(**changed: float) -> str:
 def landed(**changed: float | None) -> str:
     """Return the metrics of the landing service; None: it has no such metric."""
     values = {"land_round_time": SECONDS - 5, "land_failures": 0.0, **changed}
-    names = {"land_failures": 'land_failures_total{table="a.flights"}'}
+    names = {
+        "land_failures": 'land_failures_total{table="a.flights"}',
+        "land_left_out": 'land_left_out{table="a.flights"}',
+        "land_lag": 'land_lag{table="a.flights"}',
+    }
     return metrics(**{names.get(name, name): value for name, value in values.items() if value is not None})
 
 
@@ -622,6 +630,12 @@ REPLAYED: dict[str, Any] = {"older_offsets_not_read_by_topic": {"files-dlq": 7}}
             WANTS,
         ),
         (ObjectKind.LANDING, table(partitions=ENDLESS), "lag-over-limit", WANTS),
+        (
+            ObjectKind.LANDING,
+            put(LAND, "metrics", "land", landed(land_left_out=2)),
+            "landing-skips",
+            WANTS,
+        ),
         (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=LAGGING), "lag-over-limit", WANTS),
         (ObjectKind.FLOW, answered(LAKE, "flow:pro", partitions=OLD), "lag-over-limit", WANTS),
         # (d) a cluster whose answer is not whole, or contradicts itself
@@ -726,6 +740,28 @@ def test_the_finding_names_the_figure_that_is_missing() -> None:
     [finding] = of(judged(raw), ObjectKind.LANDING).findings
     assert "rows" in finding.sentence
     assert "files" in finding.sentence
+
+
+@pytest.mark.parametrize(
+    ("page", "id_"), [({"land_left_out": 2}, "landing-skips"), ({"land_lag": FAR}, "lag-over-limit")]
+)
+def test_metrics_alone_show_landing_that_needs_action(page: dict[str, float], id_: str) -> None:
+    """As `aqueduct status --estate` asks: no command answers."""
+    raw = sound()
+    put(LAND, "metrics", "land", landed(**page))(raw)
+    named(LAND, "answers", {})(raw)
+    landing = of(judged(raw), ObjectKind.LANDING)
+    assert landing.state == ObjectState.NEEDS_ACTION
+    assert ids(landing) == {id_, "object-not-answered"}
+
+
+def test_many_skipped_items_become_few_findings() -> None:
+    raw = sound()
+    table(left_out=[SKIPPED] * 5_000)(raw)
+    landing = of(judged(raw), ObjectKind.LANDING)
+    assert 2 < len(landing.findings) < 50
+    assert landing.figures["skipped"] == 5_000
+    assert sum("4,980 more" in finding.sentence for finding in landing.findings) == 1
 
 
 def test_silent_record_link_of_enclave_is_found() -> None:
