@@ -150,8 +150,8 @@ STATUS = (
     ),
     _message(
         "backup-skips",
-        "The newest round of a backup skipped topics, partitions or groups, or Kafka had deleted records before "
-        "the round read them.",
+        "The newest round of a backup skipped topics, partitions or groups, or Kafka had deleted records "
+        "before the round read them.",
         "Read the journal of the unit `backup`, which lists them, and correct the cause. If records were "
         "deleted, back up more often, or raise the retention.",
     ),
