@@ -28,7 +28,8 @@ Exit codes:
   0  done
   1  failed; of snapshots: a snapshot is damaged
   2  refused; nothing was changed
-  3  backup: done, but older snapshots could not be removed
+  3  backup: done, but the metadata of the node are old, or have far fewer topics than before, or older
+     snapshots could not be removed
      plan: something will differ from before; the output lists it
      check: something is missing; the output lists it
 """
@@ -41,12 +42,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aqueduct.cli import common, repair, report_file
+from aqueduct.cli import common, duration, repair, report_file
 from aqueduct.cli.optional_packages import spark_packages
 from aqueduct.common import strict_json, timestamps
 from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import count, some
-from aqueduct.errors import AqueductError, ExitCode, Failed, Refused
+from aqueduct.errors import AqueductError, ExitCode, Failed, Refused, labelled
 from aqueduct.kafka import client_config
 from aqueduct.kafka.client import connect
 from aqueduct.recovery import read_plan
@@ -100,6 +101,14 @@ def _add_backup(commands: Any) -> None:
     _add_folder(backup)
     common.add_store(backup)
     common.add_keep_newest(backup)
+    backup.add_argument(
+        "--within",
+        metavar="D",
+        type=duration.parse,
+        default=15 * 60,
+        help="exit with 3 if the newest record of the metadata is older; default 15m. 0s: accept any age, "
+        "for controllers with metadata.max.idle.interval.ms=0, which write nothing while nothing changes",
+    )
     common.add_trust(backup)
     common.add_signing_key(backup)
     report_file.add_arguments(backup)
@@ -170,8 +179,11 @@ def _backup(args: argparse.Namespace) -> int:
     snapshot = snapshots.of(metadata.read(args.data_folder))
     objects = open_editable(args.store, private=True)
     kept = keep(QuorumSnapshots, objects, snapshot, args.keep, common.trust(args), common.signing_key(args))
-    code = ExitCode.INCOMPLETE if kept.not_removed else ExitCode.DONE
+    stale = snapshots.stale(kept.snapshot, args.within)
+    code = ExitCode.INCOMPLETE if kept.not_removed or kept.less or stale else ExitCode.DONE
     print(_told(kept))
+    for warning in filter(None, (_less(kept.less), stale)):
+        print(f"Warning: {warning}")
     if report_file.is_requested(args):
         content = {
             "snapshot": kept.snapshot.number,
@@ -182,9 +194,21 @@ def _backup(args: argparse.Namespace) -> int:
             "topics": len(snapshot.metadata.image.topics),
             "removed": list(kept.removed),
             "not_removed": kept.not_removed,
+            "less": kept.less,
+            "stale": stale,
         }
         report_file.deliver(args, "quorum backup", code, started, content)
     return code
+
+
+def _less(less: str) -> str:
+    """Return the warning that a snapshot has far fewer topics than the one before; empty if not."""
+    if not less:
+        return ""
+    return labelled(
+        "snapshot-far-less",
+        f"FAR LESS than before: {less}. Check whether the topics were deleted on purpose.",
+    )
 
 
 def _told(kept: "Kept[QuorumSnapshot]") -> str:

@@ -61,6 +61,19 @@ QUORUM = (
         fix="Back up from another node. If the quorum is a new one, pass another folder of the store.",
     ),
     DeclaredMessage(
+        id="quorum-metadata-stale",
+        area=Area.QUORUM,
+        meaning=(
+            "The newest record of the metadata that were backed up is older than `--within`. Running "
+            "controllers write records at least every second, so the node is stopped or does not follow the "
+            "quorum. The snapshot was kept, but lacks all later changes."
+        ),
+        fix=(
+            "Start the node, or back up from another one. If the controllers have "
+            "`metadata.max.idle.interval.ms=0`, they write nothing while nothing changes: pass `--within 0s`."
+        ),
+    ),
+    DeclaredMessage(
         id="controller-folder-mismatch",
         area=Area.QUORUM,
         meaning=(

@@ -474,6 +474,18 @@ RESTORE = (
         fix="Remove the cause, and run the same command again: it resumes.",
     ),
     DeclaredMessage(
+        id="restore-note-unreadable",
+        area=Area.RESTORE,
+        meaning=(
+            "`playbooks/restore.yml` cannot read the list of mirrors and links that an earlier run stopped "
+            "and did not start again. This run stopped and wrote nothing."
+        ),
+        fix=(
+            "Make the file in the message readable for root, and run the same command again. If the file is "
+            "damaged, start the stopped mirrors and links yourself, then delete the file."
+        ),
+    ),
+    DeclaredMessage(
         id="restore-run-incomplete",
         area=Area.RESTORE,
         meaning="`playbooks/restore.yml` restored the cluster except for the items in the message.",

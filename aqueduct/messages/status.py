@@ -149,6 +149,13 @@ STATUS = (
         "Read the journal of the backup, and run `playbooks/backup.yml`.",
     ),
     _message(
+        "backup-skips",
+        "The newest round of a backup skipped topics, partitions or groups, or Kafka had deleted records "
+        "before the round read them.",
+        "Read the journal of the unit `backup`, which lists them, and correct the cause. If records were "
+        "deleted, back up more often, or raise the retention.",
+    ),
+    _message(
         "snapshots-damaged",
         "Snapshots of the store cannot be used.",
         "Restore lost or damaged objects from a copy of the store.",

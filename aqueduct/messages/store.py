@@ -43,6 +43,18 @@ STORE = (
         ),
     ),
     DeclaredMessage(
+        id="snapshot-far-less",
+        area=Area.STORE,
+        meaning=(
+            "A snapshot of a quorum has less than half of the topics of the snapshot before. It was kept, "
+            "and no larger one was removed."
+        ),
+        fix=(
+            "Check whether the topics were deleted on purpose. If not, find out who deleted them, and keep "
+            "the earlier snapshot."
+        ),
+    ),
+    DeclaredMessage(
         id="remaining-snapshot-damaged",
         area=Area.STORE,
         meaning=(

@@ -39,8 +39,8 @@ class ActionModule(ActionBase):
             asked = self._questions(roles, variables)
         except AnsibleError as error:
             return {"changed": False, "facts": {"error": f"its variables cannot be evaluated: {error}"}}
-        services = asked.pop("units")
-        asked["units"] = [*services, *asked.pop("runs")]
+        services, runs = asked.pop("units"), asked.pop("runs")
+        asked["units"] = [*services, *runs]
         began = time.time()
         result: dict[str, Any] = self._execute_module(
             module_name=MODULE,
@@ -51,7 +51,13 @@ class ActionModule(ActionBase):
         facts = result.get("facts")
         if result.get("failed") or not isinstance(facts, dict):
             return {"changed": False, "facts": {"error": _reason(result)}}
-        own = {"asked": began, "answered": ended, "services": services}
+        own = {
+            "asked": began,
+            "answered": ended,
+            "services": services,
+            "runs": runs,
+            "exporters": [*asked["metrics"]],
+        }
         return {"changed": False, "facts": {**facts, **own}}
 
     def _questions(self, roles: Path, variables: dict[str, Any]) -> dict[str, Any]:

@@ -538,7 +538,7 @@ def test_truncated_metadata_older_than_snapshot_are_refused(
     lost: Lost, aqueduct: Run, tmp_path: Path
 ) -> None:
     store, node = f"file://{tmp_path}/store", lost.quorum.brokers[0].data
-    keep = ("backup", "--data-folder", str(node), "--store", store, "--keep", "1")
+    keep = ("backup", "--data-folder", str(node), "--store", store, "--keep", "1", "--within", "0s")
     assert aqueduct(*keep)[0] == 0
     log = node / "__cluster_metadata-0" / f"{0:020}.log"
     with log.open("r+b") as file:

@@ -21,7 +21,12 @@ from aqueduct.errors import ExitCode
 
 ROOT = Path(__file__).resolve().parents[2]
 LAB = ROOT / "inventories/lab"
-MONITORED = {"all": {"children": {"monitoring": {"children": {"site_pro1": None, "site_dwdev1": None}}}}}
+MONITORED = {
+    "all": {
+        "hosts": {"pro1-kafka-1": {"backup_every_seconds": 300}},
+        "children": {"monitoring": {"children": {"site_pro1": None, "site_dwdev1": None}}},
+    }
+}
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +82,7 @@ def test_estate_file_lists_status_data_of_each_host(folder: Path) -> None:
     source = hosts["pro1-kafka-1"]
     assert any(exporter.startswith("diode_upstream@") for exporter in source.exporters)
     assert source.folders
+    assert "backup" in source.exporters
 
 
 def test_each_cluster_is_asked(folder: Path) -> None:

@@ -13,6 +13,7 @@ from kit import ansible_process
 
 ROOT = Path(__file__).resolve().parents[2]
 Task = dict[str, Any]
+VARIABLES = yaml.safe_load((ROOT / "roles/backup/vars/main.yml").read_text())
 
 
 def flattened(tasks: list[Task]) -> Iterator[Task]:
@@ -142,6 +143,7 @@ def test_a_run_notes_what_it_is_to_start(
             "_backup_site": "pro1",
             "_backup_dry": False,
             "_backup_note": str(tmp_path / "note.json"),
+            "_backup_note_is_absent": VARIABLES["_backup_note_is_absent"],
         },
         "tasks": [
             {"ansible.builtin.set_fact": {"_backup_readers": [], "_backup_to_start": []}},
@@ -155,6 +157,93 @@ def test_a_run_notes_what_it_is_to_start(
     found = [each["unit"] for each in json.loads((tmp_path / "stopped.json").read_text())]
     assert found == stopped
     assert [each["unit"] for each in json.loads((tmp_path / "note.json").read_text())] == started
+
+
+@pytest.mark.parametrize("note", ["absent", "list", "unreadable"])
+def test_unreadable_note_fails_before_units_stop(tmp_path: Path, note: str) -> None:
+    """It lists units that an earlier run stopped; they would stay stopped, and the list would be removed."""
+    role = ROOT / "roles/backup/tasks"
+    stops = yaml.safe_load((role / "stop_readers.yml").read_text())
+    names = [task["name"] for task in stops]
+    [block] = [task for task in yaml.safe_load((role / "restore.yml").read_text()) if "rescue" in task]
+    [removes] = [task for task in block["rescue"] if "state" in task.get("ansible.builtin.file", {})]
+    file, stopped = tmp_path / "note.json", tmp_path / "stopped"
+    if note == "list":
+        file.write_text("[]")
+    elif note == "unreadable":
+        file.mkdir()  # also for root
+    play = {
+        "hosts": "pro1-kafka-1",
+        "gather_facts": False,
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "_backup_site": "pro1",
+            "_backup_note": str(file),
+            "_backup_refused": True,
+            "_backup_note_is_absent": VARIABLES["_backup_note_is_absent"],
+        },
+        "tasks": [
+            {
+                "block": [
+                    *stops[: names.index("Find the running units")],
+                    {
+                        "ansible.builtin.copy": {
+                            "dest": str(stopped),
+                            "content": "",
+                            "mode": "0600",
+                        }
+                    },
+                ],
+                "always": [removes],
+            }
+        ],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    done = ansible_process.play("-i", "inventories/lab", tmp_path / "play.yml")
+    is_readable = note != "unreadable"
+    assert (done.returncode == 0, stopped.exists()) == (is_readable, is_readable), done.stdout
+    assert ("[restore-note-unreadable] " in done.stdout) == (not is_readable)
+    assert file.exists() == (note != "absent")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_ill"),
+    [
+        ({"rc": 0}, False),
+        ({"rc": 3, "stderr_lines": ["aqueduct: [mirror-not-well] x"]}, True),
+        ({"failed": True, "msg": "no Python"}, True),
+    ],
+)
+def test_mirror_whose_check_did_not_run_is_ill(tmp_path: Path, answer: Task, is_ill: bool) -> None:
+    tasks = yaml.safe_load((ROOT / "roles/backup/tasks/ask_reader.yml").read_text())
+    recorded = tasks[-1]
+    play = {
+        "hosts": "localhost",
+        "gather_facts": False,
+        "vars": {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "_backup_reader": {"unit": "mirror_maker@pro1", "host": "a", "flow": "pro1"},
+            "_backup_ill": [],
+            "__backup_mirror": answer,
+            "__backup_link": {"skipped": True, "changed": False},
+        },
+        "tasks": [
+            recorded,
+            {
+                "ansible.builtin.copy": {
+                    "dest": str(tmp_path / "ill.json"),
+                    "content": "{{ _backup_ill | to_json }}",
+                    "mode": "0600",
+                }
+            },
+        ],
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    done = ansible_process.play("-i", "localhost,", tmp_path / "play.yml")
+    assert done.returncode == 0, done.stdout
+    assert bool(json.loads((tmp_path / "ill.json").read_text())) == is_ill
 
 
 @pytest.mark.parametrize(

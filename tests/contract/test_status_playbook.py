@@ -130,10 +130,14 @@ def test_status_playbook_reports_silent_host_as_unknown(folder: Path) -> None:
 
 
 def test_facts_can_be_evaluated_again(folder: Path) -> None:
-    _, document, _ = status(folder, "--extra-vars", '{"status_unreachable_sites": ["far"]}')
+    variables = {"status_unreachable_sites": ["far"], "backup_every_seconds": 300}
+    _, document, _ = status(folder, "--extra-vars", json.dumps(variables))
     assert states(document, "host")["far-kafka-1"] == "not asked from here"
     assert document["hosts"] == {"asked": 10, "answered": 10}
     facts = json.loads((folder / "reports/status-facts.json").read_text())
+    backup = facts["hosts"]["pro1-kafka-1"]
+    assert ("backup" in backup["services"], "backup" in backup["exporters"]) == (True, True)
+    assert "backup_verify" in backup["runs"]
     answers = [
         (host, name, each)
         for host, of in facts["hosts"].items()

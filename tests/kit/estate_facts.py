@@ -152,6 +152,7 @@ def sound() -> dict[str, dict[str, Any]]:
         backup_verify_succeeded_time=SECONDS - 3600,
         backup_verify_snapshot=1,
     )
+    backup = metrics(backup_rounds_total=9, backup_left_out=0, backup_gaps=0)
     beat = 'aqueduct_diode_downstream_beat_age{sender="ab",kind="live"} 1.5\n'
     partitions = [{"topic": "flights", "partition": 0, "behind": 3, "seconds": 1.25}]
     running = {"name": "files", "state": "RUNNING", "tasks": [{"task": 0, "state": "RUNNING", "reason": ""}]}
@@ -172,7 +173,14 @@ def sound() -> dict[str, dict[str, Any]]:
                 **{name: unit() for name in ("kafka", "diode_upstream@lake-pro", "backup")},
                 "backup_verify": unit("inactive", ended=SECONDS - 3600),
             },
-            metrics={"diode_upstream@lake-pro": metrics(diode_upstream_lag=0), "backup_verify": verify},
+            services=["kafka", "diode_upstream@lake-pro", "backup"],
+            runs=["backup_verify"],
+            exporters=["diode_upstream@lake-pro", "backup"],
+            metrics={
+                "diode_upstream@lake-pro": metrics(diode_upstream_lag=0),
+                "backup": backup,
+                "backup_verify": verify,
+            },
             answers={
                 "cluster": answer(cluster(1)),
                 "snapshots": answer([SNAPSHOT]),

@@ -87,9 +87,36 @@ def test_verify_with_only_expired_segments_finds_no_damage() -> None:
 
 def test_backup_without_verify_timer_needs_no_verify() -> None:
     raw = sound()
-    del raw[PRO]["units"]["backup_verify"], raw[PRO]["metrics"]["backup_verify"]
+    del raw[PRO]["units"]["backup_verify"], raw[PRO]["metrics"]["backup_verify"], raw[PRO]["runs"]
     backup = of(judged(raw), ObjectKind.BACKUP, "topics")
     assert (backup.state, "verified_age" in backup.figures) == (ObjectState.WELL, False)
+
+
+def backup_metrics(**changed: float | None) -> str:
+    """Return the metrics of the backup service; None: it has no such metric."""
+    values: dict[str, float | None] = {"rounds_total": 9, "left_out": 0, "gaps": 0}
+    shown = {name: value for name, value in (values | changed).items() if value is not None}
+    return metrics(**{f"backup_{name}": value for name, value in shown.items()})
+
+
+def test_backup_shows_what_its_newest_round_skipped() -> None:
+    raw = sound()
+    put(PRO, "metrics", "backup", backup_metrics(left_out=7, gaps=3))(raw)
+    backup = of(judged(raw), ObjectKind.BACKUP, "topics")
+    assert (backup.figures["skipped"], backup.figures["gaps"]) == (7, 3)
+    assert of(judged(sound()), ObjectKind.BACKUP, "topics").figures["skipped"] == 0
+
+
+def test_one_shot_backup_needs_no_metrics() -> None:
+    """Without a service, as without its port of metrics, none are asked for."""
+    raw = sound()
+    del raw[PRO]["units"]["backup"], raw[PRO]["metrics"]["backup"]
+    raw[PRO] |= {"services": [], "exporters": []}
+    backup = of(judged(raw), ObjectKind.BACKUP, "topics")
+    assert (backup.state, "skipped" in backup.figures) == (ObjectState.WELL, False)
+    raw = sound()
+    del raw[PRO]["metrics"]["backup"], raw[PRO]["exporters"]
+    assert of(judged(raw), ObjectKind.BACKUP, "topics").state == ObjectState.WELL
 
 
 def test_dead_letters_within_limit_cause_no_finding() -> None:
@@ -457,6 +484,35 @@ WANTS, UNKNOWN = ObjectState.NEEDS_ACTION, ObjectState.UNKNOWN
             "unit-run-failed",
             WANTS,
         ),
+        *[
+            (ObjectKind.BACKUP, "topics", put(PRO, "metrics", "backup", page), id_, state)
+            for page, id_, state in (
+                (backup_metrics(left_out=7), "backup-skips", WANTS),
+                (backup_metrics(gaps=3), "backup-skips", WANTS),
+                (backup_metrics(left_out=None), "object-not-answered", UNKNOWN),
+                (backup_metrics(gaps=None), "object-not-answered", UNKNOWN),
+                (backup_metrics(gaps=None, left_out=7), "backup-skips", WANTS),
+                (backup_metrics(gaps=float("nan")), "object-not-answered", UNKNOWN),
+                ("", "object-not-answered", UNKNOWN),
+            )
+        ],
+        (
+            ObjectKind.BACKUP,
+            "topics",
+            lambda raw: raw[PRO]["metrics"].pop("backup"),
+            "object-not-answered",
+            UNKNOWN,
+        ),
+        *[
+            (
+                ObjectKind.BACKUP,
+                "topics",
+                lambda raw, gone=gone: raw[PRO]["units"].pop(gone),
+                "object-not-answered",
+                UNKNOWN,
+            )
+            for gone in ("backup", "backup_verify")  # systemd did not answer
+        ],
         (ObjectKind.DRILL, "", named(LAND, "metrics", {}), "drill-missing", WANTS),
         (
             ObjectKind.DRILL,

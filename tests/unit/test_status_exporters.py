@@ -243,6 +243,11 @@ def test_a_captured_exporter_makes_no_host_well(name: str, value: str) -> None:
     assert not facts.has_answered or "file_backup@etc" not in facts.units
 
 
+def test_facts_list_what_the_host_is_asked_for() -> None:
+    facts = parsed(node_page())
+    assert (facts.services, facts.runs, facts.exporters) == (HOST.units, HOST.runs, ("land",))
+
+
 def test_a_host_without_an_answer_has_the_reason() -> None:
     scrape = HostScrape(pages={}, errors={"node": "Connection refused", "land": "Connection refused"})
     facts = HostFacts.parse(HOST.name, host_facts(HOST, scrape))
@@ -321,7 +326,11 @@ UNITS = {
     "lake-kafka-1": ("kafka", "mirror_maker@pro", "connect", "diode_downstream@pro", "dedup@pro"),
     "lake-land-1": ("land",),
 }
-METRICS = {"pro-kafka-1": "diode_upstream@lake-pro", "lake-kafka-1": "diode_downstream@pro"}
+METRICS = {
+    "pro-kafka-1": ("diode_upstream@lake-pro", "backup"),
+    "lake-kafka-1": ("diode_downstream@pro",),
+    "lake-land-1": ("land",),
+}
 
 
 def host_pages(host: str, **states: str) -> dict[str, str | None]:
@@ -333,6 +342,7 @@ def host_pages(host: str, **states: str) -> dict[str, str | None]:
         "/diode_upstream@lake-pro": metrics(diode_upstream_lag=0),
         "/diode_downstream@pro": 'aqueduct_diode_downstream_beat_age{sender="a",kind="live"} 1.5\n',
         "/land": metrics(land_round_time=time.time()),
+        "/backup": metrics(backup_left_out=0, backup_gaps=0),
     }
     return {"/node": node, **own}
 
@@ -355,7 +365,7 @@ def ask(tmp_path: Path, authority: Authority, capsys: pytest.CaptureFixture[str]
                     name=host,
                     site=host.partition("-")[0],
                     address=f"127.0.0.1:{port}",
-                    exporters=("node", METRICS.get(host, "land")),
+                    exporters=("node", *METRICS[host]),
                     units=UNITS[host],
                     runs=("file_backup@etc",) if host == "lake-land-1" else (),
                     folders=(),
@@ -441,6 +451,21 @@ def test_estate_is_queried_by_monitoring_principal(ask: Ask, authority: Authorit
     assert {state for name, state in certificates.items() if name.startswith("kafka-")} == {"unknown"}
     assert {state for name, state in certificates.items() if name.startswith("monitoring-")} == {"well"}
     assert document["objects"][0]["state"] == "needs action"
+
+
+def test_exporters_show_what_a_backup_skips(ask: Ask, authority: Authority) -> None:
+    config = str(authority.client_config("monitoring-lake"))
+    name = "topics of pro at pro-kafka-1"
+    for page, state, id_ in (
+        (metrics(backup_left_out=7, backup_gaps=0), "needs action", "[backup-skips]"),
+        (metrics(backup_left_out=0), "unknown", "[object-not-answered]"),
+        ("", "unknown", "[object-not-answered]"),  # its exporter does not answer
+    ):
+        pages = {"pro-kafka-1": {**host_pages("pro-kafka-1"), "/backup": page}}
+        _, document = ask(pages, "--command-config", config, "--patience", "60")
+        assert states(document, "backup")[name] == state
+        assert id_ in reasons(document, "backup", name)
+        assert "gives no metrics" in reasons(document, "backup", name) or state != "unknown"
 
 
 def test_an_exporter_that_freezes_ends_with_the_patience(ask: Ask, authority: Authority) -> None:

@@ -36,7 +36,7 @@ def judge_backup(declared: DeclaredObject, facts: EstateFacts) -> ObjectStatus:
 
 def _by_snapshots(declared: DeclaredObject, host: str, facts: EstateFacts) -> ObjectStatus:
     # Without a period it has no unit.
-    findings = inactive(facts, host, UNIT) if UNIT in facts.of(host).units else []
+    findings = inactive(facts, host, UNIT) if UNIT in facts.of(host).services else []
     figures: dict[str, Figure] = {}
     newest = _newest(declared, host, facts, findings, figures)
     if newest:
@@ -45,17 +45,53 @@ def _by_snapshots(declared: DeclaredObject, host: str, facts: EstateFacts) -> Ob
         findings.append(
             StatusFinding(id="no-snapshot-yet", sentence=f"{declared} has no snapshot.", fix=BACK_UP)
         )
+    findings += _skipped(declared, host, facts, figures)
     findings += _verified(declared, host, facts, figures)
     return ObjectStatus(declared=declared, findings=tuple(findings), figures=figures)
+
+
+def _skipped(
+    declared: DeclaredObject, host: str, facts: EstateFacts, figures: dict[str, Figure]
+) -> list[StatusFinding]:
+    """Judge what the newest round of the service lacks; without metrics of a service, there is none to judge.
+
+    A round that skips something commits a snapshot all the same.
+    """
+    if UNIT not in facts.of(host).exporters:
+        return []
+    page = facts.of(host).metrics.get(UNIT, "")
+    skipped, gaps = (metric(page, f"aqueduct_backup_{name}") for name in ("left_out", "gaps"))
+    figures |= {"skipped": skipped, "gaps": gaps}
+    lacks = [
+        text
+        for number, text in (
+            (skipped, f"skipped {skipped or 0:,.0f} topics, partitions or groups"),
+            (gaps, f"found {gaps or 0:,.0f} ranges that were deleted before they were read"),
+        )
+        if number
+    ]
+    findings = []
+    if lacks:
+        sentence = f"The newest round of {declared} {' and '.join(lacks)}."
+        findings.append(
+            StatusFinding(id="backup-skips", sentence=sentence, fix=f"on {host}: {journal(UNIT)}")
+        )
+    if skipped is None or gaps is None:
+        cause = f"{UNIT} has completed no round since it started, or gives no metrics"
+        findings.append(unanswered(declared, host, cause, journal(UNIT)))
+    return findings
 
 
 def _verified(
     declared: DeclaredObject, host: str, facts: EstateFacts, figures: dict[str, Figure]
 ) -> list[StatusFinding]:
     """Judge the last verify of a store; without the timer, there is none to judge."""
+    if VERIFY not in facts.of(host).runs:
+        return []
     state = facts.of(host).units.get(VERIFY)
     if state is None:
-        return []
+        cause = f"the state of the unit {VERIFY} is unknown"
+        return [unanswered(declared, host, cause, f"systemctl status {VERIFY}")]
     page, fix = facts.of(host).metrics.get(VERIFY), f"on {host}: systemctl start {VERIFY}"
     if page is None and facts.of(host).unasked:
         cause = "the metrics of its verify are not in the folder of the node exporter"

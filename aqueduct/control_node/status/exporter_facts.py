@@ -136,6 +136,8 @@ def host_facts(host: ScrapedHost, scrape: HostScrape) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "unasked": UNASKED,
         "services": list(host.units),
+        "runs": list(host.runs),
+        "exporters": [exporter for exporter in host.exporters if exporter != NODE],
         "certificate_ends": dict(scrape.certificate_ends),
         "metrics": {exporter: page for exporter, page in scrape.pages.items() if exporter != NODE},
         "unmeasured": list(host.folders),

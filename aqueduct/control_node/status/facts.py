@@ -64,6 +64,8 @@ class HostFacts:
     clock_skew: float | None = None  # seconds
     units: Mapping[str, UnitFacts] = field(default_factory=dict)
     services: tuple[str, ...] = ()  # units that are to be active
+    runs: tuple[str, ...] = ()  # units that a timer starts
+    exporters: tuple[str, ...] = ()  # names of the pages of metrics that the host was asked for
     failed_units: tuple[str, ...] | None = ()  # None: systemd did not answer
     disks: tuple[DiskFacts, ...] = ()
     unmeasured: tuple[str, ...] = ()  # folders whose file system has no fill level
@@ -94,7 +96,9 @@ class HostFacts:
                 host=host,
                 clock_skew=_skew(raw),
                 units={str(name): _unit(raw_unit) for name, raw_unit in _mapping(raw, "units").items()},
-                services=tuple(str(service) for service in raw.get("services", ())),
+                services=_names(raw, "services"),
+                runs=_names(raw, "runs"),
+                exporters=_names(raw, "exporters"),
                 failed_units=_failed_units(raw),
                 disks=disks,
                 unmeasured=unmeasured,
@@ -162,6 +166,10 @@ def _mapping(raw: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _texts(raw: Mapping[str, Any]) -> dict[str, str]:
     return {str(name): text for name, text in raw.items() if isinstance(text, str)}
+
+
+def _names(raw: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    return tuple(str(entry) for entry in raw.get(name, ()))
 
 
 def _failed_units(raw: Mapping[str, Any]) -> tuple[str, ...] | None:

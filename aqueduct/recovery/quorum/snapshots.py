@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from aqueduct.common import timestamps
 from aqueduct.common.wording import count
-from aqueduct.errors import AqueductError, Failed, Refused
+from aqueduct.errors import AqueductError, Failed, Refused, labelled
 from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.recovery.quorum.metadata import Metadata
 from aqueduct.store.numbered_snapshots import (
@@ -48,6 +48,26 @@ class QuorumSnapshot:
 def of(metadata: Metadata) -> QuorumSnapshot:
     """Return what is kept of a node's copy; it has no number yet."""
     return QuorumSnapshot(0, timestamps.now(), metadata)
+
+
+def stale(snapshot: QuorumSnapshot, within: int) -> str:
+    """Return the warning that the newest record of a snapshot was old when it was read; empty if not.
+
+    A controller or broker that is stopped, or cut off from the quorum, keeps the log that it had. `within`:
+    seconds that are not old; 0: any age is accepted.
+    """
+    kept, age = snapshot.metadata, snapshot.created - snapshot.metadata.time
+    if not within or abs(age) <= within * 1000:
+        return ""
+    subject = f"newest record of the metadata of node {kept.node}"
+    time = timestamps.text(kept.time)
+    if age < 0:
+        return labelled("time-in-future", f"The {subject} is of {time}, in the future. Check the clocks.")
+    return labelled(
+        "quorum-metadata-stale",
+        f"The {subject} is of {time}. The node does not run, or does not follow the quorum. Start the "
+        "node, or back up from another one.",
+    )
 
 
 def encode(snapshot: QuorumSnapshot) -> bytes:
