@@ -227,6 +227,19 @@ RESTORE = (
         ),
     ),
     DeclaredMessage(
+        id="waiting-offset-unreadable",
+        area=Area.RESTORE,
+        meaning=(
+            "An offset waits for a consumer group that had members, and cannot be read. All offsets of the "
+            "group keep waiting, and none is set."
+        ),
+        fix=(
+            "Run the command with the release of Aqueduct that began the restore. Or set the offsets of the "
+            "group with `kafka-consumer-groups.sh --reset-offsets`, and delete the waiting group that the "
+            "message shows, which loses the offsets that wait in it."
+        ),
+    ),
+    DeclaredMessage(
         id="topic-missing",
         area=Area.RESTORE,
         meaning="The topic does not exist in the cluster.",
