@@ -190,6 +190,18 @@ RESTORE = (
         fix="Run `aqueduct snapshots --store URL` to list the topics of each snapshot.",
     ),
     DeclaredMessage(
+        id="snapshot-offsets-missing",
+        area=Area.RESTORE,
+        meaning=(
+            "`restore --groups-only` has nothing to set: the snapshot contains no offset of the selected "
+            "groups, or none in a topic that `--topics` lists."
+        ),
+        fix=(
+            "Check `--topics` and `--groups-pattern`. Select a snapshot that contains the offsets with "
+            "`--snapshot`. If the groups never had an offset in the topic, remove it from `--topics`."
+        ),
+    ),
+    DeclaredMessage(
         id="snapshot-instance-unknown",
         area=Area.RESTORE,
         meaning="The snapshot does not contain the instance of a topic that `--instance` asks for.",
