@@ -167,6 +167,18 @@ LINK = (
         ),
     ),
     DeclaredMessage(
+        id="bundle-missing",
+        area=Area.LINK,
+        meaning=(
+            "No bundle of a site exists on the control node, so `playbooks/resend.yml` sent nothing from the "
+            "site."
+        ),
+        fix=(
+            "Create the bundle at the receiving side with `playbooks/resend.yml`, and copy it to the path "
+            "that the message shows."
+        ),
+    ),
+    DeclaredMessage(
         id="bundle-unreadable",
         area=Area.LINK,
         meaning="The file of a bundle cannot be read.",
