@@ -237,10 +237,11 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     if outcome.others:
         offsets = count(sum(size(partition.gaps) for partition in outcome.others), "offset")
         named = some(f"{partition.topic}-{partition.partition}" for partition in outcome.others)
-        print(
-            f"{offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}) left out: none "
-            "of this link's topics, or outside partitionStartValue and partitionStopValue.",
-            file=sys.stderr,
+        message = (
+            f"Skipped {offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}). They "
+            "are of none of this link's topics, or outside partitionStartValue and partitionStopValue. Send "
+            "the bundle over the link of these topics, too."
         )
+        print(f"aqueduct: {labelled('bundle-partition-uncovered', message)}", file=sys.stderr)
     incomplete = outcome.gone or outcome.beyond or outcome.misfits
     return ExitCode.INCOMPLETE if incomplete else ExitCode.DONE

@@ -277,6 +277,7 @@ def _refuse_beside_groups_only(args: argparse.Namespace) -> None:
     given = {name: getattr(args, name) for name in named}
     beside = [name for name, value in given.items() if value not in (None, [], ()) and value is not False]
     beside += ["release_retention"] * args.release_retention
+    beside += ["instance"] * (args.instance.lower() != "activate")
     if args.topics is not None and any(old != new for old, new in parse_renames(args.topics).items()):
         beside.append("topics, with another name")
     if beside:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
 from aqueduct.errors import Refused
 from aqueduct.kafka import groups, offsets
 from aqueduct.kafka.admin.settings import setting
@@ -37,17 +38,21 @@ class Resent:
 
 
 def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]) -> Resent:
-    """Resend all of it; `progress` is told the offsets that were sent and all that there are."""
+    """Resend all of it; `progress` is told the offsets that were sent and all that there are.
+
+    Refused if the bundle lists offsets, and none of them can be sent over this link.
+    """
     outlets = [Outlet(settings, target, Kind.RESEND) for target in settings.all_targets()]
     rules = Filter.of(settings)
     with connect(settings.end("source"), f"{settings.id}-resend") as client:
         asked, others = asked_for(settings)
         asked, misfits = fitting(asked, client.topics(sorted({request.topic for request in asked})))
-        if misfits and not asked:
+        if not asked and (misfits or others):
+            reason = misfits[0] if misfits else f"This link does not send {_named(others)}."
             raise Refused(
                 "bundle-mismatch",
-                f"Nothing of it fits the {client.end}: {misfits[0]} Is the bundle of another link or "
-                "cluster, or an old one, or partitionStartValue another one than the upstream's?",
+                f"No offset of the bundle can be sent from the {client.end}: {reason} Check that the bundle "
+                "is of this link and cluster, and not an old one. Check topics and partitionStartValue.",
             )
         held, gone, beyond = _there(client, settings, asked)
         total = sum(map(len, held))
@@ -96,6 +101,10 @@ def run(settings: Resend, *, dry_run: bool, progress: Callable[[int, int], None]
         others=tuple(others),
         misfits=misfits,
     )
+
+
+def _named(partitions: Iterable[MissingOffsets]) -> str:
+    return some(TopicPartition(missing.topic, missing.partition) for missing in partitions)
 
 
 def _start(client: Client, settings: Resend, held: list[Range]) -> int:

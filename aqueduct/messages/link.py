@@ -167,6 +167,18 @@ LINK = (
         ),
     ),
     DeclaredMessage(
+        id="bundle-missing",
+        area=Area.LINK,
+        meaning=(
+            "No bundle of a site exists on the control node, so `playbooks/resend.yml` sent nothing from the "
+            "site."
+        ),
+        fix=(
+            "Create the bundle at the receiving side with `playbooks/resend.yml`, and copy it to the path "
+            "that the message shows."
+        ),
+    ),
+    DeclaredMessage(
         id="bundle-unreadable",
         area=Area.LINK,
         meaning="The file of a bundle cannot be read.",
@@ -182,10 +194,25 @@ LINK = (
         id="bundle-mismatch",
         area=Area.LINK,
         meaning=(
-            "No missing offset of a bundle exists in the cluster: the bundle is of another link or cluster, "
-            "or old."
+            "No missing offset of a bundle can be sent: the link does not send its topics, or they do not "
+            "exist in the cluster. The bundle is of another link or cluster, or old."
         ),
-        fix="Pass the bundle of this link, and the `partitionStartValue` of the sending end.",
+        fix=(
+            "Pass the bundle of this link, and the `topics` and the `partitionStartValue` of the sending end."
+        ),
+    ),
+    DeclaredMessage(
+        id="bundle-partition-uncovered",
+        area=Area.LINK,
+        meaning=(
+            "A bundle lists offsets of partitions that a link does not send. In `playbooks/resend.yml`, no "
+            "link of the site sends them."
+        ),
+        fix=(
+            "Send the bundle over the link of these topics, too. If no link sends a topic any more, add it "
+            "to the `topics` of a link and deploy both ends, or remove it from the ledger with "
+            "`aqueduct dedup --retire`."
+        ),
     ),
     DeclaredMessage(
         id="link-state-folder-missing",

@@ -190,6 +190,18 @@ RESTORE = (
         fix="Run `aqueduct snapshots --store URL` to list the topics of each snapshot.",
     ),
     DeclaredMessage(
+        id="snapshot-offsets-missing",
+        area=Area.RESTORE,
+        meaning=(
+            "`restore --groups-only` has nothing to set: the snapshot contains no offset of the selected "
+            "groups, or none in a topic that `--topics` lists."
+        ),
+        fix=(
+            "Check `--topics` and `--groups-pattern`. Select a snapshot that contains the offsets with "
+            "`--snapshot`. If the groups never had an offset in the topic, remove it from `--topics`."
+        ),
+    ),
+    DeclaredMessage(
         id="snapshot-instance-unknown",
         area=Area.RESTORE,
         meaning="The snapshot does not contain the instance of a topic that `--instance` asks for.",
@@ -224,6 +236,19 @@ RESTORE = (
         fix=(
             "Check the error in the message, the rights of the client and the state of the group, and run "
             "the command again."
+        ),
+    ),
+    DeclaredMessage(
+        id="waiting-offset-unreadable",
+        area=Area.RESTORE,
+        meaning=(
+            "An offset waits for a consumer group that had members, and cannot be read. All offsets of the "
+            "group keep waiting, and none is set."
+        ),
+        fix=(
+            "Run the command with the release of Aqueduct that began the restore. Or set the offsets of the "
+            "group with `kafka-consumer-groups.sh --reset-offsets`, and delete the waiting group that the "
+            "message shows, which loses the offsets that wait in it."
         ),
     ),
     DeclaredMessage(

@@ -12,6 +12,7 @@ from ansible.errors import AnsibleFilterError
 from aqueduct.errors import AqueductError
 from aqueduct.estate import (
     acls,
+    bundles,
     classic_mirror,
     connectors,
     diagnosis,
@@ -284,6 +285,15 @@ def links_from(groups: model.Groups, hostvars: model.HostVars, site: str) -> lis
 def ledgers(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
     """`groups | ledgers(hostvars, site)`: what its dedup works on, as `aqueduct.estate.links.DedupWork`."""
     return [asdict(ledger) for ledger in links.ledgers(links.read_links(groups, hostvars, site))]
+
+
+def site_bundles(groups: model.Groups, hostvars: model.HostVars, site: str, folder: str) -> list[Json]:
+    """`groups | site_bundles(hostvars, site, folder)`: the bundles of a site in a folder of the control node,
+    as `aqueduct.estate.bundles.SiteBundle`; its links are as those of `links_from`."""
+    return [
+        {**asdict(bundle), "links": [*map(_link, bundle.links)]}
+        for bundle in bundles.read_bundles(groups, hostvars, site, folder)
+    ]
 
 
 def link_topics(groups: model.Groups, hostvars: model.HostVars, site: str) -> list[Json]:
@@ -627,7 +637,7 @@ class FilterModule:
             comparison_findings,
             uncompared_links,
         )
-        every += (reader_options, links_to, links_from, ledgers, link_topics)
+        every += (reader_options, links_to, links_from, site_bundles, ledgers, link_topics)
         every += (connect_topics, connectors_of, connect_worker)
         every += (dead_letters, all_dead_letters, letters_topics)
         every += (spark_url, spark_page_urls, spark_master_host, spark_site, spark_defaults, spark_pages)

@@ -152,6 +152,7 @@ def test_errors_of_restore_have_identifiers(tmp_path: Path, capsys: pytest.Captu
         (["--topics", "a,a"], "topic-listed-twice"),
         (["--groups-pattern", "("], "pattern-invalid"),
         (["--groups-only", "--append"], "option-conflict"),
+        (["--groups-only", "--instance", "passivate"], "option-conflict"),
         (["--acls-within", str(config)], "option-required"),
         (["--acls", "--acls-within", str(config)], "acl-file-unreadable"),
         (["--acls", "--acls-of", "a"], "option-required"),

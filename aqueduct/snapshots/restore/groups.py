@@ -175,7 +175,11 @@ def set_groups(
 
 
 def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> GroupsSet:
-    """Set offsets of the chosen groups that had members when the others got theirs."""
+    """Set offsets of the chosen groups that had members when the others got theirs.
+
+    Where one of a group's offsets cannot be read, all of them keep waiting: another run would set the others
+    a second time, and move the group back.
+    """
     prefix = progress.waiting_group(restore_id, "")
     waiting_groups = (name for name in groups.list_groups(client) if name.startswith(prefix))
     waiting = [name for name in waiting_groups if name.removeprefix(prefix) in chosen]
@@ -184,7 +188,16 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
     unanswered: dict[str, KafkaError] = {}
     for group, offsets in groups.committed(client, waiting, unanswered).items():
         name = group.removeprefix(prefix)
-        moves = [move for _, kept in offsets.values() if (move := progress.loads(Move, kept))]
+        moves: list[Move] = []
+        unreadable: list[TopicPartition] = []
+        for partition, (_, metadata) in sorted(offsets.items()):
+            if move := progress.loads(Move, metadata):
+                moves.append(move)
+            else:
+                unreadable.append(partition)
+        if unreadable:
+            left += (_unreadable(name, partition, group) for partition in unreadable)
+            continue
         try:
             set_positions(client, name, moves)
         except groups.LiveGroup:
@@ -196,6 +209,16 @@ def set_waiting(client: Client, restore_id: str, chosen: Collection[str]) -> Gro
             groups.delete(client, [group])
     left += without_coordinator({group.removeprefix(prefix): error for group, error in unanswered.items()})
     return GroupsSet(tuple(moves_set), tuple(left), ())
+
+
+def _unreadable(name: str, partition: TopicPartition, waiting_group: str) -> Skipped:
+    return Skipped(
+        f"group {name}, {partition}",
+        f"the offset that waits for it in group {waiting_group} cannot be read, and stays there with the "
+        "others of the group. Run the command with the release of Aqueduct that began the restore, or set "
+        "the offsets of the group yourself, and delete the waiting group",
+        "waiting-offset-unreadable",
+    )
 
 
 def without_coordinator(unanswered: Mapping[str, KafkaError]) -> LeftOut:

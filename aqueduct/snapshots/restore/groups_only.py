@@ -35,6 +35,10 @@ from aqueduct.store.manifest import StoredGroup, StoredTopic
 
 OTHER = "the topic was deleted and re-created, so the offsets refer to other records"
 ABSENT = "the topic does not exist any more"
+NOT_STORED = (
+    "the selected groups have no such offsets in the snapshot. Check --topics and --groups-pattern, or "
+    "select another snapshot with --snapshot"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,18 +53,19 @@ class GroupsRestored:
 
 
 def main(order: RestoreOrder) -> GroupsRestored:
-    """Set the positions that the chosen groups lack; all others stay."""
+    """Set the positions that the chosen groups lack; all others stay. Refused if a topic is unknown."""
     objects = open_store(order.store)
     catalog = Catalog.open(objects, order.trust, Keyring(objects, order.private_keys))
     snapshot = catalog.snapshot(order.snapshot, order.at_least)
+    order.request.check_names(snapshot.topics)
     by_name = {group.group: group for group in snapshot.manifest.every_group}
     shares = {group.group for group in snapshot.manifest.share_groups}
     chosen = order.groups.choose(by_name) if order.groups else []
     only = {name for name, _ in order.request.names}
     with connected(order) as client:
-        stored_positions, left_out = _wanted(
-            client, [by_name[name] for name in chosen], snapshot.topics, only
-        )
+        stored = [by_name[name] for name in chosen]
+        stored_positions, left_out = _wanted(client, stored, snapshot.topics, only)
+        left_out += _not_stored(stored, only)
         unanswered: dict[str, KafkaError] = {}
         target_positions = positions(client, stored_positions, shares, unanswered)
         left_out += without_coordinator(unanswered)
@@ -125,6 +130,16 @@ def _wanted(
                     stored_offset.metadata,
                 )
     return stored_positions, tuple(left_out)
+
+
+def _not_stored(stored: Sequence[StoredGroup], only: set[str]) -> LeftOut:
+    """Return the topics that were asked for and have no offset of these groups; without names, all topics."""
+    topics = {stored_offset.topic for group in stored for stored_offset in group.offsets}
+    if only:
+        missing = [f"group offsets of {name}" for name in sorted(only - topics)]
+    else:
+        missing = [] if topics else ["group offsets"]
+    return tuple(Skipped(what, NOT_STORED, "snapshot-offsets-missing") for what in missing)
 
 
 def _moves(

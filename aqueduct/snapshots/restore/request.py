@@ -31,14 +31,18 @@ class Request:
         asked += (f"{old}:{new}" for old, new in sorted(self.names))
         return hashlib.sha256("\n".join(asked).encode()).hexdigest()[:16]
 
-    def choose(self, topics: Mapping[str, StoredTopic]) -> dict[str, tuple[StoredTopic, Instance]]:
-        """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
-        pairs = self.names or tuple((name, name) for name in topics)
-        if absent := sorted({old for old, _ in pairs} - topics.keys()):
+    def check_names(self, topics: Mapping[str, StoredTopic]) -> None:
+        """Refused if one of the names doesn't exist in the snapshot."""
+        if absent := sorted({old for old, _ in self.names} - topics.keys()):
             raise Refused(
                 "snapshot-topic-unknown",
                 f"The snapshot does not contain the topic {some(absent)}. Check --topics.",
             )
+
+    def choose(self, topics: Mapping[str, StoredTopic]) -> dict[str, tuple[StoredTopic, Instance]]:
+        """Choose topic and instance to restore, by the name at the target. Refused if one doesn't exist."""
+        self.check_names(topics)
+        pairs = self.names or tuple((name, name) for name in topics)
         if own := sorted({new for _, new in pairs} & OWN_TOPICS):
             raise Refused(
                 "topic-reserved",
