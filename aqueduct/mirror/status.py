@@ -526,6 +526,15 @@ def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     return [labelled("mirror-behind", f"Not caught up: {some(named)}.")] if behind else []
 
 
+def unfinished_finding(behind: int) -> str:
+    """Return the finding about a run that was ended before all was mirrored that there was at its start."""
+    return labelled(
+        "mirror-behind",
+        "The run was ended before it had mirrored all records that the source had when it was started: it is "
+        f"behind by {count(behind, 'offset')}. Run the command again.",
+    )
+
+
 def report(
     findings: list[str],
     progress: Iterable[MirrorProgress],
