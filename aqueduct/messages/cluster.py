@@ -211,7 +211,10 @@ CLUSTER = (
     DeclaredMessage(
         id="topic-not-ready",
         area=Area.CLUSTER,
-        meaning="A new topic has no leader, or does not have the expected partitions.",
+        meaning=(
+            "A new topic has no leader, or does not have the expected partitions; or the brokers do not tell "
+            "which partitions a topic has."
+        ),
         fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(
