@@ -7,6 +7,7 @@ Exit codes:
   0  no problem
   1  at least one problem, or no broker answers
   2  an argument cannot be used
+  3  the cluster shows this client no topic, so the state of partitions is unknown
 """
 
 import argparse
@@ -17,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from aqueduct.cli import common, selection
-from aqueduct.errors import ExitCode, Failed, Refused
+from aqueduct.errors import ExitCode, Failed, Refused, labelled
 from aqueduct.kafka import addresses, client_config, cluster
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.client import Client, connect
@@ -45,26 +46,30 @@ def run(args: argparse.Namespace) -> int:
             problems = _problems(client, state, args.node_id, args.expected_brokers)
     finally:
         signal.alarm(0)
+    unknown = [labelled(hidden.id, hidden.sentence) for hidden in cluster.hidden_topics(state)]
     if args.json:
         print(json.dumps(_document(state, args.expected_brokers), indent=2))
-        return ExitCode.FAILED if problems else ExitCode.DONE
-    for problem in problems:
-        print(problem)
-    return ExitCode.FAILED if problems else ExitCode.DONE
+    else:
+        for sentence in problems + unknown:
+            print(sentence)
+    if problems:
+        return ExitCode.FAILED
+    return ExitCode.INCOMPLETE if unknown else ExitCode.DONE
 
 
 def _document(state: cluster.Cluster, expected: Sequence[int] | None) -> dict[str, Any]:
     unexpected = [] if expected is None else cluster.unexpected_brokers(state, expected)
     problems = [vars(problem) for problem in cluster.identified_problems(state)]
+    problems += [vars(hidden) for hidden in cluster.hidden_topics(state)]
     problems += [{"id": "cluster-node-unhealthy", "sentence": sentence} for sentence in unexpected]
     return {
         "cluster_id": state.cluster_id,
         "brokers": sorted(state.brokers),
         "fenced": sorted(state.fenced),
         "controllers": {"leader": state.quorum.leader, "behind": dict(state.quorum.voters)},
-        "partitions": len(state.partitions),
-        "offline": len(state.offline()),
-        "under_replicated": len(state.under_replicated()),
+        "partitions": None if state.hides_topics else len(state.partitions),
+        "offline": None if state.hides_topics else len(state.offline()),
+        "under_replicated": None if state.hides_topics else len(state.under_replicated()),
         "problems": problems,
     }
 

@@ -105,6 +105,7 @@ class _FlowState:
     findings: list[str]
     progress: list[MirrorProgress]
     lost: Collection[MirrorProgress]  # where records were lost
+    hidden: list[TopicPartition]  # that the source does not show: their lag is unknown
     positions: list[str]  # findings about positions
     unmatched: list[str]  # findings about patterns that match no topic or group
     unknown: list[str]  # sentences
@@ -154,6 +155,7 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
         findings=findings,
         progress=progress,
         lost=lost,
+        hidden=flow.hidden,
         positions=flow.position_findings(),
         unmatched=_unmatched(flow),
         unknown=[],
@@ -175,6 +177,7 @@ def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace
         findings=findings,
         progress=progress,
         lost=lost,
+        hidden=mirror.hidden,
         positions=mirror.position_findings(),
         unmatched=_unmatched(mirror),
         ranges=mirror.ranges(),
@@ -206,11 +209,13 @@ def _report(state: _FlowState, args: argparse.Namespace, started: datetime) -> i
         warnings += state.unknown
     else:
         findings = findings + state.unmatched + state.unknown
-    content = status.report(findings, state.progress, state.lost, state.ranges, state.ages)
+    content = status.report(
+        findings, state.progress, state.lost, state.ranges, state.ages, hidden=state.hidden
+    )
     content["tasks"] = status.tasks_report(state.tasks)
     if args.engine == "batches":
         content |= _workers(state.workers)
-    print(_table(state.progress))
+    print(_table(state.progress, state.hidden))
     if state.workers != []:
         names = "unknown" if state.workers is None else ", ".join(map(str, state.workers))
         print(f"Workers: {names}.")
@@ -330,8 +335,11 @@ def _look(
         time.sleep(POLL_SECONDS)
 
 
-def _table(progress: Iterable[MirrorProgress]) -> str:
-    """Return the partitions that are behind, a line each, and a line for all."""
+def _table(progress: Iterable[MirrorProgress], hidden: Collection[TopicPartition] = ()) -> str:
+    """Return the partitions that are behind, a line each, and a line for all.
+
+    `hidden`: partitions whose lag is unknown.
+    """
     every = sorted(progress, key=lambda p: p.partition)
     behind = [p for p in every if p.behind]
     names = [shortened(p.partition.topic) for p in behind]
@@ -342,4 +350,6 @@ def _table(progress: Iterable[MirrorProgress]) -> str:
         for name, p in zip(names, behind, strict=True)
     ]
     total = count(sum(p.behind for p in behind), "record")
-    return "\n".join([*lines, f"{count(len(every), 'partition')}, {len(behind)} of them behind by {total}."])
+    partitions = count(len(every) + len(hidden), "partition")
+    unknown = f"; the lag of {len(hidden)} of them is unknown" if hidden else ""
+    return "\n".join([*lines, f"{partitions}, {len(behind)} of them behind by {total}{unknown}."])

@@ -10,7 +10,8 @@ Exit codes:
   0  both ends are equal
   1  an end cannot be read
   2  an argument cannot be used
-  3  the ends differ, a part of the pattern matches no topic, or no record has the header of --header
+  3  the ends differ, nothing of a topic or of a part of the pattern was compared, or no record has the
+     header of --header
 """
 
 import argparse

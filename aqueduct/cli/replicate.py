@@ -22,8 +22,9 @@ the target is skipped and listed. No group is moved back, or beyond what has arr
 A range of source offsets that were lost, or that only the target has, is listed until --accept-ranges. If a
 source topic is re-created, the range begins at the position in the deleted topic. Its end is unknown.
 
-Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions, topics or groups are skipped, or records are
-lost; 1 failed; 2 refused, nothing was written.
+Exit code: 0 done, or ended by SIGTERM or SIGINT; 3 partitions, topics or groups are skipped, records are
+lost, or a run with --until-caught-up was ended before it had caught up; 1 failed; 2 refused, nothing was
+written.
 """
 
 import argparse
@@ -165,18 +166,25 @@ def run(args: argparse.Namespace) -> ExitCode:
         for partition, position in sorted(figures.positions.items())
         for of in position.ranges
     ]
+    hidden = status.hidden_partitions(figures.positions, progress)
     behind = sum(of.behind for of in progress)
+    unknown = f"; the lag of {len(hidden)} of them is unknown" if hidden else ""
     print(
-        f"{count(figures.records, 'record')} mirrored; {count(len(progress), 'partition')}, behind by "
-        f"{count(behind, 'offset')}."
+        f"{count(figures.records, 'record')} mirrored; {count(len(progress) + len(hidden), 'partition')}, "
+        f"behind by {count(behind, 'offset')}{unknown}."
     )
+    findings = []
+    if args.until_caught_up and not figures.is_caught_up:
+        findings = [status.unfinished_finding(behind)]
     for affected in ranges:
         print(f"{affected.kind}: {affected}")
     for skipped in figures.skipped:
         print(f"Not mirrored: {skipped}")
-    code = ExitCode.INCOMPLETE if figures.skipped or ranges else ExitCode.DONE
+    for finding in findings:
+        print(finding)
+    code = ExitCode.INCOMPLETE if figures.skipped or ranges or findings else ExitCode.DONE
     if report_file.is_requested(args):
-        content = status.report([], progress, [], ranges) | {
+        content = status.report(findings, progress, [], ranges, hidden=hidden) | {
             "records": figures.records,
             "groups": {"groups": figures.groups.groups, "offsets": figures.groups.offsets},
             "left_out": left_out_entries(figures.skipped),

@@ -16,8 +16,8 @@ for the partitions that the broker leads.
 
 Without --execute, finish, abort and commit print what they would do and write nothing.
 
-Required ACLs: Read on the topics and on __transaction_state; Describe on TransactionalId and Group; for
-finish, abort and commit, also Alter on Cluster.
+Required ACLs: Read on the topics and on __transaction_state; Describe on TransactionalId, Group and Cluster;
+for finish, abort and commit, also Alter on Cluster.
 
 Exit codes of find-hanging and finish:
   0  no transaction hangs (any more)
@@ -43,13 +43,13 @@ from aqueduct.cli import common, report_file, selection
 from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count
-from aqueduct.errors import ExitCode, Failed, Refused, identified, left_out_entries
+from aqueduct.errors import ExitCode, Failed, Refused, Skipped, identified, left_out_entries
 from aqueduct.kafka import client_config, transactions
 from aqueduct.kafka.admin import transactions as asking
 from aqueduct.kafka.admin.cluster import describe_cluster, silence
 from aqueduct.kafka.admin.features import features
 from aqueduct.kafka.client import Client, connect
-from aqueduct.kafka.cluster import Cluster
+from aqueduct.kafka.cluster import Cluster, Partition
 from aqueduct.kafka.transactions import HangingTransaction, Outcome, Search
 
 CLIENT = "aqueduct-transactions"
@@ -134,7 +134,7 @@ def _finish(args: argparse.Namespace) -> ExitCode:
     with connect(_cluster(args), CLIENT) as client:
         state = describe_cluster(client)
         led = [partition for partition in state.partitions if args.leader in (None, partition.leader)]
-        search = asking.find(client, led, silent=_silent(client, state))
+        search = _find(client, state, led)
         decided = [transaction for transaction in search.hanging if transaction.can_be_finished]
         finished = set(_finished(client, decided)) if args.execute else set()
     left = tuple(transaction for transaction in search.hanging if transaction not in finished)
@@ -195,7 +195,17 @@ def _search(
         for partition in state.partitions
         if partition.topic in topic_names and (not numbers or partition.number in numbers)
     ]
-    return asking.find(client, chosen, silent=_silent(client, state))
+    return _find(client, state, chosen)
+
+
+def _find(client: Client, state: Cluster, partitions: Iterable[Partition]) -> Search:
+    """Search these partitions of a cluster. Whether topics that it hides have any is unknown."""
+    search = asking.find(client, partitions, silent=_silent(client, state))
+    if not state.hides_topics:
+        return search
+    reason = "it shows this client no topic (ACL Describe on Topic)"
+    hidden = Skipped("the topics of this cluster", reason, "transaction-search-incomplete")
+    return replace(search, unknown=(*search.unknown, hidden))
 
 
 def _entry(hung: HangingTransaction) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Cluster:
     partitions: tuple[Partition, ...]
     quorum: Quorum
     addresses: Mapping[int, str] = field(default_factory=dict)  # that registered brokers advertise
+    hides_topics: bool = False  # it shows this client no topic, which is not to have none
 
     def offline(self) -> list[Partition]:
         return [p for p in self.partitions if p.leader is None]
@@ -116,6 +117,25 @@ def _removal(*, running: bool) -> str:
     )
 
 
+@dataclass(frozen=True)
+class ClusterProblem:
+    """A problem of a cluster. `id` is declared in `aqueduct.messages`."""
+
+    id: str
+    sentence: str
+
+
+def hidden_topics(cluster: Cluster) -> list[ClusterProblem]:
+    """Return that nothing is known of partitions, if the cluster shows this client no topic."""
+    if not cluster.hides_topics:
+        return []
+    sentence = (
+        "The cluster shows this client no topic, so the state of partitions is unknown. Grant its principal "
+        "Describe on all topics, or use another client."
+    )
+    return [ClusterProblem(id="cluster-topics-hidden", sentence=sentence)]
+
+
 def registration_problems(cluster: Cluster, node_id: int) -> list[str]:
     """Return why the controller doesn't count on broker `node_id`; empty if it does."""
     if node_id in cluster.brokers:
@@ -143,14 +163,6 @@ def replication_problems(cluster: Cluster, node_id: int | None = None) -> list[s
         return _about(cluster.under_replicated(), "under-replicated")
     lagging = [p for p in cluster.partitions if node_id in p.replicas and node_id not in p.in_sync]
     return _about(lagging, f"not in sync on broker {node_id}")
-
-
-@dataclass(frozen=True)
-class ClusterProblem:
-    """A problem of a cluster. `id` is declared in `aqueduct.messages`."""
-
-    id: str
-    sentence: str
 
 
 def identified_problems(cluster: Cluster) -> list[ClusterProblem]:

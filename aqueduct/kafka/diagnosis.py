@@ -13,7 +13,7 @@ from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import count, some
 from aqueduct.errors import labelled
-from aqueduct.kafka.cluster import Cluster, Partition, node_problems
+from aqueduct.kafka.cluster import Cluster, Partition, hidden_topics, node_problems
 from aqueduct.kafka.data_folder import DataFolder
 
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
@@ -38,6 +38,7 @@ def findings(
     """
     assigned = _assigned(cluster) if folders else {}
     return [
+        *(labelled(hidden.id, hidden.sentence) for hidden in hidden_topics(cluster)),
         *_lost(cluster),
         *_without_leader(cluster),
         *_without_coordinator(cluster, groups, told_since=bool(folders)),

@@ -1,17 +1,28 @@
 """Asks the brokers that are responsible for many things, all at once."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kafka.errors import KafkaError
 
+from aqueduct.common.wording import some
 from aqueduct.errors import Failed
 from aqueduct.kafka.client import Client, Patience, passing
 from aqueduct.kafka.requests import in_lists
 
 K = TypeVar("K")
 T = TypeVar("T")
+
+
+class OmittedError(KafkaError):  # type: ignore[misc]
+    """The error of a thing that a response does not mention. It is not known, which is not "has nothing"."""
+
+
+def check_mentioned(asked: Iterable[K], mentioned: Collection[K]) -> None:
+    """Check that a response mentions all that it was asked about; else OmittedError."""
+    if omitted := [key for key in asked if key not in mentioned]:
+        raise OmittedError(f"the broker's response does not mention {some(omitted)}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +71,9 @@ class _Question(Generic[K, T]):
                         answer_by_key[key] = answer
             except KafkaError as error:
                 errors |= dict.fromkeys(keys, error)
+        for key in missing:
+            if key not in answer_by_key and key not in errors:
+                errors[key] = OmittedError(f"no broker's response mentions {key}")
         return _Answers(answers=answer_by_key, errors=errors)
 
 
@@ -78,7 +92,8 @@ def ask_all(
     """Ask each wanted thing's broker, again where the trouble passes, within Patience.
 
     `responsible` tells the broker of each, `request` asks one broker about up to `limit` of them, `answers`
-    takes the response apart. `forget` is called for what has to be asked again. `fault` as in Patience.
+    takes the response apart; a thing that is in neither has an OmittedError. `forget` is called for what has
+    to be asked again. `fault` as in Patience.
     `unanswered` receives each thing that gets no answer, with its error, instead of the error being raised;
     an error that concerns all of them is raised.
     """

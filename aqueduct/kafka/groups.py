@@ -6,6 +6,7 @@ Not through confluent-kafka: 2.16.1 ends the process where a cluster never had a
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from kafka.errors import (
@@ -26,7 +27,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.client import POLL_SECONDS, Client, Patience
 from aqueduct.kafka.diagnosis import GROUPS
-from aqueduct.kafka.fan_out import ask_all
+from aqueduct.kafka.fan_out import OmittedError, ask_all, check_mentioned
 from aqueduct.kafka.requests import in_lists
 
 COMMITTING_TYPES = frozenset({"", "classic", "consumer"})  # of groups that have committed offsets alone
@@ -166,29 +167,38 @@ def _fetch(
         partitions_by_group,
         responsible=lambda names: client.coordinators(CoordinatorType.GROUP, names),
         request=request,
-        answers=_committed,
+        answers=partial(_committed, partitions_by_group),
         limit=GROUPS_PER_REQUEST,
         fault="does not tell all groups' offsets",
         unanswered=unanswered,
     )
 
 
-def _committed(response: Any) -> Iterator[tuple[str, CommittedOffsets | KafkaError]]:
+def _committed(
+    partitions_by_group: Mapping[str, list[TopicPartition] | None], response: Any
+) -> Iterator[tuple[str, CommittedOffsets | KafkaError]]:
     for group in response.groups:
         parts = [(topic.name, part) for topic in group.topics for part in topic.partitions]
         code = group.error_code or next((part.error_code for _, part in parts if part.error_code), 0)
         error = for_code(code)
         if code and error is not GroupIdNotFoundError:
             yield group.group_id, error(f"group {group.group_id}")
-        else:
-            yield (
-                group.group_id,
-                {
-                    TopicPartition(topic, part.partition_index): (part.committed_offset, part.metadata or "")
-                    for topic, part in parts
-                    if part.committed_offset >= 0
-                },
-            )
+            continue
+        mentioned = {TopicPartition(topic, part.partition_index): part for topic, part in parts}
+        if error is not GroupIdNotFoundError:
+            try:
+                check_mentioned(partitions_by_group.get(group.group_id) or (), mentioned)
+            except OmittedError as omitted:
+                yield group.group_id, omitted
+                continue
+        yield (
+            group.group_id,
+            {
+                partition: (part.committed_offset, part.metadata or "")
+                for partition, part in mentioned.items()
+                if part.committed_offset >= 0
+            },
+        )
 
 
 def commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
@@ -218,8 +228,10 @@ def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
         max_version=_NAMES_UNTIL,
     )
     coordinator = client.coordinator(CoordinatorType.GROUP, group)
+    mentioned: set[TopicPartition] = set()
     for topic in client.send(request, coordinator).topics:
         for partition in topic.partitions:
+            mentioned.add(TopicPartition(topic.name, partition.partition_index))
             error = for_code(partition.error_code)
             if error in _LIVE:
                 raise LiveGroup(
@@ -227,6 +239,7 @@ def _commit(client: Client, group: str, offsets: CommittedOffsets) -> None:
                 )
             if partition.error_code:
                 raise error(f"group {group}, {topic.name}-{partition.partition_index}")
+    check_mentioned(offsets, mentioned)
 
 
 def delete(client: Client, names: Iterable[str]) -> None:

@@ -38,6 +38,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka.batches.produce import Ready, stamp
 from aqueduct.kafka.client import Client, Patience, passing
+from aqueduct.kafka.fan_out import check_mentioned
 from aqueduct.kafka.groups import CommittedOffsets, offset_topics
 
 IN_FLIGHT = 5  # requests of one partition: the broker remembers so many of a producer's sequence numbers
@@ -335,9 +336,17 @@ class TransactionalProducer:
             for topic in {partition.topic for partition in sent.batches}:
                 self._client.forget(topic)
             self._give_up(error)
-        for topic in response.responses:
-            for answer in topic.partition_responses:
-                self._acknowledged(TopicPartition(topic.name, answer.index), answer, sent.batches)
+        answers = {
+            TopicPartition(topic.name, answer.index): answer
+            for topic in response.responses
+            for answer in topic.partition_responses
+        }
+        for partition, answer in answers.items():
+            self._acknowledged(partition, answer, sent.batches)
+        try:
+            check_mentioned(sent.batches, answers)
+        except KafkaError as error:
+            self._give_up(error)
 
     def _acknowledged(
         self, partition: TopicPartition, answer: Any, batches: Mapping[TopicPartition, Ready]
@@ -444,11 +453,12 @@ class TransactionalProducer:
             TopicPartition(topic.name, result.partition_index): result.partition_error_code
             for topic in response.results_by_topic_v3_and_below
             for result in topic.results_by_partition
-            if result.partition_error_code
         }
+        check_mentioned(topic_partitions, codes)
         # If one partition is refused, the coordinator attempts none.
-        causes = {p: code for p, code in codes.items() if for_code(code) is not OperationNotAttemptedError}
-        for refused, code in (causes or codes).items():
+        refusals = {partition: code for partition, code in codes.items() if code}
+        causes = {p: code for p, code in refusals.items() if for_code(code) is not OperationNotAttemptedError}
+        for refused, code in (causes or refusals).items():
             if for_code(code) is TopicAuthorizationFailedError:
                 self._rejected = refused
             self._check(code, str(refused))
@@ -473,9 +483,12 @@ class TransactionalProducer:
             topics=offset_topics(kind, kind.TxnOffsetCommitRequestPartition, offsets),
             max_version=_OFFSET_COMMIT_UNTIL,
         )
+        mentioned: set[TopicPartition] = set()
         for topic in self._client.send(request, self._coordinator(group)).topics:
             for partition in topic.partitions:
+                mentioned.add(TopicPartition(topic.name, partition.partition_index))
                 self._check(partition.error_code, f"group {group}, {topic.name}-{partition.partition_index}")
+        check_mentioned(offsets, mentioned)
 
     def _end(self, *, committed: bool) -> None:
         if self._partitions or self._groups:

@@ -27,7 +27,7 @@ from aqueduct.errors import Failed
 from aqueduct.kafka import offsets
 from aqueduct.kafka.client import Client, Patience
 from aqueduct.kafka.compacted_topics import keys_and_values
-from aqueduct.kafka.fan_out import ask_all
+from aqueduct.kafka.fan_out import ask_all, check_mentioned
 from aqueduct.kafka.groups import GROUPS_PER_REQUEST, LiveGroup
 from aqueduct.kafka.requests import in_lists
 from aqueduct.kafka.share_messages import (
@@ -229,9 +229,12 @@ def _alter(client: Client, group: str, some: Sequence[tuple[TopicPartition, int]
         )
     if response.error_code:
         raise for_code(response.error_code)(response.error_message or f"share group {group}")
+    mentioned: set[TopicPartition] = set()
     for topic in response.responses:
         for part in topic.partitions:
+            mentioned.add(TopicPartition(topic.topic_name, part.partition_index))
             if part.error_code:
                 raise for_code(part.error_code)(
                     f"share group {group}, {topic.topic_name}-{part.partition_index}"
                 )
+    check_mentioned([partition for partition, _ in some], mentioned)

@@ -25,6 +25,15 @@ CLUSTER = (
         fix="Check the error in the message, the rights of the client and the state of the brokers.",
     ),
     DeclaredMessage(
+        id="cluster-topics-hidden",
+        area=Area.CLUSTER,
+        meaning=(
+            "The cluster shows the client no topic, and the client may not describe all topics. The state of "
+            "partitions is unknown."
+        ),
+        fix="Grant the client's principal the ACL `Describe` on all topics, or use another client.",
+    ),
+    DeclaredMessage(
         id="compacted-topic-too-large",
         area=Area.CLUSTER,
         meaning="A topic of a service's state has more keys and values than the service writes.",
@@ -211,7 +220,10 @@ CLUSTER = (
     DeclaredMessage(
         id="topic-not-ready",
         area=Area.CLUSTER,
-        meaning="A new topic has no leader, or does not have the expected partitions.",
+        meaning=(
+            "A new topic has no leader, or does not have the expected partitions; or the brokers do not tell "
+            "which partitions a topic has."
+        ),
         fix="Check that all brokers run, and run the command again.",
     ),
     DeclaredMessage(

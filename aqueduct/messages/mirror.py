@@ -450,7 +450,10 @@ MIRROR = (
     DeclaredMessage(
         id="mirror-partition-hidden",
         area=Area.MIRROR,
-        meaning="The source does not list a partition that the flow mirrors.",
+        meaning=(
+            "The source does not list a partition that the flow mirrors, or it has no leader. Its lag is "
+            "unknown."
+        ),
         fix="Check whether the topic exists and has a leader, and whether the client may describe it.",
     ),
     DeclaredMessage(
@@ -468,8 +471,14 @@ MIRROR = (
     DeclaredMessage(
         id="mirror-behind",
         area=Area.MIRROR,
-        meaning="Partitions are not caught up.",
-        fix="Wait, or pass a longer `--wait`. If the lag grows, add tasks.",
+        meaning=(
+            "Partitions are not caught up, or a run with `--until-caught-up` was ended before it had caught "
+            "up."
+        ),
+        fix=(
+            "Wait, or pass a longer `--wait`. If the lag grows, add tasks. If a run was ended, run the "
+            "command again."
+        ),
     ),
     DeclaredMessage(
         id="mirror-refusals-unlisted",

@@ -66,6 +66,7 @@ class ClassicReader:
         self._checked: dict[TopicPartition, CheckedPosition] = {}
         self._unchecked: list[TopicPartition] = []
         self._at_target: Mapping[str, int] = {}  # partitions of topics
+        self.hidden: list[TopicPartition] = []  # that the source did not show at the last look
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
@@ -87,7 +88,8 @@ class ClassicReader:
         findings = classic.group_findings(self.source, group, state)
         findings += classic.topic_findings(self.source, self._prefix, at_source, at_target)
         self._progress = progress
-        return findings + status.hidden_findings(self.source, partitions, progress), progress
+        self.hidden = status.hidden_partitions(partitions, progress)
+        return findings + status.hidden_findings(self.source, self.hidden), progress
 
     def position_findings(self) -> list[str]:
         """Return which positions do not fit their topics, as the last look found them."""

@@ -67,6 +67,7 @@ class MirrorReader:
         self._sync_end = 0
         self._tasks = Tasks(counts={}, partitions=frozenset())
         self._flow_tasks: list[FlowTask] = []
+        self.hidden: list[TopicPartition] = []  # that the source did not show at the last look
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or cannot be read, and how far each partition is."""
@@ -79,7 +80,8 @@ class MirrorReader:
         if findings:
             with answering(self._target.end.bootstrap_servers):
                 findings = status.waiting_findings(self.source, findings, self._open_transactions())
-        return findings + status.hidden_findings(self.source, tasks.partitions, progress), progress
+        self.hidden = status.hidden_partitions(tasks.partitions, progress)
+        return findings + status.hidden_findings(self.source, self.hidden), progress
 
     def position_findings(self) -> list[str]:
         """Return which positions do not fit their topics, as the last look found them."""

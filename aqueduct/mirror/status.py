@@ -372,11 +372,15 @@ def waiting_findings(source: str, findings: Sequence[str], search: Search) -> li
     return [*waiting, *findings, *unknown]
 
 
-def hidden_findings(
-    source: str, partitions: Iterable[TopicPartition], progress: Iterable[MirrorProgress]
-) -> list[str]:
-    """Return which of the mirrored `partitions` the source does not show, one sentence."""
-    hidden = sorted(set(partitions) - {p.partition for p in progress})
+def hidden_partitions(
+    partitions: Iterable[TopicPartition], progress: Iterable[MirrorProgress]
+) -> list[TopicPartition]:
+    """Return which of the mirrored `partitions` the source does not show. Their lag is not known."""
+    return sorted(set(partitions) - {p.partition for p in progress})
+
+
+def hidden_findings(source: str, hidden: Sequence[TopicPartition]) -> list[str]:
+    """Return the finding about partitions that the source does not show, one sentence."""
     if not hidden:
         return []
     sentence = (
@@ -522,19 +526,40 @@ def lag_findings(progress: Iterable[MirrorProgress]) -> list[str]:
     return [labelled("mirror-behind", f"Not caught up: {some(named)}.")] if behind else []
 
 
+def unfinished_finding(behind: int) -> str:
+    """Return the finding about a run that was ended before all was mirrored that there was at its start."""
+    return labelled(
+        "mirror-behind",
+        "The run was ended before it had mirrored all records that the source had when it was started: it is "
+        f"behind by {count(behind, 'offset')}. Run the command again.",
+    )
+
+
 def report(
     findings: list[str],
     progress: Iterable[MirrorProgress],
     lost: Iterable[MirrorProgress],
     ranges: Iterable[AffectedRange],
     ages: Mapping[TopicPartition, float] | None = None,
+    *,
+    hidden: Iterable[TopicPartition] = (),
 ) -> dict[str, Any]:
     """Return what JSON reports of a flow contain, whatever its engine is.
 
     `findings` are sentences after their identifiers; `problems` has the same ones as objects.
     `ages`: seconds since the first record was written that a partition is behind by; the report has null for
-    the others.
+    the others. `hidden`: mirrored partitions that the source does not show; all their figures are null.
     """
+    entries = {
+        p.partition: {
+            "from": p.log.start,
+            "to": p.log.end,
+            "next": p.next,
+            "behind": p.behind,
+            "seconds": (ages or {}).get(p.partition) if p.behind else 0.0,
+        }
+        for p in progress
+    } | {partition: dict.fromkeys(("from", "to", "next", "behind", "seconds")) for partition in hidden}
     return {
         "findings": findings,
         "problems": identified(findings),
@@ -550,16 +575,8 @@ def report(
             for affected in ranges
         ],
         "partitions": [
-            {
-                "topic": p.partition.topic,
-                "partition": p.partition.partition,
-                "from": p.log.start,
-                "to": p.log.end,
-                "next": p.next,
-                "behind": p.behind,
-                "seconds": (ages or {}).get(p.partition) if p.behind else 0.0,
-            }
-            for p in sorted(progress, key=lambda p: p.partition)
+            {"topic": partition.topic, "partition": partition.partition, **figures}
+            for partition, figures in sorted(entries.items())
         ],
         "gaps": [
             {

@@ -99,6 +99,8 @@ def main() -> None:
 
     def problems(cluster: state.Cluster) -> list[str]:
         obstacles = []
+        if given["no_under_replicated"] or stopping is not None:
+            obstacles += [hidden.sentence for hidden in state.hidden_topics(cluster)]
         if expected is not None:
             cluster = state.without_brokers(cluster, state.absent_brokers(cluster, expected))
         if node is not None and "broker" in given["roles"]:

@@ -1,6 +1,7 @@
 """The admin client, the Ansible modules and `aqueduct health`, against a real broker."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -370,6 +371,41 @@ def test_health_over_tls_names_reason_of_rejection(
         sentence = capsys.readouterr().err
         assert said in sentence
         assert sentence.count("\n") == 1
+
+
+def test_hidden_topics_differ_from_a_new_cluster(
+    broker: Broker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By plaintext comes a super user, by TLS one who may describe the cluster, and no topic at first."""
+    with servers.broker.running(tmp_path) as new:
+        assert main(["health", "--bootstrap-server", new.plaintext]) == 0
+        name = unique("viewer")
+        config = str(new.authority.client_config(name))
+        ask = ["--bootstrap-server", new.tls, "--command-config", config]
+        verbs = (["health"], ["doctor", "cluster"], ["transactions", "find-hanging"])
+
+        def grant(resource: str, at: str) -> None:
+            granted = Acl(
+                principal=f"User:CN={name}",
+                resource=resource,
+                name=at,
+                pattern="literal",
+                operation="describe",
+            )
+            with connect(End("cluster", new.plaintext), "test") as client:
+                apply_acls(client, acls.AclChanges((granted,), ()))
+
+        grant("cluster", "kafka-cluster")
+        for topics in (0, 1):  # a topic that exists is hidden, too
+            if topics:
+                clients.create(new, unique("hidden"))
+            for verb in verbs:
+                assert main([*verb, *ask]) == 3
+                said = capsys.readouterr().out
+                assert re.search(r"\[(cluster-topics-hidden|transaction-search-incomplete)\]", said)
+        grant("topic", "*")
+        for verb in verbs:
+            assert main([*verb, *ask]) == 0
 
 
 def test_own_topic_settings_are_distinguished_from_effective_ones(client: Client) -> None:

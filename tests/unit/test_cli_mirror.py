@@ -77,6 +77,12 @@ def test_table_lists_partitions_behind_and_counts_rest() -> None:
     assert mirror._table([ahead]) == "1 partition, 0 of them behind by 0 records."
 
 
+def test_table_counts_partitions_whose_lag_is_unknown() -> None:
+    last = mirror._table([CAUGHT_UP], [A1]).splitlines()[-1]
+    assert "2 partitions" in last
+    assert "1 of them" in last
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("10s", 10), ("5m", 300), ("1h", 3600), ("7d", 604_800), ("0s", 0)]
 )

@@ -11,7 +11,8 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed
 from aqueduct.kafka import produce
 from aqueduct.kafka.batches.produce import Ready
-from aqueduct.kafka.produce import Retry, TransactionalProducer, until_committed
+from aqueduct.kafka.fan_out import OmittedError
+from aqueduct.kafka.produce import Retry, TransactionalProducer, _Sent, until_committed
 
 
 class Cluster:
@@ -83,3 +84,50 @@ def test_offset_below_an_acknowledged_one_ends_the_transaction() -> None:
     assert (producer.starts, producer.ends) == ({partition: 70}, {partition: 103})
     with pytest.raises(Retry):
         acknowledge(50)
+
+
+@pytest.mark.parametrize("numbers", [(0, 1), (0,)])
+def test_response_must_mention_each_partition_of_transaction(
+    numbers: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Records or offsets of a partition that no response mentions may be missing after the commit."""
+    batches = {TopicPartition("orders", number): Ready(bytearray(100), 10, 0) for number in (0, 1)}
+    parts = [
+        SimpleNamespace(
+            index=number,
+            partition_index=number,
+            error_code=0,
+            partition_error_code=0,
+            base_offset=7,
+            log_append_time_ms=-1,
+        )
+        for number in numbers
+    ]
+    topic = SimpleNamespace(
+        name="orders", partitions=parts, partition_responses=parts, results_by_partition=parts
+    )
+    response = SimpleNamespace(responses=[topic], topics=[topic], results_by_topic_v3_and_below=[topic])
+    client = SimpleNamespace(wait=lambda _: response, send=lambda *_: response)
+    monkeypatch.setattr(TransactionalProducer, "_coordinator", lambda *_: 1)
+
+    def producer() -> TransactionalProducer:
+        producer = TransactionalProducer(cast(Any, client), "mirror")
+        monkeypatch.setattr(producer, "_abort_open", lambda: None)
+        return producer
+
+    def acknowledge() -> None:
+        sending = producer()
+        sent = _Sent(batches, cast(Any, None))
+        sending._in_flight.append(sent)
+        sending._acknowledge(sent)
+
+    for request in (
+        acknowledge,
+        lambda: producer()._add_partitions([*batches]),
+        lambda: producer()._commit_offsets("g", dict.fromkeys(batches, (1, ""))),
+    ):
+        if len(numbers) == len(batches):
+            request()
+        else:
+            with pytest.raises(OmittedError, match="orders-1"):
+                request()

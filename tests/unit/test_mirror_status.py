@@ -232,9 +232,8 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
         MirrorProgress(partition=B0, next=3, log=Log(0, 3), drained=False),
     ]
     hidden = TopicPartition("d", 0)
-    assert ["d-0" in each for each in status.hidden_findings("pro1", [A0, A1, B0, hidden], progress)] == [
-        True
-    ]
+    assert status.hidden_partitions([A0, A1, B0, hidden], progress) == [hidden]
+    assert ["d-0" in each for each in status.hidden_findings("pro1", [hidden])] == [True]
     [recreated] = status.recreated_findings("pro1", progress)
     assert "a-1 (mirrored to offset 10, ends at 4)" in recreated
     [loss] = status.loss_findings("pro1", progress)
@@ -243,7 +242,8 @@ def test_each_trouble_with_a_log_has_its_sentence() -> None:
         "[mirror-behind] Not caught up: a-0 (10 records), a-1 (4 records)."
     ]
     caught_up = progress[2:]
-    assert status.hidden_findings("pro1", [B0], caught_up) == []
+    assert status.hidden_partitions([B0], caught_up) == []
+    assert status.hidden_findings("pro1", []) == []
     assert status.recreated_findings("pro1", caught_up) == []
     assert status.loss_findings("pro1", caught_up) == []
     assert status.lag_findings(caught_up) == []

@@ -77,4 +77,11 @@ def test_pattern_part_without_topic_is_skipped() -> None:
         ("pattern-matches-nothing", "topics fligths"),
         ("pattern-matches-nothing", "topics b"),
     ]
-    assert ComparedTopics.parse("flights", None).unmatched([]) == ()
+
+
+def test_named_topic_without_compared_partition_is_skipped() -> None:
+    """Such as one that is deleted after the topics were chosen: nothing of it was compared."""
+    topics = ComparedTopics.parse("flights,b:c", None)
+    assert topics.unmatched(["flights", "b"]) == ()
+    [skipped] = topics.unmatched(["flights"])
+    assert (skipped.id, skipped.what) == ("topic-unknown", "topic b")

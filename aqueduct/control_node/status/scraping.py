@@ -223,9 +223,12 @@ def _health(cluster: ScrapedCluster, properties: Path, deadline: float) -> dict[
 
 
 def _shows_no_topic(output: str) -> bool:
-    """Return whether a cluster hides its topics: it does from those who may not describe them."""
+    """Return whether a cluster hides its topics, by the answer of `aqueduct health --json`."""
     try:
         document = json.loads(output)
     except ValueError:
         return False
-    return isinstance(document, dict) and document.get("partitions") == 0
+    problems = document.get("problems") if isinstance(document, dict) else None
+    return isinstance(problems, list) and any(
+        isinstance(problem, dict) and problem.get("id") == "cluster-topics-hidden" for problem in problems
+    )

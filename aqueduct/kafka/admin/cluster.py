@@ -3,8 +3,16 @@
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
+from uuid import uuid4
 
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, NodeNotReadyError, RetriableError, for_code
+from kafka.errors import (
+    IncompatibleBrokerVersion,
+    KafkaError,
+    NodeNotReadyError,
+    RetriableError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
 from kafka.protocol.metadata import MetadataRequest
 
@@ -45,6 +53,19 @@ def describe_by_all(client: Client) -> list[Cluster]:
 
 def _described(client: Client, attempt: Callable[[], T]) -> T:
     return Patience(client, "does not describe itself").until_done(attempt)
+
+
+def may_describe_all(client: Client) -> bool:
+    """Return whether the client may describe topics of any name.
+
+    Brokers conceal the other topics, also internal ones, from who asks for all. Of a topic that is asked for
+    by its name, they tell whether the client may describe it before whether it exists.
+    """
+    try:
+        client.ask_topics([uuid4().hex])
+    except TopicAuthorizationFailedError:
+        return False
+    return True
 
 
 def await_cluster(client: Client, problems: Callable[[Cluster], Sequence[str]], seconds: float) -> Cluster:
@@ -108,6 +129,7 @@ def _describe(client: Client, node_id: int | None = None) -> Cluster:
         partitions=tuple(sorted(partitions, key=lambda partition: (partition.topic, partition.number))),
         quorum=_quorum(client, description.controller_id),
         addresses={broker.broker_id: f"{broker.host}:{broker.port}" for broker in description.brokers},
+        hides_topics=not topics and not may_describe_all(client),
     )
 
 

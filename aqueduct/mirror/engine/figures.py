@@ -18,6 +18,7 @@ class MirrorFigures:
     problems: LeftOut = ()  # of the last looks at topics, and of the last round
     groups: GroupsSynchronised = field(default_factory=GroupsSynchronised)  # the last round
     failures: dict[int, Skipped] = field(default_factory=dict)  # of tasks that wait for their next start
+    is_caught_up: bool = False  # all was mirrored that the source had when a run until then was started
     ended: TaskFigures = field(default_factory=TaskFigures)  # counts of tasks that other processes have now
 
     def end(self, task: TaskFigures) -> None:

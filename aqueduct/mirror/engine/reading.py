@@ -40,6 +40,8 @@ from aqueduct.mirror.status import (
     FlowTask,
     Log,
     MirrorProgress,
+    hidden_findings,
+    hidden_partitions,
     no_state_finding,
 )
 
@@ -70,6 +72,7 @@ class BatchesReader:
         self._positions: dict[TopicPartition, Position] = {}
         self._mirrored: frozenset[str] = frozenset()  # topics of the last look
         self._flow_tasks: list[FlowTask] = []
+        self.hidden: list[TopicPartition] = []  # that the source did not show at the last look
 
     def look(self) -> tuple[list[str], list[MirrorProgress]]:
         """Return what does not run or is not mirrored, and how far each partition is."""
@@ -86,10 +89,13 @@ class BatchesReader:
             and not position.is_given_up
         }
         now = time.time()
+        mirrored = [partition for name in self._mirrored for partition in every[name].topic_partitions]
+        self.hidden = hidden_partitions(mirrored, progress)
         self._flow_tasks = flow_tasks(tasks, statuses, now)
         findings = unreadable + task_findings(self.source, tasks, statuses, now)
         if (taken := taken_findings(self.source, statuses, now)) and self.workers():
             findings += taken
+        findings += hidden_findings(self.source, self.hidden)
         return findings + deleted_findings(self.source, deleted), progress
 
     def position_findings(self) -> list[str]:

@@ -103,6 +103,7 @@ def _run_alone(order: MirrorOrder, stopping: Event, figures: MirrorFigures) -> N
                     flow.sample()
                     if flow.is_caught_up(ends):
                         flow.synchronise()
+                        figures.is_caught_up = True
                         break
                 return
             upkeep = Upkeep(order, figures, prepared)

@@ -82,10 +82,18 @@ class ComparedTopics:
         return {name: self.prefix + name for name in chosen}
 
     def unmatched(self, chosen: Collection[str]) -> LeftOut:
-        """Return the parts of the pattern that match none of the chosen topics, so that they compare none."""
+        """Return the names, and the parts of the pattern, of which nothing was compared.
+
+        `chosen`: the topics of which a partition of a source was compared.
+        """
+        missing = sorted(self.names.keys() - set(chosen))
+        absent = "no partition of it was compared; check that a source has it, and run the command again"
         parts = unmatched_parts(self.pattern.pattern, chosen) if self.pattern else []
         reason = "no source has a topic whose whole name matches it and that the pattern does not exclude"
-        return tuple(Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts)
+        return (
+            *(Skipped(f"topic {name}", absent, "topic-unknown") for name in missing),
+            *(Skipped(f"topics {part}", reason, "pattern-matches-nothing") for part in parts),
+        )
 
 
 def topic_partitions(

@@ -7,7 +7,7 @@ that is not an error here.
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby, takewhile
 from typing import Any, TypeVar
@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
+from aqueduct.common.wording import some
 from aqueduct.errors import Failed
 from aqueduct.kafka import addresses
 from aqueduct.kafka.client_config import End
@@ -34,13 +35,16 @@ ConfluentClient = TypeVar("ConfluentClient")
 
 
 def partitions(end: End) -> dict[str, int]:
-    """Count partitions of each topic that the client may describe; Failed if the end can't be reached."""
+    """Count partitions of each topic that the client may describe; Failed if the end can't be reached.
+
+    0: the topic's metadata has an error, so its partitions are not known.
+    """
     errors: Errors = deque(maxlen=100)
     admin = _client(AdminClient, end, _settings(end, errors))
     for seconds in REACH_SECONDS:
         try:
             topics = admin.list_topics(timeout=seconds).topics
-            return {name: len(topic.partitions) for name, topic in topics.items()}
+            return {name: 0 if topic.error else len(topic.partitions) for name, topic in topics.items()}
         except KafkaException as error:
             failure = error
             admin.poll(0)  # this is where error_cb is called
@@ -49,6 +53,25 @@ def partitions(end: End) -> dict[str, int]:
             ):
                 break  # trying again won't help
     raise Failed("cluster-unreachable", f"The {end} can't be reached: {_reason(errors, failure)}")
+
+
+def known_partitions(end: End, names: Iterable[str], counts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return the counts, asked for again until those of the named topics that exist are known.
+
+    Failed if one is not known after OFFSETS_SECONDS.
+    """
+    chosen = sorted(names)
+    deadline = time.monotonic() + OFFSETS_SECONDS
+    while unknown := [name for name in chosen if counts.get(name) == 0]:
+        if time.monotonic() > deadline:
+            raise Failed(
+                "topic-not-ready",
+                f"The {end} does not tell which partitions these topics have: {some(unknown)}. Nothing was "
+                "compared. See whether all its brokers run, and run the command again.",
+            )
+        time.sleep(LEADER_SECONDS)
+        counts = partitions(end)
+    return counts
 
 
 def ranges(end: End, asked: Iterable[TopicPartition]) -> dict[TopicPartition, Range]:

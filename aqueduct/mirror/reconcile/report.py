@@ -18,7 +18,7 @@ NAMES_COLUMNS = COLUMNS - 54  # ... and of all names in it; the rest is for numb
 def text(flow: ComparedFlow, verdicts: Sequence[Verdict], unmatched: LeftOut = ()) -> str:
     """Write a person's page: a table, a sentence on whatever is unequal, and a summary.
 
-    `unmatched`: parts of the pattern that match no topic of a source.
+    `unmatched`: names, and parts of the pattern, of which nothing was compared.
     """
     shown = [verdict for verdict in verdicts if len(verdicts) <= ROWS or not verdict.equal][:ROWS]
     table = [*_table(flow, shown), ""] if shown else []

@@ -69,6 +69,11 @@ def plan(flow: ComparedFlow, topics: ComparedTopics) -> list[ComparedLane]:
     """List the lanes to compare. The target is asked first: what comes meanwhile is missing, not extra."""
     partitions = [_partitions(end) for end in flow.ends]
     names = topics.choose(partitions[1:])
+    chosen = [list(names.values()), *[list(names)] * len(flow.sources)]
+    partitions = [
+        counts if isinstance(end, StoredEnd) else reader.known_partitions(end, mine, counts)
+        for end, mine, counts in zip(flow.ends, chosen, partitions, strict=True)
+    ]
     asked_by_end = zip(flow.ends, topic_partitions(names, partitions), strict=True)
     return list(lanes(names, [ranges(end, asked) for end, asked in asked_by_end]))
 

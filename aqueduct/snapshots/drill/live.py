@@ -30,7 +30,7 @@ def compare(
     """Compare topics; those that are others by now, or of another cluster, are left out, with why."""
     flow = ComparedFlow(live, (store,))
     names, compacted, left_out = _same_topics(live, snapshot, topics)
-    partitions = reader.partitions(live) if names else {}
+    partitions = reader.known_partitions(live, names, reader.partitions(live)) if names else {}
     places = [
         partition
         for partition in store.partitions
