@@ -40,7 +40,7 @@ def test_removed_variable_finding_has_advice_from_table() -> None:
 
 def test_variable_file_without_group_is_named() -> None:
     files = {"all": "group_vars/all", "site_pro1": "group_vars/site_pro1.yml", "site_pro11": "b.yml"}
-    found = check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files))
+    found = list(check_group_files(replace(inventory({"h": {}}, site_pro1=["h"]), group_files=files)))
     assert [(finding.where, finding.what, finding.id) for finding in found] == [
         ("b.yml", "site_pro11", "group-file-unused")
     ]

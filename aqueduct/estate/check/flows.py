@@ -329,7 +329,7 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
             sentence = (
                 f"records of topic {topic} would circulate {sites} without end; exclude the topic "
-                "from one of these flows, or use the name of the source as prefix in all of them."
+                "from one of these flows, or set naming to prefix in all of them."
             )
             yield start.finding(Labelled("flow-loop-endless", sentence))
 
