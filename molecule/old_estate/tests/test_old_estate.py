@@ -254,7 +254,7 @@ def test_znode_restore_recovers_cluster_after_zookeeper_data_loss(
     lab.run(ENSEMBLE, "rm", *map(stored, planted))
     restored = lab.play("restore_zookeeper", "--limit", "site_old")
     assert restored.returncode == 0, restored.stdout
-    assert "What broker 12 has goes furthest, and leads: " in re.sub(r"\s+", " ", restored.stdout)
+    assert "Broker 12 has the longest logs and becomes leader of: " in re.sub(r"\s+", " ", restored.stdout)
     wait_until("both brokers and all replicas", site.is_whole)
     assert site.znode("/cluster/id")["id"] == cluster
     assert "Node does not exist" in site.shell("get", PLANTED.path)
