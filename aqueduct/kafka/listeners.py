@@ -51,7 +51,7 @@ def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
         if not (parts := _LISTENER.fullmatch(spec)):
             raise Refused(
                 "listener-config-invalid",
-                f"listeners can't be read: {spec.strip()!r} is not NAME://host:port.",
+                f"Cannot read listeners: {spec.strip()!r} is not NAME://host:port.",
             )
         name = parts[1].upper()
         # Without a map a name is its protocol, and one of controllers that is none is PLAINTEXT (KIP-631).
