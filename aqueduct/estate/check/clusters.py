@@ -77,7 +77,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
                 ("name",),
                 Labelled(
                     "topic-name-collides",
-                    f"Kafka treats . and _ as the same character here, so {name} and {like} "
+                    f"Kafka does not distinguish . and _ in topic names, so {name} and {like} "
                     "collide; rename one of them.",
                 ),
             )

@@ -88,7 +88,7 @@ def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
         yield from _check_outside(inventory, mirror)
     elif mirror.flow.source_settings:
         sentence = (
-            "this variable only applies to a source outside the inventory; set source_servers, or remove it."
+            "this key only applies to a source outside the inventory; set source_servers, or remove it."
         )
         yield mirror.finding(Labelled("values-conflict", sentence), ("source_settings",))
     elif source not in inventory.sites:
