@@ -53,8 +53,8 @@ from aqueduct.recovery.broker_ids import agreement, disk_logs, plan, run, stray_
 from aqueduct.recovery.broker_ids.log_comparison import Fit, nowhere
 from aqueduct.recovery.quorum import metadata
 
-NO_LOG = "no folder that was named has a log of it"
-STOPPED = "the broker that has most of its log does not run"
+NO_LOG = "no inspected folder has a log of it"
+STOPPED = "the broker with the longest log is stopped"
 Inspected = TypeVar("Inspected", disk_logs.DiskLog, disk_logs.Folder)
 NODE_ID = selection.whole(0, (1 << 31) - 1)
 
@@ -72,7 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         action="append",
         default=[],
-        help="empty or missing data directory of the same broker: its disk is lost for good; may be repeated",
+        help=(
+            "empty or missing data directory of the same broker, whose disk is permanently lost; may "
+            "be repeated"
+        ),
     )
     inspect.set_defaults(run=_inspect)
 
@@ -155,7 +158,7 @@ def add_lost(parser: argparse.ArgumentParser) -> None:
         type=lambda text: [NODE_ID(number) for number in text.split(",")],
         action="extend",
         default=[],
-        help="ids of brokers whose disks are lost for good, or have another broker id now",
+        help="ids of brokers whose disks are permanently lost, or have another broker id now",
     )
 
 
@@ -164,9 +167,9 @@ def all_seen(fit: Fit) -> None:
     if fit.unseen:
         raise Refused(
             "broker-disks-unseen",
-            f"The disks of brokers {some(fit.unseen)} were not inspected, and records on them may be "
-            "truncated. Pass their --inspection, or --lost for those whose disks are lost for good. Nothing "
-            "was done.",
+            f"The disks of brokers {some(fit.unseen)} were not inspected, and records on them may "
+            "be truncated. Pass their --inspection, or --lost for those whose disks are "
+            "permanently lost. Nothing was done.",
         )
 
 
@@ -186,7 +189,7 @@ def _partitions(text: str) -> tuple[TopicPartition, ...]:
     for name in text.split(","):
         topic, _, number = name.rpartition(":")
         if not (LEGAL_NAME.fullmatch(topic) and number.isdecimal()):
-            raise argparse.ArgumentTypeError(f"{name!r} isn't a partition; write TOPIC:PARTITION")
+            raise argparse.ArgumentTypeError(f"{name!r} is not a partition; write TOPIC:PARTITION")
         partitions.append(TopicPartition(topic, int(number)))
     return tuple(partitions)
 
@@ -246,16 +249,17 @@ def _refuse_voters(folders: Sequence[Path], node_id: int) -> None:
         if voters is None:
             raise Refused(
                 "controller-vote-unknown",
-                f"{folder / metadata.FOLDER} does not tell whether the node is a controller. If it is only a "
-                "broker, run `aqueduct quorum set-aside --broker-only` first. Nothing was done.",
+                f"{folder / metadata.FOLDER} does not show whether the node is a controller. If it "
+                "is only a broker, run `aqueduct quorum set-aside --broker-only` first. Nothing "
+                "was done.",
             )
         now = data_folder.read(folder).node_id
         if now != node_id and (had := voters & {now, node_id}):
             raise Refused(
                 "controller-has-vote",
-                f"{folder} is of node {now}, and {some(sorted(had))} has a vote in the quorum, which belongs "
-                "to the id and the folder. Another id would end the vote. Set the former id in the host's "
-                "server.properties. Nothing was done.",
+                f"{folder} belongs to node {now}, and {some(sorted(had))} has a vote in the "
+                "quorum, which depends on the id and the folder. Another id would end the vote. "
+                "Set the former id in the host's server.properties. Nothing was done.",
             )
 
 
@@ -278,13 +282,14 @@ def _assign(args: argparse.Namespace) -> int:
             _keep(args.replaced, plan.ReplacedIds(state.cluster_id, ids))
         run.assign(client, {**repair.move, **empty})
     print(
-        f"{count(len(repair.move), 'partition')} assigned to the ids that brokers have now; "
-        f"{len(repair.lead):,} without a leader yet; {count(len(empty), 'partition')} to be empty."
+        f"{count(len(repair.move), 'partition')} assigned to the present ids of the brokers; "
+        f"{len(repair.lead):,} without a leader yet; {count(len(empty), 'partition')} to be "
+        "created empty."
     )
     _say_nowhere(args, state)
     for change in repair.changed:
         by = "the same --replaced" if args.replaced else f"--lost {change.before}"
-        print(f"Broker {change.before} is {change.now} now: elect with {by}.")
+        print(f"Broker {change.before} is broker {change.now} now: run `aqueduct repair elect` with {by}.")
     return _left(
         [*repair.unseen.items()]
         + [(partition, NO_LOG) for partition in repair.empty if partition not in empty]
@@ -303,7 +308,7 @@ def _elect(args: argparse.Namespace) -> int:
     print(f"{count(len(electable), 'partition')} got leaders.")
     _say_nowhere(args, state)
     if any(partition.topic == GROUPS for partition in set(electable) & set(args.empty)):
-        print("Groups whose positions are gone get them by `aqueduct restore --groups-only`.")
+        print("`aqueduct restore --groups-only` restores the lost offsets of groups from a backup.")
     if args.replaced and not left:
         args.replaced.unlink(missing_ok=True)  # the ids may be given to other brokers now
     return _left(left)
@@ -322,14 +327,14 @@ def _replaced(path: Path | None, state: Cluster) -> plan.ReplacedIds:
     except ValueError as error:
         raise Refused(
             "replaced-ids-unreadable",
-            f"{path} is damaged, or is not what `aqueduct repair assign --replaced` writes ({error}). Move "
-            "it away, and pass the ids that were replaced with --lost. Nothing was done.",
+            f"{path} is damaged, or is not a file of `aqueduct repair assign --replaced` "
+            f"({error}). Move it away, and pass the replaced ids with --lost. Nothing was done.",
         ) from None
     if replaced.cluster != state.cluster_id:
         raise Refused(
             "replaced-ids-unreadable",
-            f"{path} is of the cluster {replaced.cluster}, and this one is {state.cluster_id}. Move it away. "
-            "Nothing was done.",
+            f"{path} belongs to the cluster {replaced.cluster}, but this cluster is "
+            f"{state.cluster_id}. Move the file away. Nothing was done.",
         )
     return replaced
 
@@ -393,8 +398,8 @@ def hosts(paths: Sequence[Path]) -> dict[str, list[disk_logs.Folder]]:
             if brokers.setdefault(node, path) != path:
                 raise Refused(
                     "broker-inspected-twice",
-                    f"{brokers[node]} and {path} both have folders of broker {node}. Pass one file for each "
-                    "host, and of two hosts with one id the file of the broker.",
+                    f"{brokers[node]} and {path} both have folders of broker {node}. Pass one file "
+                    "for each host. If two hosts have one id, pass only the file of the broker.",
                 )
         folders_by_host[host] = folders
     return folders_by_host

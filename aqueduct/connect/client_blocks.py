@@ -10,11 +10,13 @@ ISSUE = "KAFKA-4090"
 
 # What a client of each block is for, and what comes of it if it can't speak to the brokers.
 PURPOSE = {
-    "worker": "it joins the group and keeps the internal topics",
-    "producer": "it writes dead-letter records and what sources bring, and hangs or dies at the first, with "
-    "tasks that still say RUNNING",
-    "consumer": "it reads for sinks, which would get nothing and still say RUNNING",
-    "admin": "it makes the topics of sources and of dead-letter records",
+    "worker": "it joins the group and maintains the internal topics",
+    "producer": (
+        "it writes dead-letter records and the records of sources, and hangs or fails at the first "
+        "one, while tasks still report RUNNING"
+    ),
+    "consumer": "it reads for sinks, which would receive no record and still report RUNNING",
+    "admin": "it creates the topics of sources and of dead-letter records",
 }
 
 
@@ -29,9 +31,9 @@ class BrokerDemands:
         """Say why the brokers are taken to speak TLS; None: they are not."""
         listener = self.facts.listeners.get(block.servers)
         if listener:
-            return f"{block.servers} speaks TLS" if listener.tls else None
+            return f"{block.servers} uses TLS" if listener.tls else None
         other = self._other(block, lambda peer: peer.tls)
-        return f"{other} speaks TLS to {block.servers}" if other else None
+        return f"{other} uses TLS for {block.servers}" if other else None
 
     def plaintext(self, block: Block) -> bool:
         listener = self.facts.listeners.get(block.servers)
@@ -41,7 +43,7 @@ class BrokerDemands:
         """Say why a client needs a key store."""
         listener = self.facts.listeners.get(block.servers)
         if listener:
-            demands = f"{block.servers} demands a certificate of its clients"
+            demands = f"{block.servers} requires a certificate of its clients"
             return demands if listener.client_certificate else None
         other = self._other(block, lambda peer: peer.tls and peer.key_store is not None)
         return f"{other} has one for {block.servers}" if other else None
@@ -63,8 +65,8 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
             yield WorkerFinding(
                 "fault",
                 "security-protocol-unknown",
-                f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, which Kafka "
-                f"does not know; it has {', '.join(PROTOCOLS)}.",
+                f"{block.file}: {block} has {block.prefix}security.protocol={block.protocol}, "
+                f"which Kafka does not define; use one of {', '.join(PROTOCOLS)}.",
             )
             continue
         if not block.tls:
@@ -74,8 +76,8 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
             yield WorkerFinding(
                 "fault",
                 "client-listener-plaintext",
-                f"{block.file}: {block} speaks {block.protocol}, and {block.servers} does not speak TLS; "
-                "name the TLS listener in bootstrap.servers.",
+                f"{block.file}: {block} uses {block.protocol}, but {block.servers} does not use "
+                "TLS; set bootstrap.servers to the TLS listener.",
             )
         yield from _key_store(block, demands)
         yield from _trust_store(block, demands)
@@ -83,8 +85,9 @@ def client_findings(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator
             yield WorkerFinding(
                 "warning",
                 "client-names-unchecked",
-                f"{block.file}: {block} does not check the brokers' names; remove "
-                f"{block.prefix}ssl.endpoint.identification.algorithm, and put the names into certificates.",
+                f"{block.file}: {block} does not check the names of the brokers; remove "
+                f"{block.prefix}ssl.endpoint.identification.algorithm, and add the names to the "
+                "certificates.",
             )
 
 
@@ -93,8 +96,9 @@ def _plaintext(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
         yield WorkerFinding(
             "fault",
             "client-plaintext-to-tls",
-            f"{block.file}: {block} would speak {block.protocol}, but {reason}: {PURPOSE[block.name]} "
-            f"({ISSUE}); set {block.prefix}security.protocol=SSL and its key and trust store.",
+            f"{block.file}: {block} would use {block.protocol}, but {reason}: "
+            f"{PURPOSE[block.name]} ({ISSUE}); set {block.prefix}security.protocol=SSL and its key "
+            "and trust store.",
         )
 
 
@@ -105,7 +109,7 @@ def _key_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "fault",
                 "key-store-password-missing",
-                f"{block.file}: {block} names a {store.type} key store without a password; set "
+                f"{block.file}: {block} has a {store.type} key store without a password; set "
                 f"{block.prefix}ssl.keystore.password.",
             )
         yield from store_findings(block.file, str(block), store, demands.facts)
@@ -128,7 +132,11 @@ def _trust_store(block: Block, demands: BrokerDemands) -> Iterator[WorkerFinding
         "fault" if reason else "warning",
         "trust-store-missing",
         f"{block.file}: {block} has no trust store, "
-        + (f"but {reason}: {PURPOSE[block.name]} ({ISSUE})" if reason else "so it trusts Java's authorities")
+        + (
+            f"but {reason}: {PURPOSE[block.name]} ({ISSUE})"
+            if reason
+            else "so it trusts the authorities of Java"
+        )
         + f"; set {block.prefix}ssl.truststore.location and {block.prefix}ssl.truststore.type.",
     )
 
@@ -147,7 +155,7 @@ def inherited(blocks: Iterable[Block], demands: BrokerDemands) -> Iterator[Worke
             yield WorkerFinding(
                 "warning",
                 "admin-settings-inherited",
-                f"{block.file}: {block} gets by with the worker's own {', '.join(lent)}; set "
-                f"{', '.join(f'{block.prefix}{setting}' for setting in lent)}, so that no block is forgotten "
-                f"({ISSUE}).",
+                f"{block.file}: {block} depends on the worker's own {', '.join(lent)}; set "
+                f"{', '.join(f'{block.prefix}{setting}' for setting in lent)}, so that each block "
+                f"is complete ({ISSUE}).",
             )

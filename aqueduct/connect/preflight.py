@@ -47,8 +47,8 @@ def findings(worker: Worker, connectors: Sequence[ConnectorConfig], facts: Facts
 
 def _group_findings(worker: Worker) -> Iterator[WorkerFinding]:
     missing = {
-        of_worker.BOOTSTRAP: "so it asks localhost:9092; name the brokers' TLS listener",
-        "group.id": "so the worker does not start; name the group of its workers",
+        of_worker.BOOTSTRAP: "so the worker connects to localhost:9092; set the TLS listener of the brokers",
+        "group.id": "so the worker does not start; set the group of its workers",
     }
     for setting, comes_of_it in missing.items():
         if not worker.properties.get(setting):
@@ -69,13 +69,14 @@ def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "fault",
                 "worker-topic-missing",
-                f"{worker.file}: {setting} is not set; name a compacted topic of this worker's.",
+                f"{worker.file}: {setting} is not set; set it to a compacted topic of this worker.",
             )
         elif name in names:
             yield WorkerFinding(
                 "fault",
                 "worker-topic-shared",
-                f"{worker.file}: {setting} and {names[name]} name the same topic {name}; give each its own.",
+                f"{worker.file}: {setting} and {names[name]} use the same topic {name}; set a "
+                "separate topic for each.",
             )
         names[name] = setting
         factor = worker.properties.get(f"{kind}.storage.replication.factor", "3")
@@ -83,8 +84,8 @@ def _topic_findings(worker: Worker) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "warning",
                 "worker-topic-unreplicated",
-                f"{worker.file}: {kind}.storage.replication.factor=1, so one broker that is lost stops every "
-                "connector; set 3, or as many as there are brokers.",
+                f"{worker.file}: {kind}.storage.replication.factor=1, so the loss of one broker "
+                "stops every connector; set 3, or the number of brokers if it is lower.",
             )
 
 
@@ -93,16 +94,17 @@ def _plugin_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
         yield WorkerFinding(
             "warning",
             "plugin-path-missing",
-            f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, and their "
-            "libraries are not kept apart; name the folders that hold a folder per plugin.",
+            f"{worker.file}: plugin.path is not set, so only plugins on the class path are found, "
+            "and their libraries are not isolated; list the folders that have a folder for each "
+            "plugin.",
         )
     for folder in worker.plugin_path():
         if folder in facts.folders:
             yield WorkerFinding(
                 "fault",
                 "plugin-folder-unusable",
-                f"{worker.file}: {folder} of plugin.path {facts.folders[folder]}; install the plugins there, "
-                "or take it out.",
+                f"{worker.file}: {folder} of plugin.path {facts.folders[folder]}; install the "
+                "plugins there, or remove the folder.",
             )
 
 
@@ -115,21 +117,21 @@ def _connector_findings(worker: Worker, connector: ConnectorConfig) -> Iterator[
         yield WorkerFinding(
             "warning",
             "dead-letters-unreachable",
-            f"{where} stops at the first bad record, so nothing ever comes to its dead-letter records in "
+            f"{where} stops at the first bad record, so no record reaches its dead-letter topic "
             f"{connector.dead_letters}; set errors.tolerance=all.",
         )
     if sink and tolerant and not connector.dead_letters:
         yield WorkerFinding(
             "warning",
             "bad-records-dropped",
-            f"{where} drops bad records without a trace; set errors.deadletterqueue.topic.name.",
+            f"{where} drops bad records silently; set errors.deadletterqueue.topic.name.",
         )
     headers = connector.config.get("errors.deadletterqueue.context.headers.enable", "false")
     if connector.dead_letters and headers.lower() != "true":
         yield WorkerFinding(
             "warning",
             "dead-letters-without-headers",
-            f"{where} sends dead-letter records that do not say where they came from and can't be replayed; "
+            f"{where} sends dead-letter records without their origin, so they cannot be replayed; "
             "set errors.deadletterqueue.context.headers.enable=true.",
         )
 
@@ -149,6 +151,7 @@ def _refused_overrides(worker: Worker, connector: ConnectorConfig) -> Iterator[W
                 "fault",
                 "connector-override-refused",
                 f"{connector.file}: connector {connector.name} overrides "
-                f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy {name} of "
-                f"{worker.file} refuses; take it out, or set connector.client.config.override.policy=All.",
+                f"{', '.join(f'{client}.override.{key}' for key in refused)}, which the policy "
+                f"{name} of {worker.file} refuses; remove the override, or set "
+                "connector.client.config.override.policy=All.",
             )

@@ -31,16 +31,17 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
             yield WorkerFinding(
                 "warning" if here else "fault",
                 "connect-rest-without-tls",
-                f"{worker.file}: REST is offered at {listener} without TLS, and who reaches it may change "
-                f"every connector; set {name}=https://{address} and {name}.https.ssl.*.",
+                f"{worker.file}: REST is available at {listener} without TLS, so every client that "
+                f"reaches it may change every connector; set {name}=https://{address} and "
+                f"{name}.https.ssl.*.",
             )
         elif not listener[len("https://") :].startswith(LOOPBACK):
             yield WorkerFinding(
                 "warning",
                 "connect-rest-exposed",
-                f"{worker.file}: REST at {listener} takes every certificate that its trust store's "
-                "authorities signed, for Connect knows no principals; let it listen on 127.0.0.1, behind a "
-                "proxy that looks at the subject.",
+                f"{worker.file}: REST at {listener} accepts every certificate of the authorities "
+                "in its trust store, because Connect has no principals; let it listen on "
+                "127.0.0.1, behind a proxy that checks the subject.",
             )
     if not https(worker):
         return
@@ -49,7 +50,7 @@ def rest_findings(worker: Worker, facts: Facts) -> Iterator[WorkerFinding]:
         yield WorkerFinding(
             "fault",
             "connect-rest-unauthenticated",
-            f"{worker.file}: REST takes every client, because its ssl.client.auth is "
+            f"{worker.file}: REST accepts every client, because its ssl.client.auth is "
             f"{tls.get('ssl.client.auth', 'none')}; set listeners.https.ssl.client.auth=required.",
         )
     yield from _rest_stores(worker, tls, facts)
@@ -68,8 +69,8 @@ def _rest_stores(worker: Worker, tls: Properties, facts: Facts) -> Iterator[Work
             yield WorkerFinding(
                 "fault",
                 "connect-rest-store-unusable",
-                f"{worker.file}: REST can't use a PEM {role} store, as Connect's clients can; set {setting} "
-                "to a PKCS12 or JKS file.",
+                f"{worker.file}: REST cannot use a PEM {role} store, unlike the clients of "
+                f"Connect; set {setting} to a PKCS12 or JKS file.",
             )
         else:
             yield from store_findings(worker.file, "REST", store, facts)

@@ -39,16 +39,19 @@ def read(path: Path) -> DataFolder:
         flaw = getattr(error, "strerror", None) or error
         raise Refused(
             "data-folder-unreadable",
-            f"{path} can't be read as a data folder: {meta.name}: {flaw}; name one of the broker's log.dirs, "
-            "as a user who may read it.",
+            f"Cannot read {path} as a data folder: {meta.name}: {flaw}. Pass one of the broker's "
+            "log.dirs, and run the command as a user who can read it.",
         ) from None
     node = properties.get("node.id", properties.get("broker.id", ""))  # of KRaft; of ZooKeeper's time
     if not node.isdecimal() or "cluster.id" not in properties:
         flaw = "it was never formatted"
         if _logs(names):
-            flaw = "it is damaged, for there are logs: put it back as it was, or see the host's backup"
+            flaw = (
+                "it is damaged, because the folder has logs. Restore the file, for example from the "
+                "host's backup"
+            )
         raise Refused(
-            "data-folder-unidentified", f"{meta} names no node.id (or broker.id) and cluster.id: {flaw}."
+            "data-folder-unidentified", f"{meta} has no node.id (or broker.id) and cluster.id: {flaw}."
         )
     return DataFolder(
         path=path,
@@ -105,7 +108,7 @@ def written(path: Path, partitions: Collection[TopicPartition]) -> dict[TopicPar
     except OSError as error:
         raise Refused(
             "data-folder-unreadable",
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
+            f"Cannot read {error.filename}: {error.strerror}. Run the command as the user of the broker.",
         ) from None
     return time_by_partition
 
@@ -126,9 +129,9 @@ def nobodys(path: Path) -> str:
     if not logs:
         return ""
     return (
-        f"{path} has logs ({len(logs)}, among them {min(logs)}) and no {META} to say whose they are: put "
-        "it back, with the broker.id and cluster.id that it had, or move the logs away. A broker that starts "
-        "now would take them for its own."
+        f"{path} has logs ({len(logs)}, among them {min(logs)}) but no {META}, so their broker is "
+        "unknown. Restore this file with its former broker.id and cluster.id, or move the logs "
+        "away. A broker that starts now would use them as its own."
     )
 
 
@@ -140,20 +143,20 @@ def misfit(folder: DataFolder, node_id: int, cluster_id: str | None, metadata: s
     of = f"{folder.path} has the logs of broker {folder.node_id}"
     if folder.node_id != node_id:
         return (
-            f"{of}, and this host is to be broker {node_id}: set its id (kafka_node_id of an inventory, else "
-            f"broker.id) to {folder.node_id} again, or give it the folder that broker {node_id} had. With "
-            "another id, all partitions and groups that only it has would wait for the old one, without an "
-            "error."
+            f"{of}, but this host is configured as broker {node_id}. Set its id (kafka_node_id in "
+            f"the inventory, otherwise broker.id) to {folder.node_id} again, or give it the former "
+            f"folder of broker {node_id}. With another id, all partitions and groups that only "
+            "this folder has would wait for the old id, without an error."
         )
     if cluster_id is None:
         return (
-            f"{of} of the cluster {folder.cluster_id}, and {metadata} knows no cluster: restore its znodes "
-            "first (aqueduct zookeeper restore), or name the right ensemble. A broker that starts now would "
-            "make a new, empty cluster."
+            f"{of} of the cluster {folder.cluster_id}, but {metadata} has no cluster. Restore its "
+            "znodes first (aqueduct zookeeper restore), or use the right ensemble. A broker that "
+            "starts now would create a new, empty cluster."
         )
     if folder.cluster_id != cluster_id:
         return (
-            f"{of} of the cluster {folder.cluster_id}, and {metadata} is of the cluster {cluster_id}: give "
-            "the host its own folder, or name the ensemble of that cluster."
+            f"{of} of the cluster {folder.cluster_id}, but {metadata} belongs to the cluster "
+            f"{cluster_id}. Give the host its own folder, or use the ensemble of that cluster."
         )
     return ""

@@ -51,7 +51,7 @@ def configured(properties: Mapping[str, str]) -> list[BrokerListener]:
         if not (parts := _LISTENER.fullmatch(spec)):
             raise Refused(
                 "listener-config-invalid",
-                f"listeners can't be read: {spec.strip()!r} is not NAME://host:port.",
+                f"Cannot read listeners: {spec.strip()!r} is not NAME://host:port.",
             )
         name = parts[1].upper()
         # Without a map a name is its protocol, and one of controllers that is none is PLAINTEXT (KIP-631).
@@ -127,18 +127,21 @@ def _kind(line: str) -> int | None:
 
 
 def _sentence(listener: BrokerListener, kind: int, clients: str) -> str:
-    come = f"Clients come to the listener {listener} again and again"
-    remedy = f"Give them security.protocol={listener.protocol}"
+    remedy = f"In these clients, set security.protocol={listener.protocol}"
     if kind == _NO_TLS:
         return (
-            f"{come}, and TLS fails, says its log: {clients}. They speak plaintext, or show no certificate "
-            f"that it trusts, or don't trust its own. {remedy}, with a key and the CA of the brokers."
+            f"The log shows repeated failed TLS handshakes at the listener {listener}: {clients}. These "
+            "clients use plaintext, have no trusted certificate, or do not trust the broker's certificate. "
+            f"{remedy}, a key and the CA of the brokers."
         )
     if kind == _NO_LOGIN:
-        return f"{come}, and don't log in (SASL), says its log: {clients}. {remedy} and a sasl.mechanism."
+        return (
+            f"The log shows repeated connections without a SASL login at the listener {listener}: {clients}. "
+            f"{remedy} and a sasl.mechanism."
+        )
     return (
-        f"{come}, and speak TLS, which it does not, says its log: {clients}. {remedy}, or the port of a "
-        "listener with TLS."
+        f"The log shows repeated TLS connections to the listener {listener}, which has no TLS: {clients}. "
+        f"{remedy}, or use the port of a listener with TLS."
     )
 
 

@@ -208,7 +208,8 @@ def _parsed(content: Any, file: str) -> tuple[list[LandTable], list[Refused]]:
         content = content["land_tables"]
     if not isinstance(content, list) or not content:
         sentence = (
-            f"{file}: it has no list of tables; write `- table: database.name` with its topics and columns."
+            f"{file}: the file has no list of tables; write `- table: database.name` with its "
+            "topics and columns."
         )
         return [], [Refused(INVALID, sentence)]
     tables, wrong = [], list[Refused]()
@@ -224,8 +225,8 @@ def _parsed(content: Any, file: str) -> tuple[list[LandTable], list[Refused]]:
             wrong.append(
                 Refused(
                     INVALID,
-                    f"{file}: the table {name} is declared twice: each table, each bad one and each of late "
-                    "rows has its own.",
+                    f"{file}: the table {name} is declared twice; use a separate table for each "
+                    "declaration, for its bad rows and for its late rows.",
                 )
             )
         seen.add(name)
@@ -310,7 +311,8 @@ def _sql(given: Mapping[str, Any], kind: TableKind, where: str) -> Mapping[str, 
         raise Refused(INVALID, f"{where}.sql: write columns, where, or both.")
     if kind is TableKind.ICEBERG:
         raise Refused(
-            MISPLACED, f"{where}.sql: a table of the kind {TableKind.ICEBERG} can't have it; take it out."
+            MISPLACED,
+            f"{where}.sql: a table of the kind {TableKind.ICEBERG} does not support sql. Remove it.",
         )
     return sql
 
@@ -323,7 +325,7 @@ def _every(given: Mapping[str, Any], where: str) -> int | None:
     if "every" not in given:
         return None
     if not (seconds := _seconds(given["every"], f"{where}.every")):
-        raise Refused(INVALID, f"{where}.every: it is the time between rounds; write 1s or more.")
+        raise Refused(INVALID, f"{where}.every: the time between rounds is too short; write 1s or more.")
     return seconds
 
 
@@ -331,12 +333,15 @@ def _snapshots(given: Mapping[str, Any], kind: TableKind, where: str) -> int:
     if "snapshots" not in given:
         return SNAPSHOTS
     if kind is not TableKind.ICEBERG:
-        raise Refused(MISPLACED, f"{where}.snapshots: only a table of the kind {TableKind.ICEBERG} has some.")
+        raise Refused(
+            MISPLACED,
+            f"{where}.snapshots: only tables of the kind {TableKind.ICEBERG} have this option. Remove it.",
+        )
     if (seconds := _seconds(given["snapshots"], f"{where}.snapshots")) < LEAST_SNAPSHOTS:
         raise Refused(
             INVALID,
-            f"{where}.snapshots: queries that have begun read one that is older; write 1h or more, as "
-            "long as they take.",
+            f"{where}.snapshots: running queries read older snapshots; write 1h or more, at least "
+            "as long as queries take.",
         )
     return seconds
 
@@ -345,7 +350,7 @@ def _seconds(text: Any, where: str) -> int:
     try:
         return durations.parse(str(text))
     except ValueError as error:
-        raise Refused(INVALID, f"{where}: {text} isn't a duration; write {error}.") from None
+        raise Refused(INVALID, f"{where}: {text} is not a duration; write {error}.") from None
 
 
 def _late(content: Any, by: PartitionedBy | None, where: str) -> LateTable | None:
@@ -353,7 +358,8 @@ def _late(content: Any, by: PartitionedBy | None, where: str) -> LateTable | Non
         return None
     if not isinstance(content, Mapping):
         raise Refused(
-            INVALID, f"{where}: there is no {content}; write add, or {{table: {LATE_EXAMPLE}, after: 7d}}."
+            INVALID,
+            f"{where}: {content} is not allowed; write add, or {{table: {LATE_EXAMPLE}, after: 7d}}.",
         )
     given = _mapping(content, ("table", "after"), where)
     table = _text(given, "table", where)
@@ -361,12 +367,14 @@ def _late(content: Any, by: PartitionedBy | None, where: str) -> LateTable | Non
     after = _seconds(given.get("after"), f"{where}.after")
     if by is None:
         raise Refused(
-            INVALID, f"{where}: what is late is so for its day; declare partition_by, or take late out."
+            INVALID,
+            f"{where}: only a table with partitions by day has late rows; declare partition_by, or "
+            "remove late.",
         )
     if by.of.path == (TIMESTAMP,):
         raise Refused(
             INVALID,
-            f"{where}: its days are those of Kafka's own time, by which no record is late; take late out.",
+            f"{where}: the partitions use Kafka's timestamp, so no record is late; remove late.",
         )
     return LateTable(table, after)
 
@@ -384,7 +392,10 @@ def _avro(
     elif isinstance(text, Mapping):
         text = json.dumps(text, default=str)
     if not isinstance(text, str):
-        raise Refused(INVALID, f"{where}.schema: the format avro has one, as JSON or as the name of a file.")
+        raise Refused(
+            INVALID,
+            f"{where}.schema: the format avro needs a schema; write it as JSON, or as the name of a file.",
+        )
     try:
         schema = avro_schema.parse(text)
         for column in columns:
@@ -395,10 +406,11 @@ def _avro(
                 field_names = tuple(avro_schema.names(schema, column.path))
                 field = column.origin
                 raise Refused(
-                    INVALID, f"{where}.schema: it has no field {field}{_meant(column.path[-1], field_names)}."
+                    INVALID,
+                    f"{where}.schema: the schema has no field {field}{_meant(column.path[-1], field_names)}.",
                 )
             if reason := avro_schema.unfit(field_schema, column.type, column.unit):
-                raise Refused(INVALID, f"{where}.columns: {column.name} can't be read, for {reason}.")
+                raise Refused(INVALID, f"{where}.columns: cannot read {column.name}: {reason}.")
     except avro_schema.WrongSchema as error:
         raise Refused(INVALID, f"{where}.schema: {error}.") from None
     return text
@@ -412,12 +424,12 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
     if not REGISTRY.fullmatch(url):
         raise Refused(
             INVALID,
-            f"{where}.registry: it isn't the URL of a registry; write https://registry.example.com:8081, "
-            "and a user into a file that registry_config names.",
+            f"{where}.registry: this is not the URL of a registry; write "
+            "https://registry.example.com:8081, and set its user in the file of registry_config.",
         )
     config = given.get("registry_config")
     if config is not None and not isinstance(config, str):
-        raise Refused(INVALID, f"{where}.registry_config: it has to be the name of a file.")
+        raise Refused(INVALID, f"{where}.registry_config: this must be the name of a file.")
     own = client_config.load(folder / config if config else None, for_tasks=True)
     return SchemaRegistry(url.rstrip("/"), own)
 
@@ -425,7 +437,7 @@ def _registry(given: Mapping[str, Any], format_: Format, where: str, folder: Pat
 def _without(given: Mapping[str, Any], keys: Iterable[str], format_: Format, where: str) -> None:
     for key in keys:
         if key in given:
-            raise Refused(MISPLACED, f"{where}.{key}: only the format {format_} has one.")
+            raise Refused(MISPLACED, f"{where}.{key}: only the format {format_} has this option. Remove it.")
 
 
 def _content(path: Path, where: str) -> str:
@@ -433,7 +445,7 @@ def _content(path: Path, where: str) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise Refused("landing-schema-unreadable", f"{where}: {path} can't be read: {reason}.") from None
+        raise Refused("landing-schema-unreadable", f"{where}: cannot read {path}: {reason}.") from None
 
 
 def _delimited(
@@ -450,31 +462,37 @@ def _delimited(
     for field in fields:
         if not isinstance(field, str) or fields.count(field) > 1:
             raise Refused(
-                INVALID, f"{where}.header: {field} isn't the name of one field; names are text, each once."
+                INVALID,
+                f"{where}.header: {field} is not the name of exactly one field; write a different "
+                "text for each field.",
             )
     for column in taken:
         if "header" not in given and column.path != (column.name,):
             raise Refused(
-                INVALID, f"{where}: without header columns are the fields in their order; leave `from` out."
+                INVALID, f"{where}: without header, columns have the order of the fields; remove `from`."
             )
         if column.path[0] not in fields:
             raise Refused(
-                INVALID, f"{where}.header: it has no {column.path[0]}{_meant(column.path[0], fields)}."
+                INVALID,
+                f"{where}.header: the header has no {column.path[0]}{_meant(column.path[0], fields)}.",
             )
         if pa.types.is_list(column.type):
-            raise Refused(INVALID, f"{where}: {column.name} is an array, which delimited text has not.")
+            raise Refused(INVALID, f"{where}: {column.name} is an array, but delimited text has no arrays.")
         for other in taken:
             if other.path == column.path and other.type in TEXT_OR_BYTES and column.type not in TEXT_OR_BYTES:
                 raise Refused(
                     INVALID,
-                    f"{where}.columns: {other.name} and {column.name} take one field, whose empty text is "
-                    "text for the one and NULL for the other; take one of them out.",
+                    f"{where}.columns: {other.name} and {column.name} read the same field, but an "
+                    "empty field is an empty text for the first and NULL for the second; remove "
+                    "one of them.",
                 )
     delimited = Delimited(fields, str(given.get("delimiter", ",")), str(given.get("quote", '"')))
     for key, sign in (("delimiter", delimited.delimiter), ("quote", delimited.quote)):
         if len(sign) != 1 or sign not in SIGNS or delimited.delimiter == delimited.quote:
             raise Refused(
-                INVALID, f"{where}.{key}: {sign!r} isn't one sign of ASCII that the other one is not."
+                INVALID,
+                f"{where}.{key}: {sign!r} is not allowed; write one ASCII character that differs "
+                "from the other one.",
             )
     return delimited
 
@@ -488,25 +506,23 @@ def _column(content: Any, format_: Format, where: str) -> Column:
     path = (origin,) if own or format_ is Format.DELIMITED else read_path(origin)
     if own and origin not in (KEY, VALUE, TIMESTAMP) and not origin.startswith(HEADER):
         every = "$key, $value, $timestamp and $headers.NAME"
-        raise Refused(INVALID, f"{where}.from: there is no {origin}; there are {every}.")
+        raise Refused(INVALID, f"{where}.from: {origin} does not exist; use one of {every}.")
     if format_ is Format.RAW and not own:
-        raise Refused(
-            INVALID, f"{where}.from: raw records have no field {origin}; there are $key, $value, ..."
-        )
+        raise Refused(INVALID, f"{where}.from: raw records have no field {origin}; use $key, $value, ...")
     if not all(path):
         raise Refused(
             INVALID,
-            f"{where}.from: {origin} isn't a path; write names with dots between them, and a dot of a name "
-            "with a backslash before it.",
+            f"{where}.from: {origin} is not a path; write names separated by dots, and a backslash "
+            "before a dot in a name.",
         )
     kinds = (types.TIMESTAMP,) if origin == TIMESTAMP else TEXT_OR_BYTES
     if own and type_ not in kinds:
         kind_names = " or ".join(map(types.hive, kinds))
-        raise Refused(INVALID, f"{where}.type: {origin} is of type {kind_names}, not {types.hive(type_)}.")
+        raise Refused(INVALID, f"{where}.type: {origin} has the type {kind_names}, not {types.hive(type_)}.")
     timed = types.scalar_of(type_) == types.TIMESTAMP
     for key in ("zone", "unit", "nanoseconds"):
         if key in given and not timed:
-            raise Refused(MISPLACED, f"{where}.{key}: only a timestamp has one.")
+            raise Refused(MISPLACED, f"{where}.{key}: only timestamps have this option. Remove it.")
     unit = given.get("unit")
     if unit is not None:
         _choice(tuple(times.UNITS), unit, f"{where}.unit")
@@ -520,10 +536,10 @@ def _named(given: Mapping[str, Any], where: str) -> str:
     name = _text(given, "name", where)
     if not NAME.fullmatch(name):
         raise Refused(
-            INVALID, f"{where}.name: {name} isn't a column's name; take small letters, digits and _."
+            INVALID, f"{where}.name: {name} is not a valid column name; use lower-case letters, digits and _."
         )
     if name in OWN:
-        raise Refused(INVALID, f"{where}.name: every table has its own column {name}; take another name.")
+        raise Refused(INVALID, f"{where}.name: {name} is a column of every table; use another name.")
     return name
 
 
@@ -531,7 +547,7 @@ def _sql_column(content: Any, where: str) -> Column:
     given = _mapping(content, SQL_COLUMN_KEYS, where)
     name, type_ = _named(given, where), types.parse(_text(given, "type", where), f"{where}.type")
     if "zone" in given and type_ != types.TIMESTAMP:
-        raise Refused(MISPLACED, f"{where}.zone: only a timestamp has one.")
+        raise Refused(MISPLACED, f"{where}.zone: only timestamps have this option. Remove it.")
     zone = times.zone(str(given.get("zone", "UTC")), f"{where}.zone")
     return Column(
         name=name,
@@ -555,15 +571,17 @@ def _partitioned(content: Any, columns: Sequence[Column], where: str) -> Partiti
     _choice(("day",), given.get("every", "day"), f"{where}.every")
     by_name = {column.name: column for column in columns}
     if of not in by_name:
-        raise Refused(INVALID, f"{where}.of: there is no column {of}{_meant(of, by_name)}.")
+        raise Refused(INVALID, f"{where}.of: column {of} does not exist{_meant(of, by_name)}.")
     if by_name[of].type != types.TIMESTAMP:
         raise Refused(
             INVALID,
-            f"{where}.of: {of} is of type {types.hive(by_name[of].type)}; a day is one of a timestamp.",
+            f"{where}.of: {of} has the type {types.hive(by_name[of].type)}, but days need a timestamp.",
         )
     if name in by_name or name in OWN or not NAME.fullmatch(name):
         raise Refused(
-            INVALID, f"{where}.name: {name} can't be a partition's name; take one that no column has."
+            INVALID,
+            f"{where}.name: {name} is not a valid partition name; use lower-case letters, digits "
+            "and _, and not the name of a column.",
         )
     return PartitionedBy(name, by_name[of])
 
@@ -582,40 +600,40 @@ def _check_names(columns: Iterable[Column], where: str) -> None:
         ):
             raise Refused(
                 INVALID,
-                f"{where}.columns: {other.name} and {column.name} take {column.origin} for different "
-                "kinds of values; it can be one of them.",
+                f"{where}.columns: {other.name} and {column.name} read {column.origin} as "
+                "different kinds of values; use the same kind in both.",
             )
     for path in paths:
         for length in range(1, len(path)):
             if path[:length] in paths:
                 raise Refused(
                     INVALID,
-                    f"{where}.columns: {written_path(path[:length])} is read as a value "
-                    f"and, for {written_path(path)}, as an object; it can be one of them.",
+                    f"{where}.columns: {written_path(path[:length])} is read as a value and, in "
+                    f"{written_path(path)}, as an object; remove one of them.",
                 )
 
 
 def _mapping(content: Any, keys: Sequence[str], where: str) -> Mapping[str, Any]:
     if not isinstance(content, Mapping):
-        raise Refused(INVALID, f"{where}: it has to be a mapping with {', '.join(keys)}.")
+        raise Refused(INVALID, f"{where}: this must be a mapping with {', '.join(keys)}.")
     for key in content:
         if key not in keys:
             raise Refused(
                 INVALID,
-                f"{where}: there is no key {key}{_meant(str(key), keys)}; there are {', '.join(keys)}.",
+                f"{where}: key {key} does not exist{_meant(str(key), keys)}; the keys are {', '.join(keys)}.",
             )
     return content
 
 
 def _text(given: Mapping[str, Any], key: str, where: str) -> str:
     if not isinstance(value := given.get(key), str) or not value:
-        raise Refused(INVALID, f"{where}: {key} has to be there, as text.")
+        raise Refused(INVALID, f"{where}: {key} must be set, as text.")
     return value
 
 
 def _list(given: Mapping[str, Any], key: str, where: str) -> list[Any]:
     if not isinstance(value := given.get(key), list) or not value:
-        raise Refused(INVALID, f"{where}: {key} has to be a list with something in it.")
+        raise Refused(INVALID, f"{where}: {key} must be a list with at least one element.")
     return value
 
 
@@ -623,12 +641,12 @@ def _names(given: Mapping[str, Any], key: str, where: str) -> list[str]:
     patterns = [given[key]] if isinstance(given.get(key), str) else _list(given, key, where)
     for pattern in patterns:
         if not isinstance(pattern, str) or not pattern:
-            raise Refused(INVALID, f"{where}.{key}: it has to be a list of names or patterns.")
+            raise Refused(INVALID, f"{where}.{key}: this must be a list of names or patterns.")
         try:
             re.compile(pattern)
         except re.error as error:
             raise Refused(
-                INVALID, f"{where}.{key}: {pattern} is neither a topic's name nor a pattern: {error}."
+                INVALID, f"{where}.{key}: {pattern} is neither a topic name nor a pattern: {error}."
             ) from None
     return patterns
 
@@ -637,7 +655,8 @@ def _choice(choices: Any, value: Any, where: str) -> Any:
     every = [str(choice) for choice in choices]
     if value not in every:
         raise Refused(
-            INVALID, f"{where}: there is no {value}{_meant(str(value), every)}; there are {', '.join(every)}."
+            INVALID,
+            f"{where}: {value} is not allowed{_meant(str(value), every)}; the values are {', '.join(every)}.",
         )
     return choices(value) if isinstance(choices, type) else value
 
@@ -647,7 +666,8 @@ def _table_name(name: str, where: str) -> tuple[str, str]:
     if not dot or not NAME.fullmatch(database) or not NAME.fullmatch(table):
         raise Refused(
             INVALID,
-            f"{where}: {name} isn't a table's name; write database.table in small letters, digits and _.",
+            f"{where}: {name} is not a valid table name; write database.table in lower-case "
+            "letters, digits and _.",
         )
     return database, table
 

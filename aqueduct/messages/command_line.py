@@ -12,9 +12,11 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="option-renamed",
         area=Area.COMMAND_LINE,
-        meaning="An option has a former name on the command line, in a file of `--config` or in the "
-        "environment. It was accepted.",
-        fix="Use the new name, which the message has. The next minor release refuses the former one.",
+        meaning=(
+            "The command line, a file of `--config` or the environment has the former name of an "
+            "option. It was accepted."
+        ),
+        fix="Use the new name in the message. The next minor release refuses the former name.",
     ),
     DeclaredMessage(
         id="link-options-invalid",
@@ -38,7 +40,7 @@ COMMAND_LINE = (
         id="sites-without-source",
         area=Area.COMMAND_LINE,
         meaning="All sites of `init --sites` are lakes, which mirror other sites.",
-        fix="Add a site whose name begins with neither `lake` nor `dw`.",
+        fix="Add a site whose name does not begin with `lake` or `dw`.",
     ),
     DeclaredMessage(
         id="inventory-name-invalid",
@@ -56,25 +58,27 @@ COMMAND_LINE = (
         id="init-release-missing",
         area=Area.COMMAND_LINE,
         meaning="The folder of `init --from` lacks the package or the collection of the installed release.",
-        fix="Pass the folder that contains both files.",
+        fix="Pass the folder that contains the package and the collection.",
     ),
     DeclaredMessage(
         id="init-folder-unwritable",
         area=Area.COMMAND_LINE,
         meaning="`init` cannot write to the folder.",
-        fix="Choose a folder that you may write to.",
+        fix="Choose a folder to which this user can write.",
     ),
     DeclaredMessage(
         id="release-mismatch",
         area=Area.COMMAND_LINE,
-        meaning="The collection `aqueduct.estate` and the Python package `aqueduct-estate` are of different "
-        "releases.",
-        fix="Install both of one release, as the message says.",
+        meaning=(
+            "The collection `aqueduct.estate` and the Python package `aqueduct-estate` have different "
+            "releases."
+        ),
+        fix="Install both in the same release, as the message describes.",
     ),
     DeclaredMessage(
         id="playbook-variable-unknown",
         area=Area.COMMAND_LINE,
-        meaning="A variable of `-e` is not known to the playbook, its roles or Ansible.",
+        meaning="The playbook, its roles and Ansible do not define a variable of `-e`.",
         fix="Correct the name, or remove the variable.",
     ),
     DeclaredMessage(
@@ -105,7 +109,7 @@ COMMAND_LINE = (
         id="config-file-unreadable",
         area=Area.COMMAND_LINE,
         meaning="The file of `--config` does not exist, cannot be read, or is not UTF-8.",
-        fix="Check the path, and run the command as a user who can read the file.",
+        fix="Check the path, and run the command as a user with read access to the file.",
     ),
     DeclaredMessage(
         id="config-file-invalid",
@@ -134,7 +138,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="time-window-empty",
         area=Area.COMMAND_LINE,
-        meaning="`--from-time` is later than `--to-time`, so no record can be between them.",
+        meaning="`--from-time` is later than `--to-time`, so the range contains no records.",
         fix="Exchange the two times.",
     ),
     DeclaredMessage(
@@ -146,7 +150,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="topic-listed-twice",
         area=Area.COMMAND_LINE,
-        meaning="`--topics` lists a topic twice, or two topics for one topic of the target.",
+        meaning="`--topics` lists a topic twice, or two topics for the same target topic.",
         fix="List each topic once.",
     ),
     DeclaredMessage(
@@ -160,8 +164,8 @@ COMMAND_LINE = (
         area=Area.COMMAND_LINE,
         meaning="A regular expression does not compile.",
         fix=(
-            "Correct the pattern. It is a Python regular expression; patterns of flows and connectors are "
-            "Java's."
+            "Correct the pattern. It is a Python regular expression; patterns of flows and "
+            "connectors are Java regular expressions."
         ),
     ),
     DeclaredMessage(
@@ -173,7 +177,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="header-matches-nothing",
         area=Area.COMMAND_LINE,
-        meaning="No record that was read carries the header of `--header`, so none was compared.",
+        meaning="No inspected record has the header of `--header`, so no record was compared.",
         fix="Check the name and the value of the header.",
     ),
     DeclaredMessage(
@@ -214,8 +218,8 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="lock-file-unusable",
         area=Area.COMMAND_LINE,
-        meaning="The lock file, which keeps two processes from the same folder, cannot be opened.",
-        fix="Run the command as the user who owns the folder, and mount its disk writable.",
+        meaning="The lock file, which prevents two processes from using the same folder, cannot be opened.",
+        fix="Run the command as the owner of the folder, and mount its disk writable.",
     ),
     DeclaredMessage(
         id="metrics-port-unavailable",
@@ -232,7 +236,10 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="archive-name-invalid",
         area=Area.COMMAND_LINE,
-        meaning="Spark unpacks an archive by the end of its name, and the name of `--out` has another end.",
+        meaning=(
+            "Spark unpacks an archive according to its file extension, and the name of `--out` has "
+            "another extension."
+        ),
         fix="Pass a name that ends with `.tar.gz`.",
     ),
     DeclaredMessage(
@@ -245,13 +252,13 @@ COMMAND_LINE = (
         id="key-file-invalid",
         area=Area.COMMAND_LINE,
         meaning="The file does not contain a key of the expected kind.",
-        fix="Pass the path of the right file. A newly created key cannot open what was encrypted before.",
+        fix="Pass the path of the right file. A newly created key cannot decrypt earlier data.",
     ),
     DeclaredMessage(
         id="key-file-unreadable",
         area=Area.COMMAND_LINE,
         meaning="A key file cannot be read.",
-        fix="Check the path, and run the command as a user who can read the file.",
+        fix="Check the path, and run the command as a user with read access to the file.",
     ),
     DeclaredMessage(
         id="key-file-permissions",
@@ -262,14 +269,14 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="option-count-mismatch",
         area=Area.COMMAND_LINE,
-        meaning="A file of client properties is passed several times, and not once for each address.",
+        meaning="A file of client properties is passed several times, but not once for each address.",
         fix="Pass one file for all addresses, or one for each, in the same order.",
     ),
     DeclaredMessage(
         id="file-unreadable",
         area=Area.COMMAND_LINE,
         meaning="A file that an option or a variable lists does not exist or cannot be read.",
-        fix="Check the path, and run the command as a user who can read the file.",
+        fix="Check the path, and run the command as a user with read access to the file.",
     ),
     DeclaredMessage(
         id="file-unwritable",
@@ -280,7 +287,7 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="file-content-invalid",
         area=Area.COMMAND_LINE,
-        meaning="A file is damaged, or is not of the command in the message.",
+        meaning="A file is damaged, or was not written by the command in the message.",
         fix="Run the command in the message again, and pass its output unchanged.",
     ),
     DeclaredMessage(
@@ -298,7 +305,9 @@ COMMAND_LINE = (
     DeclaredMessage(
         id="folder-inside-store",
         area=Area.COMMAND_LINE,
-        meaning="One of two locations of a command is inside the other, such as an export inside its store.",
-        fix="Pass a location outside of the other one.",
+        meaning=(
+            "One of two locations of a command is inside the other, for example an export inside its store."
+        ),
+        fix="Pass a location outside the other one.",
     ),
 )

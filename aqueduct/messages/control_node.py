@@ -13,7 +13,7 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="artifact-digest-unknown",
         area=Area.CONTROL_NODE,
-        meaning="No lock file has the SHA-256 of software that is to be installed.",
+        meaning="No lock file has the SHA-256 of a software to install.",
         fix="Use a version that `artifacts/` lists, or add the digest.",
     ),
     DeclaredMessage(
@@ -21,15 +21,15 @@ CONTROL_NODE = (
         area=Area.CONTROL_NODE,
         meaning="Downloaded or cached software does not have the expected SHA-256. Nothing was installed.",
         fix=(
-            "Find out who changed the file or the digest. Move a wrong file out of the cache, and run the "
-            "command again."
+            "Check which user or program changed the file or the digest. Move a wrong file out of "
+            "the cache, and run the command again."
         ),
     ),
     DeclaredMessage(
         id="artifact-unavailable",
         area=Area.CONTROL_NODE,
         meaning="Software could not be downloaded or built.",
-        fix="Correct the reason in the message, and check that the control node reaches the source.",
+        fix="Correct the cause in the message, and check that the control node reaches the source.",
     ),
     DeclaredMessage(
         id="artifact-content-wrong",
@@ -46,7 +46,7 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="maven-coordinates-invalid",
         area=Area.CONTROL_NODE,
-        meaning="Software is declared by Maven coordinates of a wrong form.",
+        meaning="The Maven coordinates of a software have a wrong form.",
         fix="Write `group:artifact:version[:type[:classifier]]`.",
     ),
     DeclaredMessage(
@@ -70,7 +70,7 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="private-key-unsupported",
         area=Area.CONTROL_NODE,
-        meaning="A private key on the control node is not a key of an elliptic curve.",
+        meaning="A private key on the control node is not an elliptic-curve key.",
         fix="Move the file away. The next run creates another key.",
     ),
     DeclaredMessage(
@@ -145,20 +145,20 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="migration-broker-unfit",
         area=Area.CONTROL_NODE,
-        meaning="A broker cannot take part in a migration to KRaft with its present settings.",
+        meaning="The settings of a broker do not allow a migration to KRaft.",
         fix="Correct the settings in the message, run `playbooks/kafka.yml`, and run the migration again.",
     ),
     DeclaredMessage(
         id="migration-site-unfit",
         area=Area.CONTROL_NODE,
-        meaning="A site cannot be migrated to KRaft as it is declared.",
+        meaning="The declaration of a site does not allow a migration to KRaft.",
         fix="Correct the inventory, as the message describes.",
     ),
     DeclaredMessage(
         id="migration-step-refused",
         area=Area.CONTROL_NODE,
         meaning="A step of the migration to KRaft is not possible now.",
-        fix="Run the step in the message first, or pass the option that it has.",
+        fix="First run the step in the message, or pass the option in the message.",
     ),
     DeclaredMessage(
         id="extra-variable-unknown",
@@ -185,7 +185,8 @@ CONTROL_NODE = (
         id="plan-not-confirmed",
         area=Area.CONTROL_NODE,
         meaning=(
-            "A playbook that changes a damaged cluster has shown its plan, and was not told to carry it out."
+            "A playbook that changes a damaged cluster has shown its plan, and needs a "
+            "confirmation to run it."
         ),
         fix="Read the plan, then run the playbook again with the variable in the message.",
     ),
@@ -205,15 +206,15 @@ CONTROL_NODE = (
         id="metastore-schema-undumped",
         area=Area.CONTROL_NODE,
         meaning=(
-            "The schema of an external database would be upgraded, and nobody has confirmed that a dump of it"
-            " exists."
+            "The schema of an external database would be upgraded, without a confirmation that a "
+            "dump of the database exists."
         ),
         fix="Stop all metastores that use the database, dump it, and pass the variable in the message.",
     ),
     DeclaredMessage(
         id="metastore-upgrade-failed",
         area=Area.CONTROL_NODE,
-        meaning="The upgrade of a metastore's schema failed in the middle.",
+        meaning="The schema upgrade of a metastore failed before it was complete.",
         fix=(
             "Restore the database from the dump in the message, remove the cause that the tool reports, and "
             "run the playbook again."
@@ -223,30 +224,30 @@ CONTROL_NODE = (
         id="inventory-check-failed",
         area=Area.CONTROL_NODE,
         meaning="The inventory has errors, so no host was contacted.",
-        fix="Correct each finding in the list. Each has an identifier of its own.",
+        fix="Correct each finding in the list. Each has its own identifier.",
     ),
     DeclaredMessage(
         id="path-unsafe",
         area=Area.CONTROL_NODE,
         meaning=(
-            "A path on a host leads through a link or a folder that another user than root can change, or its"
-            " file is too large."
+            "A path on a host contains a link or a folder that a user other than root can change, "
+            "or its file is too large."
         ),
         fix=(
-            "Check who created the link or changed the owner on the host, and restore the path as the message"
-            " describes."
+            "Check which user created the link or changed the owner on the host, and restore the "
+            "path as the message describes."
         ),
     ),
     DeclaredMessage(
         id="host-user-missing",
         area=Area.CONTROL_NODE,
-        meaning="A file or folder is to belong to a user or group that the host does not have.",
+        meaning="The owner or the group of a file or folder does not exist on the host.",
         fix="Run `playbooks/hosts.yml` for the host. It creates users and groups.",
     ),
     DeclaredMessage(
         id="host-folder-missing",
         area=Area.CONTROL_NODE,
-        meaning="The folder of a file that would be written does not exist on the host.",
+        meaning="The folder of a new file does not exist on the host.",
         fix="Run `playbooks/hosts.yml` for the host. It creates the folders.",
     ),
     DeclaredMessage(
@@ -259,12 +260,14 @@ CONTROL_NODE = (
         id="host-file-unwritable",
         area=Area.CONTROL_NODE,
         meaning="A file that a playbook writes on a host cannot be written.",
-        fix="Correct what the message shows, such as a missing home folder, and run the playbook again.",
+        fix=(
+            "Correct the cause in the message, for example a missing home folder, and run the playbook again."
+        ),
     ),
     DeclaredMessage(
         id="ssh-key-invalid",
         area=Area.CONTROL_NODE,
-        meaning="The text that is to be authorized for SSH is not a public key of OpenSSH.",
+        meaning="The text to authorize for SSH is not an OpenSSH public key.",
         fix=(
             "Check the backup host, which answers with the key: it may be compromised. Then run "
             "`playbooks/file_backups.yml` again."
@@ -274,21 +277,19 @@ CONTROL_NODE = (
         id="host-command-failed",
         area=Area.CONTROL_NODE,
         meaning="A command that a playbook ran on a host failed.",
-        fix="Remove the cause in the message, which is the command's own, and run the playbook again.",
+        fix="Correct the cause in the message of the command, and run the playbook again.",
     ),
     DeclaredMessage(
         id="host-module-failed",
         area=Area.CONTROL_NODE,
         meaning="A module of Ansible failed on a host, or could not run there.",
-        fix="Remove the cause in the message, which is the module's own, and run the playbook again.",
+        fix="Correct the cause in the message of the module, and run the playbook again.",
     ),
     DeclaredMessage(
         id="host-answer-wrong",
         area=Area.CONTROL_NODE,
-        meaning=(
-            "A host answered with something that the module of Aqueduct does not answer. Nothing was signed."
-        ),
-        fix="Find out who controls the host before you run the playbook again.",
+        meaning=("The answer of a host does not come from the module of Aqueduct. Nothing was signed."),
+        fix="Check which user controls the host before you run the playbook again.",
     ),
     DeclaredMessage(
         id="host-software-incomplete",
@@ -306,7 +307,7 @@ CONTROL_NODE = (
         id="file-system-without-acls",
         area=Area.CONTROL_NODE,
         meaning="A folder that a group shares needs a default ACL, and its file system has none.",
-        fix="Use a file system with ACLs, such as ext4 or XFS, for the folder.",
+        fix="Use a file system with ACLs for the folder, for example ext4 or XFS.",
     ),
     DeclaredMessage(
         id="java-package-missing",
@@ -334,7 +335,7 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="role-declaration-invalid",
         area=Area.CONTROL_NODE,
-        meaning="What a role declares of its needs or its state has a wrong form.",
+        meaning="A role declares its needs or its state in a wrong form.",
         fix="Correct `_ROLE_needs` or `_ROLE_status` in `vars/main.yml` of the role.",
     ),
     DeclaredMessage(
@@ -363,7 +364,7 @@ CONTROL_NODE = (
     DeclaredMessage(
         id="unit-ended-otherwise",
         area=Area.CONTROL_NODE,
-        meaning="A command on a host was ended by a signal or a time limit, not by itself.",
+        meaning="A signal or a time limit ended a command on a host.",
         fix="Read its journal on the host, and run the playbook again.",
     ),
     DeclaredMessage(
@@ -379,29 +380,29 @@ CONTROL_NODE = (
         area=Area.CONTROL_NODE,
         meaning="The NameNode does not answer, is in safe mode, or does not have the DataNode of the host.",
         fix=(
-            "Start the NameNode and all DataNodes, and check that they reach each other by the names in the "
-            "message."
+            "Start the NameNode and all DataNodes, and check that they reach each other under the "
+            "names in the message."
         ),
     ),
     DeclaredMessage(
         id="hdfs-folder-unavailable",
         area=Area.CONTROL_NODE,
         meaning="A folder of HDFS cannot be created, or cannot get its owner and mode.",
-        fix="Correct the reason in the message, which is the NameNode's own.",
+        fix="Correct the cause in the message of the NameNode.",
     ),
     DeclaredMessage(
         id="spark-not-ready",
         area=Area.CONTROL_NODE,
         meaning="A process of Spark does not answer, or a worker is not registered with a master.",
         fix=(
-            "Start the masters, and check that workers have the same secret and reach them by the names in "
-            "the message."
+            "Start the masters, and check that workers have the same secret and reach the masters "
+            "under the names in the message."
         ),
     ),
     DeclaredMessage(
         id="spark-host-loopback",
         area=Area.CONTROL_NODE,
-        meaning="The name of a Spark host leads to an address of loopback, which other hosts cannot reach.",
+        meaning="The name of a Spark host resolves to a loopback address, which other hosts cannot reach.",
         fix=(
             "Set `spark_host` to a name or address that all hosts of the cluster reach, or correct "
             "`/etc/hosts`."

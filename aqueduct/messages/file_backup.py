@@ -13,30 +13,30 @@ FILE_BACKUP = (
         id="rsync-failed",
         area=Area.FILE_BACKUP,
         meaning="Rsync could not read the folder of the host, or SSH could not connect to it.",
-        fix="Correct what the message shows, and run the command again.",
+        fix="Correct the cause in the message, and run the command again.",
     ),
     DeclaredMessage(
         id="source-folder-unreadable",
         area=Area.FILE_BACKUP,
-        meaning="The user of the backup may not read the folder. Nothing of this backup was kept.",
+        meaning="The user of the backup has no right to read the folder. Nothing of this backup was kept.",
         fix="Give the user the right to read the folder.",
     ),
     DeclaredMessage(
         id="source-folder-empty",
         area=Area.FILE_BACKUP,
-        meaning="The folder is empty, and the backup before has files. Nothing was kept.",
+        meaning="The folder is empty, but the previous backup contains files. Nothing was kept.",
         fix="Mount the disk of the folder. If all files were removed on purpose, pass `--allow-empty`.",
     ),
     DeclaredMessage(
         id="source-folder-changed",
         area=Area.FILE_BACKUP,
-        meaning="The name has backups of another folder. Nothing was kept.",
+        meaning="The backups with this name are of another folder. Nothing was kept.",
         fix="Pass another name with `--name`. If the same folder has moved, pass `--source-moved` once.",
     ),
     DeclaredMessage(
         id="backup-folder-overlap",
         area=Area.FILE_BACKUP,
-        meaning="The backups are inside the folder that is backed up, or the reverse.",
+        meaning="The backups are inside the backed-up folder, or the reverse.",
         fix="Keep backups on another disk.",
     ),
     DeclaredMessage(
@@ -51,29 +51,32 @@ FILE_BACKUP = (
     DeclaredMessage(
         id="backup-key-unrestricted",
         area=Area.FILE_BACKUP,
-        meaning="The SSH key of the backup may do more on the host than read the folder.",
+        meaning="The SSH key of the backup has more rights on the host than to read the folder.",
         fix="Restrict the key in `authorized_keys` as the message shows.",
     ),
     DeclaredMessage(
         id="backup-key-other-folder",
         area=Area.FILE_BACKUP,
-        meaning="The SSH key of the backup may read another folder than the one that is backed up.",
-        fix="Pass the folder that the key may read, or use a key of its own for each folder.",
+        meaning="The SSH key of the backup gives access to another folder than the backed-up one.",
+        fix="Pass the folder that the key can read, or use a separate key for each folder.",
     ),
     DeclaredMessage(
         id="clock-behind-backup",
         area=Area.FILE_BACKUP,
-        meaning="The newest backup is not older than the clock of this host.",
+        meaning="The time of the newest backup is not before the time of this host.",
         fix=(
-            "Set the clock. If it is right, rename the folder of the newest backup to the time at which it "
-            "was made."
+            "Set the clock. If it is correct, rename the folder of the newest backup to the time "
+            "of that backup."
         ),
     ),
     DeclaredMessage(
         id="backup-folder-unreadable",
         area=Area.FILE_BACKUP,
         meaning="The folder of the backups, or a file in it, cannot be read.",
-        fix="Pass the folder of the backups, and run the command as root or as the user who made them.",
+        fix=(
+            "Pass the folder of the backups, and run the command as root or as the user that created "
+            "the backups."
+        ),
     ),
     DeclaredMessage(
         id="backup-folder-unwritable",
@@ -83,30 +86,29 @@ FILE_BACKUP = (
             "kept."
         ),
         fix=(
-            "Mount the disk writable, check its free space, and run the command as the user who owns the "
-            "folder."
+            "Mount the disk writable, check its free space, and run the command as the owner of the folder."
         ),
     ),
     DeclaredMessage(
         id="file-backup-missing",
         area=Area.FILE_BACKUP,
-        meaning="The folder has no backups, none of this name, or none as old as `--at` asks for.",
+        meaning="The folder has no backups, none of this name, or none as old as `--at` requires.",
         fix="Check the folder, the name and the time. `aqueduct files list` lists the backups.",
     ),
     DeclaredMessage(
         id="file-backup-damaged",
         area=Area.FILE_BACKUP,
-        meaning="Files of a backup are not as they were written.",
+        meaning="Files of a backup have changed since they were written.",
         fix=(
-            "Copy the files from a copy of the backups, or use another date. `aqueduct files verify` lists "
-            "what is damaged."
+            "Copy the files from a copy of the backups, or use another date. `aqueduct files "
+            "verify` lists the damaged files."
         ),
     ),
     DeclaredMessage(
         id="path-not-in-backup",
         area=Area.FILE_BACKUP,
         meaning="The backup does not contain a requested path.",
-        fix="Write paths relative to the folder that was backed up, or pass another date.",
+        fix="Write paths relative to the backed-up folder, or pass another date.",
     ),
     DeclaredMessage(
         id="restore-folder-unusable",
@@ -118,8 +120,8 @@ FILE_BACKUP = (
         id="restore-folder-link",
         area=Area.FILE_BACKUP,
         meaning=(
-            "Root was asked to restore to a path with a symbolic link that another user can have made. The "
-            "link could lead root to any folder. Nothing was restored."
+            "The command runs as root, and the target path has a symbolic link that another user "
+            "can have created. The link could lead root to any folder. Nothing was restored."
         ),
         fix="Pass the path of the folder itself.",
     ),
@@ -143,14 +145,14 @@ FILE_BACKUP = (
         area=Area.FILE_BACKUP,
         meaning="Rsync did not write all files of the backup.",
         fix=(
-            "Correct what the message shows. Then run the command again, with `--overwrite` if the message "
-            "says so."
+            "Correct the cause in the message. Then run the command again, with `--overwrite` if "
+            "the message contains this option."
         ),
     ),
     DeclaredMessage(
         id="restored-files-differ",
         area=Area.FILE_BACKUP,
-        meaning="After the restore, files of the target are not as in the backup.",
+        meaning="After the restore, files of the target differ from the backup.",
         fix=(
             "Check that the disk supports owners, modes and attributes, and that no program writes to the "
             "target."

@@ -6,8 +6,8 @@ MIRROR = (
     DeclaredMessage(
         id="mirror-workers-running",
         area=Area.MIRROR,
-        meaning="A position of a mirror must be moved, and one of the mirror's workers runs.",
-        fix="Stop the mirror on all its hosts, and start it again.",
+        meaning="A position of a mirror must be moved, but one of the workers of the mirror runs.",
+        fix="Stop the mirror on all its hosts, and run the command again.",
     ),
     DeclaredMessage(
         id="mirror-maker-position-unreadable",
@@ -31,10 +31,11 @@ MIRROR = (
         id="classic-positions-unchecked",
         area=Area.MIRROR,
         meaning=(
-            "A classic mirror stores its position without the topic's id. `aqueduct mirror` stores it at the "
-            "target. It did not before, or it may not, or the source is older than Kafka 2.8 and has no "
-            "topic ids. If a topic was re-created or truncated and has grown past the position, the mirror "
-            "continued in its middle. The exit code does not change."
+            "A classic mirror stores its position without the topic's id. `aqueduct mirror` "
+            "stores the id at the target. It did not store it before, has no right to store it, "
+            "or the source is older than Kafka 2.8 and has no topic ids. If a topic was "
+            "re-created or truncated and has grown past the position, the mirror continued in its "
+            "middle. The exit code does not change."
         ),
         fix=(
             "Compare both ends with `aqueduct reconcile`, and run `aqueduct mirror` again: it now knows the "
@@ -45,8 +46,9 @@ MIRROR = (
         id="classic-position-outdated",
         area=Area.MIRROR,
         meaning=(
-            "A topic was re-created or truncated at the source of a classic mirror since its position was "
-            "checked last. A process that ran meanwhile may have continued in the middle of the new log."
+            "A topic was re-created or truncated at the source of a classic mirror after the last "
+            "check of its position. A process that ran meanwhile may have continued in the middle "
+            "of the new log."
         ),
         fix=(
             "Compare both ends with `aqueduct reconcile`. To send missing records, stop the mirror, reset "
@@ -110,8 +112,8 @@ MIRROR = (
         id="mirror-position-left",
         area=Area.MIRROR,
         meaning=(
-            "The position of MirrorMaker 2 in a topic that the source does not have, or that the flow does "
-            "not mirror any more, was not moved to the engine `batches`."
+            "The position of MirrorMaker 2 in a topic was not moved to the engine `batches`, "
+            "because the source does not have the topic, or the flow no longer mirrors it."
         ),
         fix=(
             "Nothing needs to be done. If the flow mirrors the topic later, `batches` refuses its "
@@ -147,16 +149,16 @@ MIRROR = (
             "stop would mirror the same records as the other engine."
         ),
         fix=(
-            "Omit `--limit` and make the host reachable. If it is gone for good, remove it from the group "
-            "`mirror_maker`."
+            "Omit `--limit` and make the host reachable. If the host no longer exists, remove it "
+            "from the group `mirror_maker`."
         ),
     ),
     DeclaredMessage(
         id="mirror-switch-unneeded",
         area=Area.MIRROR,
         meaning=(
-            "`playbooks/switch_mirror.yml` was run for a flow whose engine in the inventory is the one that "
-            "is deployed and has the positions."
+            "`playbooks/switch_mirror.yml` was run for a flow whose engine in the inventory is "
+            "already deployed and has the positions."
         ),
         fix="Change `engine` of the flow in the inventory, and run the playbook again.",
     ),
@@ -234,8 +236,8 @@ MIRROR = (
         id="mirror-partition-offline",
         area=Area.MIRROR,
         meaning=(
-            "A partition has no leader at the source or at the target, so it is not mirrored. It is tried "
-            "again."
+            "A partition has no leader at the source or at the target, so it is not mirrored. "
+            "Mirroring is tried again."
         ),
         fix="Start the brokers that have its replicas.",
     ),
@@ -243,9 +245,9 @@ MIRROR = (
         id="mirror-batch-unreadable",
         area=Area.MIRROR,
         meaning=(
-            "A batch of a source partition is damaged, or has a message format older than Kafka 0.11. A flow "
-            "with the engine `batches` mirrors the partition up to that batch, and all other partitions. It "
-            "reads the batch again at every look at topics."
+            "A batch of a source partition is damaged, or has a message format older than Kafka "
+            "0.11. A flow with the engine `batches` mirrors the partition up to that batch, and "
+            "all other partitions. It reads the batch again each time it checks the topics."
         ),
         fix=(
             "If the batch is damaged, let the broker fetch the partition from another replica. If the "
@@ -256,15 +258,16 @@ MIRROR = (
         id="mirror-batch-unopened",
         area=Area.MIRROR,
         meaning=(
-            "A batch of a source partition decompresses to more than the limit, or has too many records. A "
-            "flow with the engine `batches` moves such a batch unopened if it can. It must open it if the "
-            "broker gave its records their times, if records of it were compacted, or if it is too large for "
-            "the target. The partition is mirrored up to that batch, and all other partitions are."
+            "A batch of a source partition decompresses to more than the limit, or has too many "
+            "records. A flow with the engine `batches` copies such a batch without decompression "
+            "if possible. It must decompress the batch if the broker set the times of its "
+            "records, if its records were compacted, or if it is too large for the target. The "
+            "partition is mirrored up to that batch; all other partitions are mirrored."
         ),
         fix=(
-            "Find out which client wrote the batch: it may be an attack. If the batch is too large for the "
-            "target, raise `max.message.bytes` of the target topic. Otherwise, mirror the topic with a flow "
-            "whose engine is `mm2`."
+            "Check which client wrote the batch: it may be an attack. If the batch is too large "
+            "for the target, raise `max.message.bytes` of the target topic. Otherwise, mirror the "
+            "topic with a flow whose engine is `mm2`."
         ),
     ),
     DeclaredMessage(
@@ -274,7 +277,7 @@ MIRROR = (
             "The target does not accept a batch of a partition. The other partitions are mirrored. It is "
             "tried again."
         ),
-        fix="Correct what the message says, for example the permissions of the flow's principal.",
+        fix="Correct the cause in the message, for example the permissions of the flow's principal.",
     ),
     DeclaredMessage(
         id="mirror-time-rejected",
@@ -351,8 +354,8 @@ MIRROR = (
         id="mirror-task-taken",
         area=Area.MIRROR,
         meaning=(
-            "A process without `--shared`, such as a run by hand, runs a task of a flow that other processes "
-            "share. They stand back until it has ended."
+            "A process without `--shared`, such as a run by hand, runs a task of a flow that "
+            "other processes share. The other processes wait until it has ended."
         ),
         fix=(
             "Wait until the other process has ended, or stop it on the host in the message. "
@@ -376,8 +379,8 @@ MIRROR = (
             "minutes, although the source has more records or the partition has no leader."
         ),
         fix=(
-            "Check the brokers of the source, and their quotas for the flow's principal. If they are well, "
-            "restart `mirror_maker@FLOW` on the host of the task."
+            "Check the brokers of the source, and their quotas for the flow's principal. If they "
+            "are healthy, restart `mirror_maker@FLOW` on the host of the task."
         ),
     ),
     DeclaredMessage(
@@ -429,8 +432,8 @@ MIRROR = (
     DeclaredMessage(
         id="mirror-worker-gone",
         area=Area.MIRROR,
-        meaning="The worker that ran a connector or a task is gone.",
-        fix="If no other worker takes it over, start the unit of the mirror on that host.",
+        meaning="The worker of a connector or a task no longer runs.",
+        fix="If no other worker takes over, start the unit of the mirror on that host.",
     ),
     DeclaredMessage(
         id="mirror-task-not-running",
@@ -483,7 +486,7 @@ MIRROR = (
     DeclaredMessage(
         id="mirror-refusals-unlisted",
         area=Area.MIRROR,
-        meaning="A task does not mirror more partitions than its status lists.",
+        meaning="A task fails to mirror more partitions than its status lists.",
         fix="Read the journal of the unit of the mirror, which lists all of them.",
     ),
     DeclaredMessage(

@@ -12,9 +12,10 @@ STORE = (
             "Neither `aqueduct prune` nor `--keep` of backups of ZooKeeper and quorums removes it."
         ),
         fix=(
-            "If the store was copied, run `aqueduct prune` with `--copied-through` and the number of the "
-            "last snapshot that was copied. Otherwise find out who may write into the store. A snapshot of "
-            "ZooKeeper or a quorum that is known to be right can be removed by hand when it is not needed."
+            "If the store was copied, run `aqueduct prune` with `--copied-through` and the number "
+            "of the last copied snapshot. Otherwise, check which users have write access to the "
+            "store. You can delete a snapshot of ZooKeeper or a quorum yourself if you know that "
+            "it is correct and do not need it."
         ),
     ),
     DeclaredMessage(
@@ -25,8 +26,8 @@ STORE = (
             "removed by `aqueduct prune`, or by `--keep` of a backup of ZooKeeper or a quorum."
         ),
         fix=(
-            "Find out who made the snapshot. If the clock of a host was wrong, run `aqueduct prune "
-            "--wrong-clock` with the number of the snapshot, which is then kept."
+            "Check which host wrote the snapshot. If the clock of a host was wrong, run `aqueduct "
+            "prune --wrong-clock` with the number of the snapshot. Prune then keeps this snapshot."
         ),
     ),
     DeclaredMessage(
@@ -58,32 +59,33 @@ STORE = (
         id="remaining-snapshot-damaged",
         area=Area.STORE,
         meaning=(
-            "Prune opened a sample of the segments that remaining snapshots use. An object is missing, "
-            "damaged, or not what the manifest says. Without `--past-damage`, prune removed nothing."
+            "Prune read a sample of the segments of the remaining snapshots. An object is "
+            "missing, damaged, or differs from the manifest. Without `--past-damage`, prune "
+            "removed nothing."
         ),
         fix=(
-            "Find out who can write to the store, and copy the object from a copy of the store. If it is "
-            "lost for good, pass `--past-damage`: prune then removes older snapshots, which cannot be "
-            "restored afterwards."
+            "Check which users have write access to the store, and copy the object from a copy of "
+            "the store. If it is permanently lost, pass `--past-damage`: prune then removes older "
+            "snapshots, which cannot be restored afterwards."
         ),
     ),
     DeclaredMessage(
         id="key-object-planted",
         area=Area.STORE,
         meaning=(
-            "An object in `keys/` has the name of a key, but was written without that key, or no given "
-            "private key opens it and no snapshot uses it. Readers ignore it."
+            "An object in `keys/` has the name of a key, but was written without that key; or no "
+            "given private key decrypts it, and no snapshot uses it. Readers ignore it."
         ),
-        fix="Find out who can write to the store, and move the object out of the store.",
+        fix="Check which users have write access to the store, and move the object out of the store.",
     ),
     DeclaredMessage(
         id="key-not-rewrapped",
         area=Area.STORE,
         meaning=(
-            "After a rewrap, the object of a key is not as it was written. The former recipients can still "
-            "open the key."
+            "After a rewrap, the object of a key differs from the written one. The former "
+            "recipients can still decrypt the key."
         ),
-        fix="Find out who else writes into `keys/`, and run `aqueduct rewrap` again.",
+        fix="Check which other programs or users write to `keys/`, and run `aqueduct rewrap` again.",
     ),
     DeclaredMessage(
         id="store-url-invalid",
@@ -110,10 +112,10 @@ STORE = (
         id="store-access-refused",
         area=Area.STORE,
         meaning=(
-            "The store refuses the client: its credentials, its rights, its clock, or the bucket or "
-            "certificate does not match."
+            "The store refuses the client, because its credentials, rights or clock are wrong, or "
+            "the bucket or the certificate does not match."
         ),
-        fix="Correct what the message identifies, and run the command again.",
+        fix="Correct the cause in the message, and run the command again.",
     ),
     DeclaredMessage(
         id="store-request-failed",
@@ -125,7 +127,7 @@ STORE = (
         id="store-endpoint-wrong",
         area=Area.STORE,
         meaning=(
-            "The endpoint answers, but not as an object store does: it is a web console, a proxy or another "
+            "The endpoint is not an object store: it is a web console, a proxy or another "
             "service, or it redirects requests."
         ),
         fix="Set `AWS_ENDPOINT_URL` to the address of the object store, and check `AWS_REGION`.",
@@ -167,8 +169,8 @@ STORE = (
         id="lifecycle-rule-overlaps",
         area=Area.STORE,
         meaning=(
-            "A lifecycle rule of the bucket, which is not of Aqueduct, removes objects of this store. Its "
-            "snapshots will lack them."
+            "A lifecycle rule of the bucket, which Aqueduct did not create, removes objects of "
+            "this store. Snapshots will lack these objects."
         ),
         fix="Limit the rule to a prefix outside the store.",
     ),
@@ -181,7 +183,7 @@ STORE = (
     DeclaredMessage(
         id="store-differs-on-worker",
         area=Area.STORE,
-        meaning="A Spark worker does not read the same store as the driver.",
+        meaning="A Spark worker reads another store than the driver.",
         fix="Mount the same directory on all workers, or set `AWS_ENDPOINT_URL` for the driver.",
     ),
     DeclaredMessage(
@@ -248,8 +250,8 @@ STORE = (
         id="snapshot-not-readable-again",
         area=Area.STORE,
         meaning=(
-            "A snapshot of ZooKeeper or a quorum was not written, because it would not be read as it was "
-            "taken."
+            "A snapshot of ZooKeeper or a quorum was not written, because it could not be read "
+            "back unchanged."
         ),
         fix=(
             "Run the command again, or use another server. If it fails again, report the message as a fault "
@@ -272,14 +274,18 @@ STORE = (
             "The snapshot is older than `--at-least` requires, so newer snapshots were removed from the "
             "store."
         ),
-        fix="Find out who removed the newer snapshots, and copy them from a copy of the store.",
+        fix=(
+            "Check which users can delete objects in the store, and copy the newer snapshots from a "
+            "copy of the store."
+        ),
     ),
     DeclaredMessage(
         id="snapshot-unusable",
         area=Area.STORE,
         meaning=(
-            "The manifest of the snapshot, or one that it builds on, is damaged, missing or from another "
-            "store; or a snapshot of ZooKeeper or a quorum is damaged, or not signed by a trusted key."
+            "The manifest of the snapshot, or of a snapshot on which it depends, is damaged, "
+            "missing or from another store; or a snapshot of ZooKeeper or a quorum is damaged, or "
+            "not signed by a trusted key."
         ),
         fix=(
             "Copy the object from a copy of the store, or pass an older, undamaged snapshot with "
@@ -291,25 +297,24 @@ STORE = (
         area=Area.STORE,
         meaning="The snapshot is not signed by a trusted key.",
         fix=(
-            "Do not restore the snapshot unless you know who wrote it. Pass the public key of its signer "
-            "with `--trusted-key`, or the number of the first signed snapshot with `--unsigned-before`."
+            "Do not restore the snapshot unless you know its author. Pass the public key of its "
+            "signer with `--trusted-key`, or the number of the first signed snapshot with "
+            "`--unsigned-before`."
         ),
     ),
     DeclaredMessage(
         id="snapshot-forged",
         area=Area.STORE,
-        meaning="An object has the name of a snapshot, but no backup can have written it.",
+        meaning="An object has the name of a snapshot, but was not written by a backup.",
         fix=(
-            "Find out who can write to the store, move the object out of the store, and run the command "
-            "again."
+            "Check which users have write access to the store, move the object out of the store, "
+            "and run the command again."
         ),
     ),
     DeclaredMessage(
         id="checksum-mismatch",
         area=Area.STORE,
-        meaning=(
-            "The size or the SHA-256 of an object is not the one in the manifest: the object is damaged."
-        ),
+        meaning=("The size or the SHA-256 of an object differs from the manifest: the object is damaged."),
         fix=(
             "Run `aqueduct verify --store URL --snapshot N` for older snapshots (`aqueduct snapshots` lists "
             "them), and restore the newest undamaged one with `--snapshot N`."
@@ -318,7 +323,7 @@ STORE = (
     DeclaredMessage(
         id="object-missing",
         area=Area.STORE,
-        meaning="An object that a snapshot refers to is not in the store.",
+        meaning="An object of a snapshot is not in the store.",
         fix=("Copy the object from a copy of the store, or restore another snapshot with `--snapshot`."),
     ),
     DeclaredMessage(
@@ -334,12 +339,12 @@ STORE = (
             "An object of a store, a lake, an export or a backup of another program is larger than an object "
             "of its kind can be. It was not read."
         ),
-        fix="Find out who wrote the object, and restore it from a copy.",
+        fix="Check which program wrote the object, and restore the object from a copy.",
     ),
     DeclaredMessage(
         id="object-damaged",
         area=Area.STORE,
-        meaning="The content of an object is not what Aqueduct writes.",
+        meaning="The content of an object is not in the format of Aqueduct.",
         fix=(
             "Copy the object from a copy of the store. Or run `aqueduct verify --store URL --snapshot N` for "
             "older snapshots, and restore an undamaged one."
@@ -391,8 +396,9 @@ STORE = (
         id="access-key-shared-by-sites",
         area=Area.STORE,
         meaning=(
-            "The inventory gives two sites one access key of an object store outside of the estate. An "
-            "attacker with a host of one site can read and replace what the other site keeps there."
+            "The inventory gives two sites the same access key of an object store outside the "
+            "estate. An attacker with a host of one site can read and replace the data of the "
+            "other site."
         ),
         fix=(
             "Create an access key for each site, with rights to the prefix of that site only, and set it in "
@@ -403,12 +409,12 @@ STORE = (
         id="drill-reads-other-sites",
         area=Area.STORE,
         meaning=(
-            "A drill has rights to what sites keep in a bucket of the estate's own object store, although it "
-            "does not restore their backups."
+            "A drill has rights to data of other sites in a bucket of the estate's own object "
+            "store, although it does not restore their backups."
         ),
         fix=(
-            "In `object_store_buckets`, move `drill-<site>` to `prefixes`: to `read` of each site whose "
-            "backup it restores."
+            "In `object_store_buckets`, move `drill-<site>` to `prefixes`, under `read` of each "
+            "site whose backup it restores."
         ),
     ),
 )

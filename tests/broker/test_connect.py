@@ -222,7 +222,7 @@ def test_a_client_without_tls_is_refused(worker: Worker, module: Module, topic: 
     for check in (True, False):
         refused = module("plain", config=plain, check=check, worker_config=worker.properties)
         assert refused["msg"].startswith("[connect-clients-unsafe] connect_connectors, plain: ")
-        assert "producer.override. would speak PLAINTEXT" in refused["msg"]
+        assert "producer.override. would use PLAINTEXT" in refused["msg"]
         assert "KAFKA-4090" in refused["msg"]
     assert changes(module("plain", state="absent")) == {}
     made = module("plain", config=sink, worker_config=worker.properties)
@@ -336,17 +336,17 @@ def test_the_doctor_asks_the_broker(
     plain.write_text("\n".join(kept))
     assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
     printed = capsys.readouterr().out
-    assert printed.count(f"would speak PLAINTEXT, but {worker.broker.tls} speaks TLS: ") == 4
+    assert printed.count(f"would use PLAINTEXT, but {worker.broker.tls} uses TLS: ") == 4
     text = worker.properties.read_text()
     without = [line for line in text.splitlines() if not line.startswith("producer.ssl.keystore")]
     plain.write_text("\n".join(without))
     assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
     printed = capsys.readouterr().out
-    assert f"no key store, but {worker.broker.tls} demands a certificate of its clients: " in printed
+    assert f"no key store, but {worker.broker.tls} requires a certificate of its clients: " in printed
     plain.write_text(text.replace(worker.broker.tls, worker.broker.plaintext))
     assert main(["doctor", "connect", "--worker-config", str(plain)]) == 1
     printed = capsys.readouterr().out
-    assert printed.count(f"speaks SSL, and {worker.broker.plaintext} does not speak TLS; name") == 4
+    assert printed.count(f"uses SSL, but {worker.broker.plaintext} does not use TLS; set") == 4
 
 
 def test_rest_is_refused_in_a_sentence(

@@ -187,11 +187,11 @@ def test_it_gets_its_old_id_back(
         assert None in clients.all_coordinated(changed.first, GROUPS, "lost")
         assert aqueduct(*back, look=False) == (
             2,
-            f"aqueduct: [broker-running] A broker uses {changed.folder}; stop it first. Nothing was done.\n",
+            f"aqueduct: [broker-running] A broker uses {changed.folder}. Stop it first. Nothing was done.\n",
         )
         code, said = aqueduct("plan")
         assert code == 3
-        assert "second was broker 2 and is 12 now: it has logs of 4 partitions of broker 2" in said
+        assert "second was broker 2 and is broker 12 now: it has logs of 4 partitions of broker 2" in said
         assert "Best: give second the id 2 back." in said
         # What becomes of its logs while it has another id.
         strays = [*Path(changed.folder).glob("*-stray")]
@@ -230,13 +230,16 @@ def test_its_logs_are_assigned_to_the_new_id(changed: Cluster, aqueduct: Repair)
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         code, said = aqueduct("assign")
-        assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with --lost 2."])
+        assert (code, said.splitlines()[1:]) == (
+            0,
+            ["Broker 2 is broker 12 now: run `aqueduct repair elect` with --lost 2."],
+        )
     restore_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         code, said = aqueduct("elect")
         assert (code, said.splitlines()[0]) == (3, "0 partitions got leaders.")
-        assert "lost-1 has no leader: nobody looked at broker 2;" in said
+        assert "lost-1 has no leader: broker 2 was not inspected;" in said
         assert aqueduct("elect", "--lost", "2") == (0, ANY)
         clients.wait_for("leaders", changed.led)
         assert changed.seen() == changed.before
@@ -251,15 +254,18 @@ def test_run_that_was_cut_after_assign_continues(changed: Cluster, aqueduct: Rep
     with changed.with_id(12):
         clients.wait_for("the end of broker 2", lambda: not changed.led())
         code, said = aqueduct("assign", *replaced)
-        assert (code, said.splitlines()[1:]) == (0, ["Broker 2 is 12 now: elect with the same --replaced."])
+        assert (code, said.splitlines()[1:]) == (
+            0,
+            ["Broker 2 is broker 12 now: run `aqueduct repair elect` with the same --replaced."],
+        )
         code, said = aqueduct("plan", *replaced)
-        assert (code, "nobody looked" in said) == (3, False)
+        assert (code, "was not inspected" in said) == (3, False)
     restore_logs(changed, aqueduct)
     with changed.with_id(12):
         changed.await_second(12)
         assert aqueduct("assign", *replaced) == (0, ANY)
         code, said = aqueduct("elect")
-        assert (code, "lost-1 has no leader: nobody looked at broker 2;" in said) == (3, True)
+        assert (code, "lost-1 has no leader: broker 2 was not inspected;" in said) == (3, True)
         assert aqueduct("elect", *replaced) == (0, ANY)
         assert not (tmp_path / "ids.json").exists()
         clients.wait_for("leaders", changed.led)
@@ -278,21 +284,21 @@ def test_what_has_no_log_any_more_begins_anew(changed: Cluster, aqueduct: Repair
         changed.await_second(12)
         code, said = aqueduct("assign", "--empty", empty)
         assert code == 2
-        assert f"{OFFSETS}-1 is not made empty, for nobody looked at broker 2;" in said
+        assert f"{OFFSETS}-1 cannot be created empty, because broker 2 was not inspected;" in said
         code, said = aqueduct("assign", "--empty", "kept:0", *gone)
-        assert (code, said.startswith("aqueduct: [partition-may-have-logs] kept-0: ")) == (2, True)
+        assert (code, said.startswith("aqueduct: [partition-may-have-logs] kept-0 ")) == (2, True)
         code, said = aqueduct("assign", *gone)
         assert (code, said.splitlines()[1:]) == (
             3,
             [
-                f"{each} has no leader: no folder that was named has a log of it."
+                f"{each} has no leader: no inspected folder has a log of it."
                 for each in (f"{OFFSETS}-1", "lost-1")
             ],
         )
         assert aqueduct("assign", "--empty", empty, *gone) == (0, ANY)
         code, said = aqueduct("elect", "--empty", empty, *gone)
         assert (code, said.splitlines()[1:]) == (
-            0, ["Groups whose positions are gone get them by `aqueduct restore --groups-only`."],
+            0, ["`aqueduct restore --groups-only` restores the lost offsets of groups from a backup."],
         )  # fmt: skip
         clients.wait_for("leaders", changed.led)
         (_, kept, positions), (_, former, earlier) = changed.seen(), changed.before  # type: ignore[misc, attr-defined]
@@ -326,7 +332,7 @@ def test_leftover_logs_make_no_broker_of_another_one(
             assert cli.main(["repair", "plan", *asked]) == 3
             said = capsys.readouterr().out
             assert "first is broker 1, and has logs of 1 partition of broker 2." in said
-            assert f"They are left as they are: {why}" in said
+            assert f"They are left unchanged: {why}" in said
             assert "was broker 2" not in said
             assert cli.main(["repair", "assign", *asked]) == 3
             assert capsys.readouterr().out.startswith("0 partitions assigned")
@@ -388,21 +394,24 @@ def test_no_leader_is_elected_from_incomplete_inspections(
             clients.produce(asked, "kept", (f"one-{n}" for n in range(50)), 0)
         second.process.start()
         clients.wait_for("nobody to lead", lambda: (found := kept()) and found.leader == -1)
-        assert "kept-0 has no leader: broker 2 would lead, and another one has more of the log." in repair(
+        assert "kept-0 has no leader: broker 2 would lead, but another broker has more of the log." in repair(
             "elect", look(first, second)
         )
 
-        nobody = "nobody looked at broker 1; look there, too, or say --lost 1 if its disks are gone for good"
-        assert f"Another log may go further of 1 partition without a leader, kept-0: {nobody}" in repair(
-            "plan", look(second)
+        uninspected = "broker 1 was not inspected; inspect it, too, or pass --lost 1 if its disks are"
+        assert (
+            f"1 partition without a leader may have a longer log on another broker, kept-0: {uninspected}"
+            in repair("plan", look(second))
         )
         assert repair("elect", look(second)).startswith(
-            f"0 partitions got leaders.\nkept-0 has no leader: {nobody}"
+            f"0 partitions got leaders.\nkept-0 has no leader: {uninspected}"
         )
-        assert repair("assign", look(second)).splitlines()[1].startswith(f"kept-0 has no leader: {nobody}")
+        assert (
+            repair("assign", look(second)).splitlines()[1].startswith(f"kept-0 has no leader: {uninspected}")
+        )
         before = ["--inspection", of_before[0], "--inspection", of_before[1]]
         for command in ("plan", "assign", "elect"):
-            assert "broker 1 ran when it was looked at, and does not serve now;" in repair(command, before)
+            assert "broker 1 ran when it was inspected, but does not serve now;" in repair(command, before)
             assert "--lost 99: no partition has a replica there." in repair(
                 command, [*before, *("--lost", "99")]
             )
@@ -415,10 +424,10 @@ def test_no_leader_is_elected_from_incomplete_inspections(
             )
 
         with changed_byte(max((first.data / "kept-0").glob("*.log"))):
-            damaged = "for the log of broker 1 is damaged (00000000000000000000.log: The batch at offset "
+            damaged = "because the log of broker 1 is damaged (00000000000000000000.log: The batch at offset "
             looks = look(first, second)
-            assert f"Nobody is to lead kept-0, {damaged}" in repair("plan", looks)
-            assert f"kept-0 has no leader: {damaged.removeprefix('for ')}" in repair("elect", looks)
+            assert f"No leader can be elected for kept-0, {damaged}" in repair("plan", looks)
+            assert f"kept-0 has no leader: {damaged.removeprefix('because ')}" in repair("elect", looks)
             assert "does not have the CRC that it tells.)" in repair("assign", looks, 2)
         with first.process.running():
             clients.wait_for("both in sync", lambda: in_sync() == {1, 2})

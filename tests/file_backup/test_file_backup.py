@@ -584,7 +584,7 @@ def test_every_spelling_of_path_is_checked_alike(here: Site, path: str) -> None:
     restore = ("restore", "--name=etc", f"--to={target}", f"--path={path}")
     here.said()
     assert here.run(*restore) == 2
-    assert "has others of 1 file" in here.said()
+    assert "differs from the backup in 1 file: " in here.said()
     assert mine.read_text() == "mine"
     assert here.run(*restore, "--overwrite", "--dry-run") == 0
     assert f"{2 if what else 10} files" in here.said()
@@ -646,8 +646,8 @@ def test_restore_names_folders_with_other_rights_before_writing(here: Site) -> N
             here.said()
             assert here.run(*restore, *path, *dry) == 2
             assert (
-                f"{target} has 1 folder not as in the backup: keys (other mode, owner). --overwrite gives "
-                "folders its mode and owner; nothing was restored."
+                f"{target} differs from the backup in 1 folder: keys (other mode, owner). --overwrite gives "
+                "folders the mode and owner of the backup. Nothing was restored."
             ) in here.said()
     assert truth(target) == before
     said = {}
@@ -702,7 +702,7 @@ def test_inaccessible_folder_is_left_to_rsync(here: Site) -> None:
     command = [*LESS, sys.executable, "-m", "aqueduct.cli", "files", "restore", *options]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"{target} has nothing of backup {date(0)} of etc: rsync ended" in done.stderr
+    assert f"Nothing of backup {date(0)} of etc was restored to {target}: rsync ended" in done.stderr
 
 
 def test_restore_writes_and_names_files_it_cannot_compare(here: Site) -> None:
@@ -749,8 +749,8 @@ def test_full_folder_in_place_of_file_is_refused(here: Site) -> None:
         here.said()
         assert here.run(*restore, *options) == 2
         assert (
-            f"{target} has folders with something in them in the place of 1 file: tool. Move them away, or "
-            "restore to another folder; nothing was restored."
+            f"{target} has folders with content at the paths of 1 file: tool. Move them away, or restore to "
+            "another folder. Nothing was restored."
         ) in here.said()
     assert truth(target) == before
     (target / "tool/mine").unlink()
@@ -795,9 +795,11 @@ def test_restore_to_read_only_disk_reports_nothing_written(here: Site) -> None:
             here.said()
             assert here.run("restore", "--name=etc", f"--to={target}", *options) == 1
             said = here.said()
-            assert f"[file-restore-failed] {target} has nothing of backup {date(0)} of etc: " in said
+            assert (
+                f"[file-restore-failed] Nothing of backup {date(0)} of etc was restored to {target}: " in said
+            )
             assert "Read-only file system" in said
-            assert "Correct that and run it again." in said
+            assert "Correct the cause, and run the command again." in said
         assert here.run("restore", "--name=etc", f"--to={target}/x") == 2
         assert_printed(here.said(), "restore-folder-unusable", target, "Read-only file system")
 
@@ -848,7 +850,9 @@ def test_restore_with_killed_rsync_leaves_no_partial_file(here: Site) -> None:
     restore = ("restore", "--name=etc", f"--to={target}")
     with meanwhile(lambda: kill_rsync(is_at_half)):
         assert here.run(*restore) == 1
-    assert "and not all: rsync was killed by signal 9. Correct that" in here.said()
+    said = here.said()
+    assert "[file-restore-failed] Only a part of backup" in said
+    assert "rsync was killed by signal 9." in said
     wait_until("its end", lambda: not children(os.getpid(), "rsync"))
     assert {each.name for each in target.glob(".big.*")} == {".big.abcdef", ".big.before"}
     assert here.run(*restore, "--overwrite") == 0

@@ -561,12 +561,12 @@ REFUSED = {
     "no schema": (
         None,
         column("x", "bigint"),
-        "lake.yml: a.b.schema: the format avro has one, as JSON or as the name of a file.",
+        "lake.yml: a.b.schema: the format avro needs a schema",
     ),
     "no file": (
         "none.avsc",
         column("x", "bigint"),
-        "lake.yml: a.b.schema: none.avsc can't be read: No such file or directory.",
+        "lake.yml: a.b.schema: cannot read none.avsc: No such file or directory.",
     ),
     "no JSON": ("{x", column("x", "bigint"), "lake.yml: a.b.schema: it isn't JSON: Expecting property name"),
     "no record": (
@@ -578,25 +578,25 @@ REFUSED = {
     "no such field": (
         record(("delay", "long")),
         column("dely", "bigint"),
-        "it has no field dely; did you mean delay?."[:-1],
+        "the schema has no field dely; did you mean delay?."[:-1],
     ),
-    "double": (record(("x", "double")), column("x", "bigint"), "x can't be read, for double isn't bigint."),
-    "long": (record(("x", "long")), column("x", "double"), "x can't be read, for long isn't double."),
-    "string": (record(("x", "string")), column("x", "bigint"), "x can't be read, for string isn't bigint."),
+    "double": (record(("x", "double")), column("x", "bigint"), "cannot read x: double isn't bigint."),
+    "long": (record(("x", "long")), column("x", "double"), "cannot read x: long isn't double."),
+    "string": (record(("x", "string")), column("x", "bigint"), "cannot read x: string isn't bigint."),
     "union": (
         record(("x", ["long", "string"])),
         column("x", "bigint"),
-        "for union of long, string isn't bigint.",
+        ": union of long, string isn't bigint.",
     ),
     "record": (
         record(("x", record() | {"name": "S"})),
         column("x", "string"),
-        "x can't be read, for record S isn't string.",
+        "cannot read x: record S isn't string.",
     ),
     "map": (
         record(("x", {"type": "map", "values": "long"})),
         column("x", "array<bigint>"),
-        "for map isn't array<bigint>.",
+        ": map isn't array<bigint>.",
     ),
     "below a scalar": (
         record(("x", "long")),
@@ -606,12 +606,12 @@ REFUSED = {
     "no unit": (
         record(("x", "long")),
         column("x", "timestamp"),
-        "for long isn't timestamp; declare its unit.",
+        ": long isn't timestamp; declare its unit.",
     ),
     "scale": (
         record(("x", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 4})),
         column("x", "decimal(9,2)"),
-        "for bytes (decimal) isn't decimal(9,2).",
+        ": bytes (decimal) isn't decimal(9,2).",
     ),
     "itself": (
         LIST | {"fields": [{"name": "x", "type": "R"}]},

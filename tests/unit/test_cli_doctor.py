@@ -114,8 +114,8 @@ def test_each_block_without_tls_is_named(doctor: Doctor, prefix: str, named: str
     code, found = doctor(without(rf"{re.escape(prefix)}(security|ssl)\."))
     assert code == 1
     [fault] = found
-    assert fault.startswith(f"fault: [client-plaintext-to-tls] FILE: {named} would speak PLAINTEXT, but ")
-    assert f" speaks TLS to {SERVERS}: " in fault
+    assert fault.startswith(f"fault: [client-plaintext-to-tls] FILE: {named} would use PLAINTEXT, but ")
+    assert f" uses TLS for {SERVERS}: " in fault
     assert fault.endswith(f"(KAFKA-4090); set {prefix}security.protocol=SSL and its key and trust store.")
 
 
@@ -133,9 +133,9 @@ def test_what_an_admin_block_lacks_is_lent_it(doctor: Doctor, removed: str, lent
     code, [warning] = doctor(edit)
     assert code == 0
     assert warning == (
-        "warning: [admin-settings-inherited] FILE: the block admin. gets by with the worker's own "
+        "warning: [admin-settings-inherited] FILE: the block admin. depends on the worker's own "
         f"{', '.join(lent)}; set "
-        f"{', '.join(f'admin.{each}' for each in lent)}, so that no block is forgotten (KAFKA-4090)."
+        f"{', '.join(f'admin.{each}' for each in lent)}, so that each block is complete (KAFKA-4090)."
     )
     assert doctor(edit, "--strict") == (1, [warning])
 
@@ -143,7 +143,7 @@ def test_what_an_admin_block_lacks_is_lent_it(doctor: Doctor, removed: str, lent
 def test_admin_block_without_tls_is_fault(doctor: Doctor) -> None:
     code, [fault] = doctor(setting("admin.security.protocol", "PLAINTEXT"))
     assert code == 1
-    assert fault.startswith("fault: [client-plaintext-to-tls] FILE: the block admin. would speak PLAINTEXT")
+    assert fault.startswith("fault: [client-plaintext-to-tls] FILE: the block admin. would use PLAINTEXT")
 
 
 @pytest.mark.parametrize("prefix", ["", "producer.", "consumer."])
@@ -233,40 +233,46 @@ def test_wrong_keystore_password_from_file_provider_is_found(doctor: Doctor, tmp
 @pytest.mark.parametrize(
     ("edit", "sentence"),
     [
-        (setting("listeners", "http://:8083"), "REST is offered at http://:8083 without TLS"),
+        (setting("listeners", "http://:8083"), "REST is available at http://:8083 without TLS"),
         (
             setting("listeners", "https://0.0.0.0:8083"),
-            "REST at https://0.0.0.0:8083 takes every certificate that its trust store's authorities signed",
+            "REST at https://0.0.0.0:8083 accepts every certificate of the authorities in its trust store",
         ),
-        (without("listeners="), "REST is offered at http://:8083 without TLS"),
+        (without("listeners="), "REST is available at http://:8083 without TLS"),
         (
             setting("admin.listeners", "http://connect.example.com:1"),
             "set admin.listeners=https://connect.example.com:1 and admin.listeners.https.ssl.*.",
         ),
-        (without("bootstrap.servers"), "bootstrap.servers is not set, so it asks localhost:9092"),
+        (
+            without("bootstrap.servers"),
+            "bootstrap.servers is not set, so the worker connects to localhost:9092",
+        ),
         (without("group.id"), "group.id is not set"),
         (
             setting("producer.security.protocol", "TLS"),
-            "the block producer. has producer.security.protocol=TLS, which Kafka does not know",
+            "the block producer. has producer.security.protocol=TLS, which Kafka does not define",
         ),
         (
             setting("listeners.https.ssl.client.auth", "requested"),
-            "REST takes every client, because its ssl.client.auth is requested",
+            "REST accepts every client, because its ssl.client.auth is requested",
         ),
         (
             without("listeners.https.ssl.client.auth"),
-            "REST takes every client, because its ssl.client.auth is none",
+            "REST accepts every client, because its ssl.client.auth is none",
         ),
         (without("listeners.https.ssl.truststore"), "REST has no trust store"),
-        (setting(f"{REST}keystore.type", "PEM"), "REST can't use a PEM key store"),
+        (setting(f"{REST}keystore.type", "PEM"), "REST cannot use a PEM key store"),
         (setting("plugin.path", "/nowhere/at/all"), "/nowhere/at/all of plugin.path can't be read (No such"),
         (without("plugin.path"), "plugin.path is not set"),
-        (setting("config.storage.replication.factor", "1"), "config.storage.replication.factor=1, so one"),
+        (
+            setting("config.storage.replication.factor", "1"),
+            "config.storage.replication.factor=1, so the loss of one",
+        ),
         (without("status.storage.topic"), "status.storage.topic is not set"),
-        (setting("status.storage.topic", "connect-configs"), "name the same topic connect-configs"),
+        (setting("status.storage.topic", "connect-configs"), "use the same topic connect-configs"),
         (
             setting("producer.ssl.endpoint.identification.algorithm", ""),
-            "the block producer. does not check the brokers' names",
+            "the block producer. does not check the names of the brokers",
         ),
     ],
 )
@@ -293,7 +299,7 @@ SINK = {
         (
             None,
             {"producer.override.security.protocol": "PLAINTEXT"},
-            ["the block producer.override. would speak PLAINTEXT, but"],
+            ["the block producer.override. would use PLAINTEXT, but"],
         ),
         (
             None,
@@ -316,11 +322,11 @@ SINK = {
             ["sink overrides producer.override.acks, which the policy Allowlist of FILE refuses"],
         ),
         (None, {"errors.tolerance": "none"}, ["sink stops at the first bad record"]),
-        (None, {"errors.deadletterqueue.topic.name": ""}, ["sink drops bad records without a trace"]),
+        (None, {"errors.deadletterqueue.topic.name": ""}, ["sink drops bad records silently"]),
         (
             None,
             {"errors.deadletterqueue.context.headers.enable": "false"},
-            ["can't be replayed; set errors."],
+            ["cannot be replayed; set errors."],
         ),
     ],
 )
@@ -394,19 +400,19 @@ def test_every_block_is_judged_by_the_listener(doctor: Doctor, authority: Author
         bare = without(r"((producer|consumer|admin)\.)?(security|ssl)\.")
         code, found = doctor(lambda text: bare(point(text)), "--probe")
         assert code == 1
-        assert [line.partition(" would speak PLAINTEXT, but ")[0] for line in found] == [
+        assert [line.partition(" would use PLAINTEXT, but ")[0] for line in found] == [
             f"fault: [client-plaintext-to-tls] FILE: {block}"
             for block in (
                 *("the worker's own block", "the block consumer."),
                 *("the block producer.", "the block admin."),
             )
         ]
-        assert all(f"but {servers} speaks TLS: " in line for line in found)
+        assert all(f"but {servers} uses TLS: " in line for line in found)
     with listening(plaintext) as servers:
         code, found = doctor(setting("bootstrap.servers", servers), "--probe")
         assert code == 1
         assert len(found) == 4
-        assert all(f"speaks SSL, and {servers} does not speak TLS; name" in line for line in found)
+        assert all(f"uses SSL, but {servers} does not use TLS; set" in line for line in found)
 
 
 # Bad input

@@ -128,13 +128,13 @@ def test_without_a_header_columns_are_in_order() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"header": ["b"]}, "it has no a"),
-        ({"header": ["a", "a"]}, "a isn't the name of one field"),
-        ({"delimiter": "||"}, "isn't one sign of ASCII"),
-        ({"delimiter": '"'}, "isn't one sign of ASCII"),
+        ({"header": ["b"]}, "the header has no a"),
+        ({"header": ["a", "a"]}, "a is not the name of exactly one field"),
+        ({"delimiter": "||"}, "write one ASCII character"),
+        ({"delimiter": '"'}, "write one ASCII character"),
         ({"columns": [{"name": "a", "type": "array<int>"}]}, "is an array"),
-        ({"columns": [{"name": "a", "type": "int", "from": "b"}]}, "leave `from` out"),
-        ({"delimiter": "\ud800"}, "isn't one sign of ASCII"),
+        ({"columns": [{"name": "a", "type": "int", "from": "b"}]}, "remove `from`"),
+        ({"delimiter": "\ud800"}, "write one ASCII character"),
         (
             {
                 "header": ["t"],
@@ -143,9 +143,9 @@ def test_without_a_header_columns_are_in_order() -> None:
                     {"name": "n", "type": "timestamp", "from": "t"},
                 ],
             },
-            "s and n take one field",
+            "s and n read the same field",
         ),
-        ({"format": "json", "delimiter": ";"}, "only the format delimited has one"),
+        ({"format": "json", "delimiter": ";"}, "only the format delimited has this option"),
         ({"format": "raw"}, "raw records have no field a"),
     ],
 )

@@ -45,23 +45,23 @@ def test_logs_as_the_metadata_know_them_need_nothing() -> None:
     [
         (
             log(2),
-            f"NOT known: flights-2 (id {ID}), for the partition is not in the metadata; 1 log on one, ",
+            f"NOT known: flights-2 (id {ID}), because the partition is not in the metadata; 1 log on one, ",
         ),
         (
             log(0, topic_id=OTHER),
-            "for another topic of this name is in the metadata; 1 log on one, up to offset 10.",
+            "because another topic of this name is in the metadata; 1 log on one, up to offset 10.",
         ),
         (
             log(partition=TopicPartition("later", 0), topic_id=OTHER),
-            f"NOT known: later-0 (id {OTHER}), for the topic is not in the metadata; 1 log on one, up to",
+            f"NOT known: later-0 (id {OTHER}), because the topic is not in the metadata; 1 log on one, up to",
         ),
         (
             log(partition=TopicPartition("older", 0), topic_id=""),
-            "NOT known: older-0 (id none), for the topic",
+            "NOT known: older-0 (id none), because the topic",
         ),
         (
             log(partition=TopicPartition("__consumer_offsets", 0), topic_id=OTHER),
-            "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup.",
+            "Offsets of groups are lost with these partitions: `aqueduct restore --groups-only` restores",
         ),
     ],
 )
@@ -76,11 +76,11 @@ def test_what_is_not_there_is_named() -> None:
     found = planned(BOTH, None)
     assert found.fit.differs
     assert said(found).startswith(
-        "NOT looked at: brokers 2, whose logs may have more than those of the others: look there, too."
+        "NOT inspected: brokers 2. Their logs may be longer than those of the others"
     )
     damaged = log(1, damage="it is cut")
     assert "DAMAGED: flights-1 on two: it is cut" in said(planned(BOTH, [log(0), damaged]))
-    assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "1 log had been set aside before, and stay so."
+    assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "Already set aside and left unchanged: 1 log."
 
 
 def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
@@ -91,7 +91,7 @@ def state_of(found: plan.QuorumPlan, number: int) -> PartitionState:
 def test_newer_epoch_on_disk_raises_leader_epoch() -> None:
     found = planned([log(0), log(1, epoch=7)], BOTH)
     assert not found.fit.differs
-    assert said(found) == "What broker 1 has goes furthest, and leads: flights-1."
+    assert said(found) == "Broker 1 has the longest logs and becomes leader of: flights-1."
     assert state_of(found, 0) == STATE
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=8, epoch=10)
 
@@ -99,7 +99,9 @@ def test_newer_epoch_on_disk_raises_leader_epoch() -> None:
 def test_replica_with_shorter_log_leaves_isr() -> None:
     found = planned(BOTH, [log(0), log(1, end=20)])
     assert not found.fit.differs, "nothing is lost"
-    assert said(found).startswith("What broker 2 has goes furthest, and leads: flights-1; 1, in sync by the")
+    assert said(found).startswith(
+        "Broker 2 has the longest logs and becomes leader of: flights-1; 1, in sync"
+    )
     assert state_of(found, 1) == replace(STATE, in_sync=(2,), leader=2, leader_epoch=5, epoch=10)
     # One that goes on in an older epoch would have the other one cut off what is of a newer (KIP-101).
     diverged = planned([log(0), log(1, end=12, epoch=3, committed=9)], BOTH).fit.corrected
@@ -130,8 +132,9 @@ def test_broker_with_duplicate_logs_uses_longer_one(
     both = [log(1, end=30), log(1, end=5)]
     found = planned([log(0), *(both if furthest_first else reversed(both))], BOTH)
     assert [(each.leader, each.lacking) for each in found.fit.corrected] == [(1, (2,))]
-    assert "DAMAGED: flights-1 on one: another of the broker's log.dirs has this partition, too" in said(
-        found
+    assert (
+        "DAMAGED: flights-1 on one: another folder of the broker's log.dirs also has this partition"
+        in said(found)
     )
 
 
@@ -140,7 +143,9 @@ def test_broker_with_lost_disk_does_not_lead() -> None:
     logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1)))]}
     found = plan.plan(metadata(), logs, [2])
     assert found.fit.differs
-    assert "What broker 1 has goes furthest, and leads: flights-0, flights-1; 2, in sync by" in said(found)
+    assert "Broker 1 has the longest logs and becomes leader of: flights-0, flights-1; 2, in sync" in said(
+        found
+    )
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=5, epoch=10)
     assert "LOST: the disks of brokers 2." in said(found)
     assert said(plan.plan(metadata(), {}, [1, 2])).startswith("EMPTY: flights-0, flights-1: no broker")

@@ -24,7 +24,7 @@ def test_logs_are_taken_back_once(tmp_path: Path) -> None:
     [done] = restore_logs([tmp_path], 2)
     assert (done.before, done.now) == (12, 2)
     assert (sorted(done.logs), done.emptied) == (["a-0", "b-0"], ["b-0"])
-    mine = f"{tmp_path}/c-0 is there, with 7 bytes, up to offset 0"
+    mine = f"{tmp_path}/c-0 exists, with 7 bytes, up to offset 0"
     assert done.left == [(f"c-0.{aside}", mine)]
     assert sorted(each.name for each in (tmp_path / "b-0").iterdir()) == [f"{0:020}.log", "mine"]
     assert meta.read_text() == "version=1\nnode.id=2\ncluster.id=C\n"
@@ -55,7 +55,7 @@ def test_stray_log_returns_in_one_folder_per_broker(tmp_path: Path) -> None:
     first, second = restore_logs([one, two, tmp_path / "two/../one"], None)
     assert (first.logs, first.emptied) == (["a-0"], ["c-0"])
     assert (sorted(second.logs), second.emptied) == (["b-0", "c-0"], ["a-0"])
-    furthest = f"{two}/b-0.{aside} goes as far"
+    furthest = f"{two}/b-0.{aside} is at least as long"
     assert first.left == [(f"b-0.{aside}", furthest)]
     assert second.left == [(f"b-0.{later}", furthest)]
     assert folders_of(one) == {"a-0", "b-0-stray", "c-0-delete"}

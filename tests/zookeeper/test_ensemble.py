@@ -178,13 +178,15 @@ def test_fitting_or_new_data_folder_is_accepted(folder: Folder) -> None:
 def test_folder_of_other_broker_or_cluster_is_refused(folder: Folder) -> None:
     log, client, asked = folder
     write_meta(log, broker=13)
-    assert "broker 13, and this host is to be broker 12: set its id (kafka_node_id of an" in judged(asked)
+    assert "broker 13, but this host is configured as broker 12. Set its id (kafka_node_id in" in judged(
+        asked
+    )
     write_meta(log, cluster="AnotherClusterThatWas1")
-    assert f"is of the cluster {CLUSTER}: give the host" in judged(asked)
+    assert f"belongs to the cluster {CLUSTER}. Give the host" in judged(asked)
     write_meta(log)
     client.delete("/cluster/id")
     lost = judged(asked)
-    assert "knows no cluster: restore its znodes first (aqueduct zookeeper restore)" in lost
+    assert "has no cluster. Restore its znodes first (aqueduct zookeeper restore)" in lost
 
 
 def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
@@ -192,7 +194,7 @@ def test_logs_that_nobody_owns_are_refused(folder: Folder) -> None:
     (log / "meta.properties").unlink()
     (log / "flights-3").mkdir()
     (log / "lost+found").mkdir()
-    sentence = f"{log} has logs (1, among them flights-3) and no meta.properties to say"
+    sentence = f"{log} has logs (1, among them flights-3) but no meta.properties"
     assert judged(asked).startswith(f"[broker-cannot-start] {sentence}")
     write_meta(log)
     assert judged(asked) == ""
@@ -244,7 +246,7 @@ def test_doctor_checks_broker_folder_and_id_before_start(
     client.delete("/cluster/id")
     code, told = said()
     assert code == 3
-    assert "knows no cluster: restore its znodes first (aqueduct zookeeper restore)" in told
+    assert "has no cluster. Restore its znodes first (aqueduct zookeeper restore)" in told
     (log / "meta.properties").unlink()
     assert said() == (0, "Nothing is wrong.\n")
     properties.write_text(f"node.id=12\nlog.dirs={log}\n")

@@ -19,14 +19,17 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
     if not hosts:
         return
     if len(hosts) > 1:
-        sentence = f"{some(hosts)} would back up site {site} at once, and one of them in vain; leave one."
+        sentence = (
+            f"{some(hosts)} would back up site {site} at the same time, which only one host may do; keep "
+            "only one of them in backup."
+        )
         yield Finding(
             where=inventory.declared(hosts[1]),
             what="backup",
             fault=Labelled("service-host-repeated", sentence),
         )
     if not inventory.members(site, "kafka"):
-        sentence = f"site {site} has no Kafka that could be backed up; take {some(hosts)} out of backup."
+        sentence = f"site {site} has no Kafka to back up; remove {some(hosts)} from the group backup."
         yield Finding(
             where=inventory.declared(hosts[0]),
             what="backup",
@@ -34,7 +37,7 @@ def check_backup(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
         )
     host = hosts[0]
     if sound.value(host, "backup_topics") and sound.value(host, "backup_topics_pattern"):
-        sentence = "topics are named and told by a pattern; take one of the two out."
+        sentence = "backup_topics and backup_topics_pattern are both set; remove one of them."
         yield inventory.finding(host, "backup_topics_pattern", Labelled("values-conflict", sentence))
     for variable in PATTERNS:
         try:
@@ -56,7 +59,7 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
             given = sound.value(host, "backup_store_url")
             first = first_at.setdefault(given, site) if given else site
             if first != site:
-                sentence = f"site {first} has its backups in {given}; give site {site} another prefix."
+                sentence = f"site {first} stores its backups in {given}; give site {site} another prefix."
                 yield inventory.finding(host, "backup_store_url", Labelled("backup-store-shared", sentence))
 
 
@@ -73,19 +76,25 @@ def _check_lifecycle(
         sentence = f"topics_pattern {pattern} does not compile: {error}; correct it."
         yield inventory.finding(host, "backup_lifecycle", Labelled("pattern-invalid", sentence))
     if "days" not in lifecycle:
-        fault = Labelled("key-missing", "days are not set; say after how many segments go.")
+        fault = Labelled(
+            "key-missing", "days is missing; set the number of days after which segments expire."
+        )
         yield inventory.finding(host, "backup_lifecycle", fault)
         return
     if not 0 <= lifecycle["days"] <= MOST_DAYS:
         sentence = f"days must be from 0 to {MOST_DAYS}, not {lifecycle['days']}."
         yield inventory.finding(host, "backup_lifecycle", Labelled("number-out-of-range", sentence))
     if pattern and not lifecycle["days"]:
-        sentence = "topics_pattern chooses what expires, and days are 0; take one of the two out."
+        sentence = (
+            "topics_pattern selects the topics whose segments expire, but days is 0; remove "
+            "topics_pattern or days."
+        )
         yield inventory.finding(host, "backup_lifecycle", Labelled("values-conflict", sentence))
     if own or location.scheme != "s3":
         where = "the estate's own store" if location.scheme == "s3" else str(location)
         sentence = (
-            f"{where} has no lifecycle rules; leave it out, and let backup_prune_keep remove old snapshots."
+            f"{where} does not support lifecycle rules; remove this variable, and let "
+            "backup_prune_keep remove old snapshots."
         )
         yield inventory.finding(host, "backup_lifecycle", Labelled("lifecycle-unsupported", sentence))
 
@@ -104,7 +113,8 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         yield from wrong
     elif not server and given is None:
         sentence = (
-            f"site {site} has no place to back up to; set it, or put a host into the group object_store."
+            f"site {site} has no store for its backups; set this variable, or put a host into the "
+            "group object_store."
         )
         yield Finding(
             where=inventory.declared(host), what="backup_store_url", fault=Labelled("store-missing", sentence)
@@ -114,8 +124,9 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         user, users = principal("backup", site), users_of(sound, server, location.bucket, location.path)
         if user not in users.get("write", ()):
             sentence = (
-                f"{user} may not write bucket {location.bucket} of {server}; name it there under write, "
-                'or set backup_object_store to "" if the backup goes elsewhere.'
+                f"{user} has no right to write to bucket {location.bucket} of {server}; list it "
+                'there under write, or set backup_object_store to "" if the backup uses another '
+                "store."
             )
             yield inventory.finding(
                 server, "object_store_buckets", Labelled("bucket-right-missing", sentence)
@@ -123,16 +134,17 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         pruner, deleters = principal("backup-prune", site), users.get("delete", ())
         if sound.value(host, "backup_prune_keep") and pruner not in deleters:
             sentence = (
-                f"{pruner} may not delete in bucket {location.bucket} of {server}, so backup_prune_keep can "
-                "remove nothing; name it there under delete."
+                f"{pruner} has no right to delete objects in bucket {location.bucket} of {server}, so "
+                "backup_prune_keep cannot remove old snapshots; list it there under delete."
             )
             yield inventory.finding(
                 server, "object_store_buckets", Labelled("bucket-right-missing", sentence)
             )
         if user in deleters:
             sentence = (
-                f"{user} may delete in bucket {location.bucket}, and so may whoever captures the backup; "
-                f"take it out of delete: {pruner} is who removes old backups."
+                f"{user} has the right to delete objects in bucket {location.bucket}, so a compromised "
+                f"backup host could delete backups; remove it from delete: only {pruner} removes "
+                "old backups."
             )
             yield inventory.finding(
                 server, "object_store_buckets", Labelled("bucket-right-excessive", sentence)

@@ -42,8 +42,8 @@ def _revoked(site: str, revoked: Iterable[str]) -> Iterator[Labelled]:
             yield (
                 Labelled(
                     "principal-not-revocable",
-                    f"{name} is a super user, who needs no right; replace the authority "
-                    "(playbooks/authority.yml), and its key serves no longer.",
+                    f"{name} is a super user and needs no ACL, so ACLs cannot revoke its rights; "
+                    "to revoke its key, replace the authority (playbooks/authority.yml).",
                 )
             )
 
@@ -58,7 +58,8 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
         if not LEGAL_NAME.fullmatch(name):
             fault = Labelled(
                 "topic-name-illegal",
-                f'Kafka takes no topic named "{name}"; use up to 249 letters, digits, dots, - and _.',
+                f'Kafka does not accept the topic name "{name}"; use up to 249 letters, digits, '
+                "dots, - and _.",
             )
             yield declaration, ("name",), fault
         elif name in seen:
@@ -67,7 +68,7 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
                 ("name",),
                 Labelled(
                     "declaration-repeated",
-                    f"topic {name} is declared twice at site {site}; leave one of them.",
+                    f"topic {name} is declared twice at site {site}; remove one of the declarations.",
                 ),
             )
         elif like != name:
@@ -76,7 +77,8 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
                 ("name",),
                 Labelled(
                     "topic-name-collides",
-                    f"Kafka takes . and _ for one, so {name} and {like} collide; rename one.",
+                    f"Kafka does not distinguish . and _ in topic names, so {name} and {like} "
+                    "collide; rename one of them.",
                 ),
             )
         seen.add(name)
@@ -85,7 +87,8 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
                 declaration,
                 ("partitions",),
                 Labelled(
-                    "number-out-of-range", f"topic {name} must have one partition at least; say how many."
+                    "number-out-of-range",
+                    f"topic {name} must have at least one partition; set the number of partitions.",
                 ),
             )
         replicas = int(topic.get("replication_factor", brokers or 1))
@@ -95,7 +98,8 @@ def _topics(site: str, topics: Iterable[Item], brokers: int) -> Iterator[tuple[I
                 declaration,
                 ("replication_factor",),
                 Labelled(
-                    "number-out-of-range", f"topic {name} must have one replica at least; say how many."
+                    "number-out-of-range",
+                    f"topic {name} must have at least one replica; set the number of replicas.",
                 ),
             )
         elif brokers and replicas > brokers:
@@ -131,12 +135,16 @@ def _replicas(site: str, sound: Sound, host: str, brokers: int) -> Iterator[tupl
 
 def _too_many(replicas: int, brokers: int) -> str:
     return (
-        f"can't have {replicas} replicas on {brokers} broker{'s' * (brokers != 1)}; lower it, or add brokers."
+        f"cannot have {replicas} replicas on {brokers} broker{'s' * (brokers != 1)}; lower this "
+        "number, or add brokers."
     )
 
 
 def _never_acknowledged(replicas: int) -> str:
-    return f"with {replicas} replica{'s' * (replicas != 1)} would take no write with acks=all; lower it."
+    return (
+        f"with {replicas} replica{'s' * (replicas != 1)} would reject every write with acks=all; lower "
+        "this number."
+    )
 
 
 def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, Labelled]]:
@@ -149,14 +157,17 @@ def _acls(acls: Iterable[Item]) -> Iterator[tuple[Item, Path, Labelled]]:
                 ("principal",),
                 Labelled(
                     "acl-principal-wrong",
-                    f"a principal is the certificate's CN, without User:; write {name}.",
+                    f"a principal is the CN of the certificate, without User:; write {name}.",
                 ),
             )
         if acl.value["resource"] == "cluster" and acl.value["name"] != "kafka-cluster":
             yield (
                 acl,
                 ("name",),
-                Labelled("acl-name-wrong", "the cluster's name is kafka-cluster in every ACL; write that."),
+                Labelled(
+                    "acl-name-wrong",
+                    "in every ACL, the name of the cluster is kafka-cluster; write this name.",
+                ),
             )
 
 
@@ -184,22 +195,23 @@ def check_versions(
             if fits if from_archive else str(value) in fitting:
                 continue
             fault = Labelled(
-                "kafka-version-unsupported", f"Kafka {value} is not supported; take {' or '.join(fitting)}."
+                "kafka-version-unsupported", f"Kafka {value} is not supported; use {' or '.join(fitting)}."
             )
             if name == "mirror_maker_classic_version" and not has_zookeeper(str(value)):
                 fault = Labelled(
                     "kafka-version-unsupported",
-                    f"Kafka {value} has no classic mirror; take {' or '.join(fitting)}.",
+                    f"Kafka {value} has no classic mirror; use {' or '.join(fitting)}.",
                 )
             elif zookeeper and not has_zookeeper(str(value)):
                 fault = Labelled(
                     "kafka-version-unsupported",
-                    f"Kafka {value} has no ZooKeeper; set {name}: {' or '.join(fitting)}.",
+                    f"Kafka {value} does not support ZooKeeper; set {name}: {' or '.join(fitting)}.",
                 )
             elif str(value) in supported and name == "kafka_version":
                 fault = Labelled(
                     "kafka-version-unsupported",
-                    f"Kafka {value} is for kafka_metadata: zookeeper; take {' or '.join(fitting)}.",
+                    f"Kafka {value} is only supported with kafka_metadata: zookeeper; use "
+                    f"{' or '.join(fitting)}.",
                 )
             yield inventory.finding(host, variable, fault)
 

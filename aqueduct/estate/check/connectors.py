@@ -26,7 +26,9 @@ def check_connect(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
         sentence = f"site {site} has no host for its connectors; put one into the group connect."
         yield inventory.finding(items[0].host, VARIABLE, Labelled("service-without-host", sentence))
     if hosts and not inventory.members(site, "kafka"):
-        sentence = f"site {site} has no Kafka to connect to; take {some(hosts)} out of connect."
+        sentence = (
+            f"site {site} has no Kafka for its connectors; remove {some(hosts)} from the group connect."
+        )
         yield Finding(
             where=inventory.declared(hosts[0]),
             what="connect",
@@ -59,21 +61,21 @@ def _faults(
         )
         yield ("name",), Labelled("name-illegal", sentence)
     if name in seen:
-        sentence = f"connector {name} is declared twice; leave one of them."
+        sentence = f"connector {name} is declared twice; remove one of the declarations."
         yield ("name",), Labelled("declaration-repeated", sentence)
     if connector.state == "absent":
         return
     if "connector.class" not in connector.config:
-        sentence = f"connector {name} has no connector.class; name one."
+        sentence = f"connector {name} has no connector.class; set it."
         yield ("config",), Labelled("key-missing", sentence)
     if not connector.is_sink and not connector.writes:
         sentence = (
-            f"connector {name} may neither read nor write any topic; name what a sink reads with topics in "
-            "its config, and what a source writes with writes."
+            f"connector {name} has no right to read or write a topic; list the topics that a sink "
+            "reads in topics of its config, and the topics that a source writes in writes."
         )
         yield (), Labelled("connector-without-topics", sentence)
     if "name" in connector.config:
-        sentence = "a connector's name stands beside its config; take it out here."
+        sentence = "the name of a connector is not part of its config; remove it here."
         yield ("config", "name"), Labelled("key-misplaced", sentence)
     yield from _faults_of_patterns(connector)
     yield from _faults_of_secrets(connector, secrets)
@@ -90,8 +92,8 @@ def _faults_of_patterns(connector: DeclaredConnector) -> Iterator[tuple[tuple[st
         letters = connector.dead_letters
         if letters and (letters == pattern or (names is not None and letters in names)):
             sentence = (
-                f"connector {connector.name} would read {letters}, its own dead-letter records, again and "
-                "again; leave that topic out."
+                f"connector {connector.name} would read {letters}, its own dead-letter records, in "
+                "an endless loop; exclude that topic."
             )
             yield ("config", key), Labelled("connector-reads-dead-letters", sentence)
 
@@ -101,7 +103,7 @@ def _faults_of_secrets(
 ) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     for key in plain_secrets(connector.config):
         remedy = f"put it into connect_secrets and write ${{file:{SECRETS}:<key>}}."
-        sentence = f"REST would show it to every client; {remedy}"
+        sentence = f"the REST interface would show it to every client; {remedy}"
         yield ("config", key), Labelled("connector-secret-plain", sentence)
     for key, value in connector.config.items():
         for secret in references(value, SECRETS):
@@ -114,16 +116,16 @@ def _faults_of_secrets(
 def _faults_of_plugin(declaration: Item) -> Iterator[tuple[tuple[str, ...], Labelled]]:
     plugin = declaration.value
     if ("maven" in plugin) == ("url" in plugin):
-        sentence = "a plugin comes either from maven or from a url; name one of them."
+        sentence = "a plugin has either maven or url; set exactly one of them."
         yield (), Labelled("values-conflict", sentence)
     elif "maven" in plugin and not COORDINATES.fullmatch(str(plugin["maven"])):
         sentence = (
-            f"{plugin['maven']} aren't Maven coordinates; write group:artifact:version[:type[:classifier]]."
+            f"{plugin['maven']} are not Maven coordinates; write group:artifact:version[:type[:classifier]]."
         )
         yield ("maven",), Labelled("value-form-wrong", sentence)
     elif "url" in plugin and "sha256" not in plugin:
-        sentence = f"what {plugin['url']} answers could be anything; say its sha256."
+        sentence = f"the download from {plugin['url']} cannot be verified; set its sha256."
         yield (), Labelled("key-missing", sentence)
     if "sha256" in plugin and not DIGEST.fullmatch(str(plugin["sha256"])):
-        sentence = "a SHA-256 has 64 digits of 0-9 and a-f; write it so."
+        sentence = "a SHA-256 digest has 64 digits of 0-9 and a-f; correct it."
         yield ("sha256",), Labelled("value-form-wrong", sentence)

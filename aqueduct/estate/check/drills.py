@@ -14,12 +14,12 @@ def check_drills(inventory: Inventory, sound: Sound, site: str) -> Iterator[Find
     for host in inventory.members(site, "drill"):
         of = sound.value(host, "drill_site") or site
         if of not in inventory.sites:
-            sentence = f"there is no site {of}; name one whose backup is to be drilled."
+            sentence = f"site {of} does not exist; set a site that has a backup."
             yield inventory.finding(host, "drill_site", Labelled("site-unknown", sentence))
         elif not inventory.members(of, "backup") and "drill_store_url" not in inventory.hosts[host]:
             sentence = (
-                f"site {of} has no backup that could be drilled; put one of its hosts into backup, "
-                "or name another site (drill_site)."
+                f"site {of} has no backup for a drill; put one of its hosts into the group backup, "
+                "or set another site (drill_site)."
             )
             yield Finding(
                 where=inventory.declared(host), what="drill", fault=Labelled("drill-without-backup", sentence)
@@ -45,7 +45,10 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
         yield inventory.finding(host, "drill_store_url", Labelled(error.id, error.sentence))
         return
     if backups and (given or f"s3://backup/{of}").rstrip("/") != backup_url.rstrip("/"):
-        sentence = f"site {of} has its backups in {backup_url}; drill that: set drill_store_url."
+        sentence = (
+            f"site {of} stores its backups in {backup_url}, which this drill does not use; set "
+            "drill_store_url to it."
+        )
         yield Finding(
             where=inventory.declared(host), what="drill", fault=Labelled("drill-store-differs", sentence)
         )
@@ -57,14 +60,17 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, of: str, host: s
         user, users = principal("drill", site), users_of(sound, server, location.bucket, location.path)
         if user not in users.get("read", ()):
             sentence = (
-                f"{user} may not read bucket {location.bucket} of {server}; name it there under read, "
-                'or set drill_object_store to "" if the backup is elsewhere.'
+                f"{user} has no right to read bucket {location.bucket} of {server}; list it there "
+                'under read, or set drill_object_store to "" if the backup is in another store.'
             )
             yield inventory.finding(
                 server, "object_store_buckets", Labelled("bucket-right-missing", sentence)
             )
         if user in users.get("delete", ()):
-            sentence = f"{user} may delete in bucket {location.bucket}, and has only to read; take it out."
+            sentence = (
+                f"{user} has the right to delete objects in bucket {location.bucket}, but a drill only "
+                "reads; remove this right."
+            )
             yield inventory.finding(
                 server, "object_store_buckets", Labelled("bucket-right-excessive", sentence)
             )

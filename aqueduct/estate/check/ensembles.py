@@ -21,8 +21,8 @@ def check_ensemble(inventory: Inventory, sound: Sound, site: str, used: bool) ->
     if hosts and not used:
         fault = Labelled(
             "ensemble-unused",
-            f"no broker of site {site} keeps its metadata in {some(hosts)}; set kafka_metadata: zookeeper, "
-            f"or take {some(hosts)} out.",
+            f"no broker of site {site} stores its metadata in {some(hosts)}; set kafka_metadata: "
+            f"zookeeper, or remove {some(hosts)} from the group zookeeper.",
         )
         yield Finding(where=inventory.declared(hosts[0]), what="zookeeper", fault=fault, is_warning=True)
     brokers = inventory.members(site, "kafka") if used else []
@@ -43,8 +43,8 @@ def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[st
         fewer, more = len(hosts) - 1, len(hosts) + 1
         fault = Labelled(
             "node-count-even",
-            f"the {len(hosts)} servers of site {site} bear no more failures than {fewer} would; make it "
-            f"{fewer} or {more}.",
+            f"the {len(hosts)} servers of site {site} tolerate no more failures than {fewer} "
+            f"would; use {fewer} or {more}.",
         )
         yield Finding(where=inventory.declared(hosts[-1]), what="zookeeper", fault=fault)
     first_with: dict[int, str] = {}
@@ -56,12 +56,12 @@ def _check_servers(inventory: Inventory, sound: Sound, site: str, hosts: list[st
         if first != host:
             fault = Labelled(
                 "node-id-repeated",
-                f"{first} of site {site} has {number} already; give {host} another number.",
+                f"{first} of site {site} already has the number {number}; give {host} another number.",
             )
             yield inventory.finding(host, "zookeeper_id", fault)
         if not 1 <= int(number) <= MAX_ID:
             fault = Labelled(
-                "number-out-of-range", f"a server's number is from 1 to {MAX_ID}, and this is {number}."
+                "number-out-of-range", f"the number of a server must be from 1 to {MAX_ID}, not {number}."
             )
             yield inventory.finding(host, "zookeeper_id", fault)
 
@@ -71,13 +71,13 @@ def _check_broker(inventory: Inventory, sound: Sound, host: str) -> Iterator[Fin
     if roles is not None and list(roles) != ["broker"]:
         fault = Labelled(
             "zookeeper-mode-conflict",
-            "with kafka_metadata: zookeeper every node is a broker and nothing else; delete this line.",
+            "with kafka_metadata: zookeeper, every node is only a broker; delete this line.",
         )
         yield inventory.finding(host, "kafka_roles", fault)
     if sound.value(host, "kafka_former_principals"):
         fault = Labelled(
             "zookeeper-mode-conflict",
-            "with kafka_metadata: zookeeper the brokers' principal stays, for the znodes are its own; "
-            "delete this line.",
+            "with kafka_metadata: zookeeper, the principal of the brokers cannot change, because "
+            "it owns the znodes; delete this line.",
         )
         yield inventory.finding(host, "kafka_former_principals", fault)

@@ -16,7 +16,10 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
         seen = set()
         sources = sound.value(host, VARIABLE) or ()
         if not sources:
-            sentence = f"{host} is to back up files, and {VARIABLE} names none; name some, or take it out."
+            sentence = (
+                f"{host} is in the group file_backup, but {VARIABLE} lists no folder; list folders, or "
+                "remove the host from the group."
+            )
             yield Finding(
                 where=inventory.declared(host),
                 what="file_backup",
@@ -32,24 +35,24 @@ def check_file_backups(inventory: Inventory, sound: Sound, site: str) -> Iterato
                 sentence = f'"{name}" becomes a folder; use up to 100 letters, digits, dots, - and _.'
                 yield finding(Labelled("name-illegal", sentence), "name")
             if name in seen:
-                sentence = f"there are two backups {name}; give one of them another name."
+                sentence = f"two backups have the name {name}; rename one of them."
                 yield finding(Labelled("declaration-repeated", sentence), "name")
             seen.add(name)
             if of not in inventory.hosts:
-                remedy = did_you_mean(of, inventory.hosts, "name one of its hosts.")
+                remedy = did_you_mean(of, inventory.hosts, "use a host of the inventory.")
                 yield finding(Labelled("host-unknown", f"the inventory has no host {of}; {remedy}"), "host")
             try:
                 login = f"{source.get('user') or 'root'}@{of}"
                 plan.source(f"{login}:{folder}")
             except ValueError:
-                sentence = f"{folder} is no folder from / on; write all of its path."
+                sentence = f"{folder} is not an absolute path; write the full path."
                 yield finding(Labelled("path-not-absolute", sentence), "folder")
                 continue
             if log_dir := _data_of(inventory, sound, of, source):
                 sentence = (
-                    f"{of} keeps the data of its Kafka node in {log_dir}, and a copy of files that change is "
-                    "none; the role backup is for topics and groups: exclude that folder, or take "
-                    "another one."
+                    f"{of} stores the data of its Kafka node in {log_dir}, and a copy of files "
+                    "that change is not a usable backup; exclude that folder, or use another one "
+                    "(the role backup backs up topics and groups)."
                 )
                 yield finding(Labelled("file-backup-of-kafka-data", sentence), "folder")
 

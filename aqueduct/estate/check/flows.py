@@ -27,8 +27,8 @@ OPTIONS = {
     CLASSIC: ("start", "threads"),
 }
 INSTEAD = {
-    "tasks": "threads divide a classic flow's work",
-    "threads": "tasks divide the work of the other engines",
+    "tasks": "use threads for a classic flow",
+    "threads": "use tasks for the other engines",
 }
 # The oldest brokers that clients of Kafka 3.9 (KIP-97) and of Kafka 4 (KIP-896) read.
 OLDEST, OLDEST_BY_4 = (0, 10), (2, 1)
@@ -78,7 +78,7 @@ def check_each(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     yield from _check_topics(mirror)
     header = mirror.flow.header or "name=value"
     if header.startswith("=") or "=" not in header:
-        sentence = f'"{header}" isn\'t a header with its value; write name=value.'
+        sentence = f'"{header}" is not a header with a value; write name=value.'
         yield mirror.finding(Labelled("value-form-wrong", sentence), ("header",))
 
 
@@ -87,14 +87,18 @@ def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
     if mirror.flow.source_servers:
         yield from _check_outside(inventory, mirror)
     elif mirror.flow.source_settings:
-        sentence = "it is for a source that is in no inventory; give its source_servers, or take it out."
+        sentence = (
+            "this key only applies to a source outside the inventory; set source_servers, or remove it."
+        )
         yield mirror.finding(Labelled("values-conflict", sentence), ("source_settings",))
     elif source not in inventory.sites:
-        remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
-        fault = Labelled("site-unknown", f"there is no site {source}; {remedy}")
+        remedy = did_you_mean(source, inventory.sites, f"the sites are {', '.join(inventory.sites)}.")
+        fault = Labelled("site-unknown", f"site {source} does not exist; {remedy}")
         yield mirror.finding(fault, ("source",))
     elif source == target:
-        fault = Labelled("source-is-target", f"site {target} would mirror itself; name another site.")
+        fault = Labelled(
+            "source-is-target", f"site {target} would mirror itself; set source to another site."
+        )
         yield mirror.finding(fault, ("source",))
     elif not inventory.members(source, "kafka"):
         sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
@@ -104,19 +108,19 @@ def _check_source(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
 def _check_name(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Finding]:
     name = mirror.flow.given_name
     if name and not LEGAL_SITE.fullmatch(name):
-        sentence = "a flow's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        sentence = "the name of a flow becomes part of names in Kafka; use only letters, digits, - and _."
         yield mirror.finding(Labelled("name-illegal", sentence), ("name",))
     elif name != mirror.flow.source and name in inventory.sites:
-        sentence = f"{name} is a site, and not the one that these topics come from; take another name."
+        sentence = f"{name} is a site, but not the source of these topics; use another name."
         yield mirror.finding(Labelled("name-reserved", sentence), ("name",))
     if mirror.flow.name == RESERVED:
-        sentence = f"{RESERVED} is the folder of keys beside the flows' own; name the flow otherwise."
+        sentence = f"{RESERVED} is the name of a key folder that is not for a flow; rename the flow."
         yield mirror.finding(Labelled("name-reserved", sentence), ("name",) if name else ("source",))
 
 
 def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
     if not mirror.flow.topics:
-        sentence = "a flow without topics brings nothing; name some, or take it out."
+        sentence = "a flow without topics mirrors nothing; list topics, or remove the flow."
         yield mirror.finding(Labelled("topics-missing", sentence), ("topics",))
     for path, pattern in _patterns(mirror):
         try:
@@ -125,7 +129,7 @@ def _check_topics(mirror: DeclaredFlow) -> Iterator[Finding]:
             sentence = f"{pattern} does not compile: {error}; correct it."
             yield mirror.finding(Labelled("pattern-invalid", sentence), path)
         if "," in pattern:
-            sentence = f"MirrorMaker takes {pattern} apart at its comma; write it without one."
+            sentence = f"MirrorMaker splits {pattern} at its comma; write the pattern without a comma."
             yield mirror.finding(Labelled("pattern-has-comma", sentence), path)
 
 
@@ -134,40 +138,42 @@ def _check_engine(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findin
     for option in sorted({option for options in OPTIONS.values() for option in options}):
         if option in mirror.value and option not in OPTIONS.get(flow.engine, OPTIONS[MM2]):
             other = next(engine for engine, options in OPTIONS.items() if option in options)
-            remedy = f"{INSTEAD[option]}." if option in INSTEAD else f"take it out, or set engine to {other}."
-            sentence = f"{option} is for engine {other}, and this is {flow.engine}; {remedy}"
+            remedy = f"{INSTEAD[option]}." if option in INSTEAD else f"remove it, or set engine to {other}."
+            sentence = f"{option} is an option of engine {other}, but this flow uses {flow.engine}; {remedy}"
             yield mirror.finding(Labelled("engine-option-wrong", sentence), (option,))
     if flow.engine == CLASSIC and not flow.start:
         sentence = (
-            "where it begins must be said; set start to earliest, for all that the source has, "
-            "or to latest, for what is written from its first deployment on."
+            "start is missing; set it to earliest for all records of the source, or to latest for "
+            "records after the first deployment."
         )
         yield mirror.finding(Labelled("key-missing", sentence))
     try:
         version = flow.version
     except ValueError:
-        sentence = f'"{flow.source_version}" is no version; write such as "0.10.2" or "1.1", in quotes.'
+        sentence = (
+            f'"{flow.source_version}" is not a version; write it in quotes, for example "0.10.2" or "1.1".'
+        )
         yield mirror.finding(Labelled("value-form-wrong", sentence), ("source_version",))
         return
     if not isinstance(mirror.value.get("source_version", ""), str):
-        sentence = f"without quotes it is the number {flow.source_version}; put it into quotes."
+        sentence = f"without quotes, it is the number {flow.source_version}; add quotes."
         yield mirror.finding(Labelled("value-form-wrong", sentence), ("source_version",))
     elif version < OLDEST:
         sentence = (
-            f"no client of Kafka 3.9 or later reads Kafka {flow.source_version}; "
-            "upgrade the source to 0.10.0 at least."
+            f"no client of Kafka 3.9 or later can read from Kafka {flow.source_version}; upgrade "
+            "the source to at least 0.10.0."
         )
         yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
     elif flow.engine == BATCHES and version < OLDEST_WITH_IDS:
         sentence = (
-            f"the engine batches needs topic ids, which Kafka {flow.source_version} does not have; "
-            "set engine to mm2 or classic, or upgrade the source to 2.8."
+            f"the engine batches needs topic ids, which Kafka {flow.source_version} does not "
+            "support; set engine to mm2 or classic, or upgrade the source to 2.8."
         )
         yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
     elif flow.engine == MM2 and version < OLDEST_BY_4 and not _is_older(inventory, mirror):
         sentence = (
-            f"MirrorMaker 2 of Kafka 4 doesn't read Kafka {flow.source_version}; "
-            "set engine to classic, or mirror_maker_version to 3.9.2."
+            f"MirrorMaker 2 of Kafka 4 cannot read from Kafka {flow.source_version}; set engine to "
+            "classic, or mirror_maker_version to 3.9.2."
         )
         yield mirror.finding(Labelled("source-version-unsupported", sentence), ("source_version",))
 
@@ -180,18 +186,19 @@ def _check_outside(inventory: Inventory, mirror: DeclaredFlow) -> Iterator[Findi
     source = mirror.flow.source
     if source in inventory.sites:
         sentence = (
-            f"{source} is a site, whose brokers are known; take this out, or name the source otherwise."
+            f"{source} is a site, and the inventory lists its brokers; remove source_servers, or "
+            "rename the source."
         )
         yield mirror.finding(Labelled("values-conflict", sentence), ("source_servers",))
     elif not LEGAL_SITE.fullmatch(source):
-        sentence = "a source's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        sentence = "the name of a source becomes part of names in Kafka; use only letters, digits, - and _."
         yield mirror.finding(Labelled("name-illegal", sentence), ("source",))
     with_tls = str(mirror.flow.source_settings.get("security.protocol", "")).endswith("SSL")
     for number, server in enumerate(mirror.flow.source_servers):
         if fault := server_fault(server, with_tls=with_tls):
             yield mirror.finding(fault, ("source_servers", number))
     if "security.protocol" not in mirror.flow.source_settings:
-        sentence = f"how to reach {source} must be said; set security.protocol in source_settings."
+        sentence = f"the security protocol of {source} is missing; set security.protocol in source_settings."
         yield mirror.finding(Labelled("key-missing", sentence))
 
 
@@ -201,8 +208,9 @@ def check_made(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Find
     for index, topic in enumerate(flow.topics if flow.engine == CLASSIC else ()):
         if LEGAL_NAME.fullmatch(topic) and "." not in topic and flow.prefix + topic not in own_topics:
             sentence = (
-                f"a classic mirror makes no topics, and site {flow.target} declares no {flow.prefix}{topic}; "
-                "add it to kafka_topics there, with as many partitions as at the source."
+                f"a classic mirror creates no topics, and site {flow.target} declares no topic "
+                f"{flow.prefix}{topic}; add it to kafka_topics there, with as many partitions as "
+                "at the source."
             )
             yield mirror.finding(Labelled("target-topic-missing", sentence), ("topics", index))
 
@@ -218,8 +226,9 @@ def check_unclear(mirror: DeclaredFlow) -> Iterator[Finding]:
         with suppress(PatternError):
             if path[0] in ("topics", "topics_exclude") and language(pattern) is None:
                 sentence = (
-                    f"what {pattern} matches can't be told, so loops and collisions over it stay unseen; "
-                    "try to do without look-around, flags, back-references and possessive quantifiers."
+                    f"the topics that {pattern} matches cannot be determined, so loops and "
+                    "collisions of this flow are not detected; avoid look-around, flags, "
+                    "back-references and possessive quantifiers if possible."
                 )
                 yield mirror.finding(Labelled("pattern-not-analysable", sentence), path, is_warning=True)
 
@@ -231,8 +240,8 @@ def check_hosts(inventory: Inventory, site: str) -> Iterator[Finding]:
     if hosts and not declaring:
         # Not an error: this is how the last flow of a site is taken away, and its service is stopped.
         sentence = (
-            f"no flow arrives at site {site}, so {some(hosts)} will mirror nothing; "
-            "declare one if that is not meant."
+            f"no flow arrives at site {site}, so {some(hosts)} will mirror nothing; if this is not "
+            "intended, declare a flow."
         )
         yield inventory.finding(
             hosts[0], VARIABLE, Labelled("service-without-work", sentence), is_warning=True
@@ -248,15 +257,15 @@ def check_names(mirror: DeclaredFlow, own_topics: Sequence[str]) -> Iterator[Fin
     for topic in own_topics if flow.prefix and flow.engine in PREFIXES_SEEN else ():
         if topic in mirror.writes:
             sentence = (
-                f"site {flow.target} has a topic {topic} of its own, into which this flow would write; "
-                "rename it, or exclude it here."
+                f"site {flow.target} has its own topic {topic}, and this flow would write to it; "
+                "rename the topic, or exclude it here."
             )
             yield mirror.finding(Labelled("flow-topic-collides", sentence))
     for index, topic in enumerate(() if flow.prefix or flow.engine != MM2 else flow.topics):
         if topic.endswith("heartbeats") and topic in mirror.reads:
             sentence = (
-                f"MirrorMaker takes {topic} for heartbeats and would name it {flow.source}.{topic}; "
-                "set naming to prefix, or rename the topic."
+                f"MirrorMaker treats {topic} as heartbeats and would rename it to "
+                f"{flow.source}.{topic}; set naming to prefix, or rename the topic."
             )
             yield mirror.finding(Labelled("topic-name-reserved", sentence), ("topics", index))
 
@@ -270,8 +279,8 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
         source, target = one.flow.source, one.flow.target
         if one.flow.name == other.flow.name:
             sentence = (
-                f"site {target} has another flow named {one.flow.name}; make one flow of them, "
-                "or give this one a name of its own."
+                f"site {target} has another flow named {one.flow.name}; merge the two flows, or "
+                "rename this one."
             )
             key = "name" if other.flow.given_name else "source"
             yield other.finding(Labelled("declaration-repeated", sentence), (key,))
@@ -279,14 +288,14 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
         topic = shortest(one.writes & other.writes)
         if topic and source == other.flow.source:
             sentence = (
-                f"this flow and {one.flow.name} both bring topic {topic} from {source}, every record twice; "
-                "exclude it from one of them."
+                f"this flow and {one.flow.name} both mirror topic {topic} from {source}, so every "
+                "record arrives twice; exclude it from one of them."
             )
             yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic and (one.flow.prefix or other.flow.prefix):
             sentence = (
-                f"this flow and the one from {source} would both write topic {topic} of {target}, "
-                "which neither says; exclude it from one of them."
+                f"this flow and the one from {source} would both write topic {topic} of {target}; "
+                "exclude it from one of them."
             )
             yield other.finding(Labelled("flow-topic-collides", sentence))
         elif topic:
@@ -295,8 +304,9 @@ def check_pairs(arriving: Sequence[DeclaredFlow]) -> Iterator[Finding]:
 
 def _groups(mirror: DeclaredFlow, beside: DeclaredFlow, topic: str) -> Finding:
     sentence = (
-        f"topic {topic} comes from {beside.flow.source}, too, so a position in it at {mirror.flow.source} "
-        "is none here, and groups would skip records; set naming to prefix, or leave out groups."
+        f"topic {topic} also comes from {beside.flow.source}, so offsets of {mirror.flow.source} "
+        "are not valid here, and groups would skip records; set naming to prefix, or remove "
+        "groups."
     )
     return mirror.finding(Labelled("flow-groups-misplaced", sentence), ("groups",))
 
@@ -318,8 +328,8 @@ def check_loops(mirrors: Sequence[DeclaredFlow]) -> Iterator[Finding]:
             reported.add(frozenset(way))
             sites = " -> ".join([*(step.flow.source for step in way), start.flow.source])
             sentence = (
-                f"topic {topic} would go {sites} and round without end; "
-                "exclude it from one of these flows, or let all of them prefix the source's name."
+                f"records of topic {topic} would circulate {sites} without end; exclude the topic "
+                "from one of these flows, or set naming to prefix in all of them."
             )
             yield start.finding(Labelled("flow-loop-endless", sentence))
 

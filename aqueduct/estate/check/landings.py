@@ -22,16 +22,19 @@ def check_landings(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     if not hosts:
         declaring = [host for host in inventory.members(site) if inventory.hosts[host].get(TABLES)]
         if declaring and TABLES not in inventory.extra_variables:
-            sentence = f"site {site} has no host that lands them; put one into the group land."
+            sentence = f"site {site} has no host that lands its tables; put one into the group land."
             yield inventory.finding(declaring[0], TABLES, Labelled("service-without-host", sentence))
         return
     if len(hosts) > 1:
-        sentence = f"{some(hosts)} would land the tables of site {site} at once; leave one."
+        sentence = (
+            f"{some(hosts)} would land the tables of site {site} at the same time; keep only one of "
+            "them in the group land."
+        )
         yield Finding(
             where=inventory.declared(hosts[1]), what="land", fault=Labelled("service-host-repeated", sentence)
         )
     if not inventory.members(site, "kafka"):
-        sentence = f"site {site} has no Kafka whose topics could land; take {some(hosts)} out of land."
+        sentence = f"site {site} has no Kafka with topics to land; remove {some(hosts)} from the group land."
         yield Finding(
             where=inventory.declared(hosts[0]), what="land", fault=Labelled("service-without-kafka", sentence)
         )
@@ -50,7 +53,9 @@ def check_apart(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
             for index, table in enumerate(sound.value(host, TABLES) or ()):
                 first = first_at.setdefault((location, str(table.get("table"))), site) if location else site
                 if first != site:
-                    sentence = f"site {first} lands {table['table']} in {location}, too; name another place."
+                    sentence = (
+                        f"site {first} also lands {table['table']} in {location}; use another location."
+                    )
                     yield inventory.finding(
                         host, TABLES, Labelled("table-location-shared", sentence), (index,)
                     )
@@ -66,7 +71,9 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
     for index, table in enumerate(tables):
         schema = table.get("schema")
         if isinstance(schema, str) and not schema.lstrip().startswith("{"):
-            sentence = f"{schema} is a file; write what it has, as by lookup('ansible.builtin.file', ...)."
+            sentence = (
+                f"{schema} is a file; use its content, for example with lookup('ansible.builtin.file', ...)."
+            )
             yield inventory.finding(
                 host, TABLES, Labelled("schema-is-file-name", sentence), (index, "schema")
             )
@@ -74,7 +81,7 @@ def _check_tables(inventory: Inventory, sound: Sound, site: str, host: str) -> I
         if schema_registry.wants(table) and not registry:
             sentence = (
                 f"no registry has the schemas of {table.get('table')}; put a host into the group "
-                "schema_registry, or name one here or in land_registry."
+                "schema_registry, or set a registry here or in land_registry."
             )
             yield inventory.finding(
                 host, TABLES, Labelled("schema-registry-missing", sentence), (index, "format")
@@ -106,8 +113,8 @@ def _check_catalogue(inventory: Inventory, sound: Sound, site: str, host: str) -
     for index, table in enumerate(sound.value(host, TABLES) or ()):
         if table.get("kind") == TableKind.ICEBERG:
             sentence = (
-                f"{table.get('table')} is of the kind iceberg, which needs a metastore; put a host into the "
-                "group hive_metastore, or name one in land_metastore."
+                f"{table.get('table')} is of the kind iceberg, which needs a metastore; put a host "
+                "into the group hive_metastore, or set land_metastore."
             )
             yield inventory.finding(host, TABLES, Labelled("metastore-missing", sentence), (index, "kind"))
 
@@ -124,14 +131,14 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         return
     names = location.bucket.partition(":")[0] if location.scheme == "hdfs" else ""
     if names in inventory.hosts and names not in inventory.groups.get("hdfs", ()):
-        sentence = f"{names} has no HDFS; put it into the group hdfs, or name another host."
+        sentence = f"{names} has no HDFS; put it into the group hdfs, or use another host."
         yield inventory.finding(host, "land_location", Labelled("host-not-in-group", sentence))
     if wrong:
         yield from wrong
     elif not server and given is None:
         sentence = (
-            f"site {site} has no place for its tables; set it, or put a host into the group hdfs or "
-            "object_store."
+            f"site {site} has no location for its tables; set this variable, or put a host into "
+            "the group hdfs or object_store."
         )
         yield Finding(
             where=inventory.declared(host), what="land_location", fault=Labelled("store-missing", sentence)
@@ -141,8 +148,9 @@ def _check_store(inventory: Inventory, sound: Sound, site: str, host: str) -> It
         for right in ("write", "delete"):
             if user not in users.get(right, ()):
                 sentence = (
-                    f"{user} may not {right} in bucket {location.bucket} of {server}; name it there under "
-                    f'{right}, or set land_object_store to "" if the tables are elsewhere.'
+                    f"{user} has no right to {right} in bucket {location.bucket} of {server}; list "
+                    f'it there under {right}, or set land_object_store to "" if the tables are '
+                    "in another store."
                 )
                 yield inventory.finding(
                     server, "object_store_buckets", Labelled("bucket-right-missing", sentence)

@@ -64,42 +64,45 @@ def _hosts(inventory: Inventory, site: str, declared_links: list[DeclaredLink]) 
     raw = [declared for declared in declared_links if declared.link.mode != RECORD]
     for service, hosts, links in (("diode_downstream", receiving, declared_links), ("dedup", dedup, raw)):
         if links and not hosts:
-            sentence = f"site {site} has no host for what arrives; put one into the group {service}."
+            sentence = f"site {site} has no host for its links in the group {service}; put a host into it."
             yield links[0].finding(Labelled("service-without-host", sentence))
         if hosts and not links:
             # Not an error: this is how the last link of a site is taken away, and its services are stopped.
-            lack = "no link arrives" if not declared_links else "no link leaves anything to dedup"
+            lack = "no link arrives" if not declared_links else "no link that needs dedup arrives"
             sentence = (
-                f"{lack} at site {site}, so {some(hosts)} will do nothing; declare one if that is not meant."
+                f"{lack} at site {site}, so {some(hosts)} will do nothing; if this is not "
+                "intended, declare a link."
             )
             fault = Labelled("service-without-work", sentence)
             yield inventory.finding(hosts[0], VARIABLE, fault, is_warning=True)
     if len(dedup) > 1:
-        sentence = f"{some(dedup)} would keep each other from work at site {site}; leave one."
+        sentence = f"{some(dedup)} would block each other at site {site}; keep only one of them."
         yield Finding(
             where=inventory.declared(dedup[1]),
             what="dedup",
             fault=Labelled("service-host-repeated", sentence),
         )
     if declared_links and not inventory.members(site, "kafka"):
-        sentence = f"site {site} has no Kafka to bring topics to; put its brokers into the group kafka."
+        sentence = f"site {site} has no Kafka to write topics to; put its brokers into the group kafka."
         yield declared_links[0].finding(Labelled("service-without-kafka", sentence))
 
 
 def _check_source(declared: DeclaredLink) -> Iterator[Finding]:
     inventory, source = declared.inventory, declared.link.source
     if source not in inventory.sites:
-        remedy = did_you_mean(source, inventory.sites, f"sites are {', '.join(inventory.sites)}.")
-        fault = Labelled("site-unknown", f"there is no site {source}; {remedy}")
+        remedy = did_you_mean(source, inventory.sites, f"the sites are {', '.join(inventory.sites)}.")
+        fault = Labelled("site-unknown", f"site {source} does not exist; {remedy}")
         yield declared.finding(fault, ("source",))
     elif source == declared.link.target:
-        fault = Labelled("source-is-target", f"site {source} would send to itself; name another site.")
+        fault = Labelled(
+            "source-is-target", f"site {source} would send to itself; set source to another site."
+        )
         yield declared.finding(fault, ("source",))
     elif not inventory.members(source, "kafka"):
         sentence = f"site {source} has no Kafka; put its brokers into the group kafka."
         yield declared.finding(Labelled("source-without-kafka", sentence), ("source",))
     elif not inventory.members(source, "diode_upstream"):
-        sentence = f"site {source} has no host that sends; put one into the group diode_upstream."
+        sentence = f"site {source} has no sending host; put one into the group diode_upstream."
         yield declared.finding(Labelled("service-without-host", sentence), ("source",))
 
 
@@ -109,27 +112,27 @@ def _check_ends(declared: DeclaredLink) -> Iterator[Finding]:
     for key, service, site in ends:
         hosts, named = declared.inventory.members(site, service), declared.value.get(key)
         if named and named not in hosts:
-            sentence = f"{named} is not in {service} of site {site}; name one of its hosts there."
+            sentence = f"{named} is not in the group {service} of site {site}; use a host of this group."
             yield declared.finding(Labelled("host-not-in-group", sentence), (key,))
         elif not named and len(hosts) > 1:
-            sentence = f"{some(hosts)} could be its {key}; name one of them with the key {key}."
+            sentence = f"{some(hosts)} are all possible; set {key} to one of them."
             yield declared.finding(Labelled("link-end-ambiguous", sentence))
 
 
 def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
     link = declared.link
     if link.given_name and not LEGAL_SITE.fullmatch(link.given_name):
-        sentence = "a link's name becomes part of names in Kafka; take letters, digits, - and _ only."
+        sentence = "the name of a link becomes part of names in Kafka; use only letters, digits, - and _."
         yield declared.finding(Labelled("name-illegal", sentence), ("name",))
     if link.name in RESERVED:
-        sentence = f"{link.name} is a folder of keys beside the links' own; name the link otherwise."
+        sentence = f"{link.name} is the name of a key folder that is not for a link; rename the link."
         key = "name" if link.given_name else "source"
         yield declared.finding(Labelled("name-reserved", sentence), (key,))
     if not 0 <= link.number <= LARGEST_NUMBER:
         sentence = f"it must be from 0 to {LARGEST_NUMBER}, not {link.number}."
         yield declared.finding(Labelled("number-out-of-range", sentence), ("number",))
     if not link.topics:
-        sentence = "a link without topics brings nothing; name some, or take it out."
+        sentence = "a link without topics sends nothing; list topics, or remove the link."
         yield declared.finding(Labelled("topics-missing", sentence), ("topics",))
     for index, pattern in enumerate(link.topics):
         try:
@@ -139,12 +142,15 @@ def _check_values(declared: DeclaredLink) -> Iterator[Finding]:
             yield declared.finding(Labelled("pattern-invalid", sentence), ("topics", index))
     if link.mode == RECORD and link.clean_topics:
         sentence = (
-            "a link with mode: record writes each topic under its own name; leave this out, or the mode."
+            "a link with mode: record writes each topic under its own name; remove clean_topics or mode."
         )
         yield declared.finding(Labelled("values-conflict", sentence), ("clean_topics",))
     for name, clean in link.clean_topics.items():
         if not LEGAL_NAME.fullmatch(str(clean)):
-            sentence = f'Kafka takes no topic named "{clean}"; use up to 249 letters, digits, dots, - and _.'
+            sentence = (
+                f'Kafka does not accept the topic name "{clean}"; use up to 249 letters, digits, '
+                "dots, - and _."
+            )
             yield declared.finding(Labelled("topic-name-illegal", sentence), ("clean_topics", name))
 
 
@@ -153,13 +159,13 @@ def _check_neighbour(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
     if not link.mac:
         return
     if not MAC.fullmatch(link.mac):
-        sentence = f"{link.mac} isn't a network card's address; write it as 02:00:00:00:00:01."
+        sentence = f"{link.mac} is not the address of a network card; write it as 02:00:00:00:00:01."
         yield declared.finding(Labelled("address-form-wrong", sentence), ("mac",))
     if not _is_address(link.address):
-        sentence = f"with a mac, address must be an IP address, and is {link.address}; set it."
+        sentence = f"if mac is set, address must be an IP address, not {link.address}; correct it."
         yield declared.finding(Labelled("address-form-wrong", sentence), ("mac",))
     if link.upstream in declared.inventory.hosts and not sound.value(link.upstream, "diode_upstream_nic"):
-        sentence = f"with a mac, {link.upstream} must have diode_upstream_nic; set it there."
+        sentence = f"if mac is set, {link.upstream} must have diode_upstream_nic; set it there."
         yield declared.finding(Labelled("variable-required", sentence), ("mac",))
 
 
@@ -171,17 +177,19 @@ def _check_sent_by(declared: DeclaredLink, arriving: list[Link]) -> Iterator[Fin
     others = [other for other in arriving if other.source == link.source and not other.sent_by]
     sender = next((other for other in others if other.name == link.sent_by), None)
     if sender is None:
-        sentence = f"no link {link.sent_by} with a sending service of its own comes from {link.source}; "
-        remedy = did_you_mean(link.sent_by, [other.name for other in others], "name one, or leave it out.")
+        sentence = f"no link {link.sent_by} with its own sending service comes from {link.source}; "
+        remedy = did_you_mean(
+            link.sent_by, [other.name for other in others], "use the name of such a link, or remove sent_by."
+        )
         yield declared.finding(Labelled("link-sender-unknown", sentence + remedy), ("sent_by",))
         return
     if link.upstream_settings:
-        sentence = f"the service of link {sender.name} sends this one; set what it needs there."
+        sentence = f"the service of link {sender.name} sends this one; set upstream_settings there."
         yield declared.finding(Labelled("link-sender-differs", sentence), ("upstream_settings",))
     for key in ("upstream", "topics", "mode", "mtu", "largest_record_bytes"):
         one, other = getattr(link, key), getattr(sender, key)
         if set(one) != set(other) if key == "topics" else one != other:
-            sentence = f"the service of link {sender.name} sends this one, so both need the same {key}."
+            sentence = f"the service of link {sender.name} sends this one; set the same {key} in both."
             declared_key = key if key in declared.value else "sent_by"
             yield declared.finding(Labelled("link-sender-differs", sentence), (declared_key,))
 
@@ -198,17 +206,16 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
     """Check two links that arrive at one site."""
     first, second = one.link, other.link
     if first.name == second.name:
-        sentence = (
-            f"site {first.target} has another link named {first.name}; give this one a name of its own."
-        )
+        sentence = f"site {first.target} has another link named {first.name}; rename this one."
         key = "name" if second.given_name else "source"
         yield other.finding(Labelled("declaration-repeated", sentence), (key,))
     if first.number == second.number:
-        sentence = f"link {first.name} has {first.number} already; give this one another number."
+        sentence = f"link {first.name} already has the number {first.number}; give this one another number."
         yield other.finding(Labelled("link-number-repeated", sentence), ("number",))
     if (first.downstream, first.port) == (second.downstream, second.port):
         sentence = (
-            f"{first.downstream} receives link {first.name} at port {first.port}; give this one another port."
+            f"{first.downstream} already receives link {first.name} at port {first.port}; give "
+            "this one another port."
         )
         path = ("port",) if "port" in other.value else ()
         yield other.finding(Labelled("link-port-repeated", sentence), path)
@@ -216,15 +223,15 @@ def _check_pair(one: DeclaredLink, other: DeclaredLink) -> Iterator[Finding]:
         both = _written(first) & _written(second)
         if RECORD in (first.mode, second.mode) and (topic := shortest(both)):
             sentence = (
-                f"topic {topic} comes by link {first.name}, too, and with mode: record each of its records "
-                "would be there twice; let one link bring it."
+                f"link {first.name} also brings topic {topic}, and with mode: record each of its "
+                "records would arrive twice; remove the topic from one of the links."
             )
             yield other.finding(Labelled("link-topic-collides", sentence))
         return
     if topic := shortest(_written(first) & _written(second)):
         sentence = (
-            f"topic {topic} would come from {first.source} by link {first.name}, too, and both be mixed; "
-            "give one of them another name with clean_topics."
+            f"link {first.name} also brings a topic {topic}, from {first.source}, and their "
+            "records would be mixed; rename one of them with clean_topics."
         )
         yield other.finding(Labelled("link-topic-collides", sentence))
 
@@ -254,10 +261,12 @@ def _check_topics(declared: DeclaredLink, sound: Sound) -> Iterator[Finding]:
         if has_match or _meets(topic, _brought(declared.inventory, sound, source)):
             continue
         if is_name:
-            remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or leave {topic} out.")
+            remedy = did_you_mean(topic, own, f"declare it there in kafka_topics, or remove {topic} here.")
             sentence = f"site {source} has no topic {topic}; {remedy}"
         else:
-            sentence = f"no topic of site {source} matches {topic} yet; correct it if one was meant."
+            sentence = (
+                f"no topic of site {source} matches {topic} yet; if one should match, correct the pattern."
+            )
         fault = Labelled("link-topic-unknown", sentence)
         yield declared.finding(fault, ("topics", index), is_warning=not is_name)
 
@@ -303,8 +312,9 @@ def _check_partitions(declared: DeclaredLink, sender: Link, sound: Sound) -> Ite
         clean = link.clean_topics.get(name, "" if link.clean_topics else name)
         if pattern.fullmatch(name) and clean in here and here[clean] < count + shift:
             sentence = (
-                f"topic {name} of {link.source} has {count} partitions, and {clean} of {link.target} has "
-                f"place for {max(0, here[clean] - shift)}; give it {count + shift} in kafka_topics."
+                f"topic {name} of {link.source} has {count} partitions, but {clean} of "
+                f"{link.target} has partitions for only {max(0, here[clean] - shift)}; set its "
+                f"partitions to {count + shift} in kafka_topics."
             )
             yield declared.finding(Labelled("link-partitions-fewer", sentence))
 

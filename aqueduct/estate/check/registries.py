@@ -11,14 +11,17 @@ def check_registry(inventory: Inventory, site: str) -> Iterator[Finding]:
     if not hosts:
         return
     if not inventory.members(site, "kafka"):
-        sentence = f"site {site} has no Kafka that could keep schemas; take {some(hosts)} out of it."
+        sentence = (
+            f"site {site} has no Kafka to store schemas in; remove {some(hosts)} from the group "
+            "schema_registry."
+        )
         yield Finding(
             where=inventory.declared(hosts[0]),
             what="schema_registry",
             fault=Labelled("service-without-kafka", sentence),
         )
     if len(hosts) > 1:
-        sentence = f"{some(hosts)} would both serve the schemas of site {site}; leave one."
+        sentence = f"{some(hosts)} would both serve the schemas of site {site}; keep only one of them."
         yield Finding(
             where=inventory.declared(hosts[1]),
             what="schema_registry",

@@ -58,7 +58,9 @@ def check_certificates(
         owner = _owner(sound, host, service, site)
         folder, name = sound.value(host, "certificates_provided_directory"), f"{owner}.pem"
         if not folder:
-            sentence = "certificates are provided, but not where; set certificates_provided_directory."
+            sentence = (
+                "certificates are provided, but their folder is not set; set certificates_provided_directory."
+            )
             yield inventory.finding(host, "certificates_source", Labelled("variable-required", sentence))
             continue
         has_authority = is_file(f"{folder}/ca.pem")
@@ -72,10 +74,13 @@ def check_certificates(
         elif has_authority and (misuse := unsuitable(file, presented(host, service, site))):
             faults.setdefault(misuse, host)
     for (folder, absent), hosts in missing.items():
-        sentence = f"{folder} has {absent} for {some(list(hosts))}; put it there."
+        sentence = f"{folder} has {absent} for {some(list(hosts))}; copy the file to this folder."
         faults[Labelled("provided-certificate-missing", sentence)] = next(iter(hosts))
     for (file, reason), hosts in unusable.items():
-        sentence = f"{file} can't serve {some(list(hosts))}: {reason}; put one there that can."
+        sentence = (
+            f"{file} cannot be used for {some(list(hosts))}: {reason}; replace it with a suitable "
+            "certificate."
+        )
         faults[Labelled("provided-certificate-unusable", sentence)] = next(iter(hosts))
     for fault, host in faults.items():
         yield inventory.finding(host, "certificates_provided_directory", fault)

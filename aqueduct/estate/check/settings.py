@@ -127,9 +127,9 @@ def check_topics(
             continue
         for name, value in topic.value.get("config", {}).items():
             if name not in release.topic:
-                remedy = did_you_mean(name.removeprefix("log."), release.topic, "take it out.")
+                remedy = did_you_mean(name.removeprefix("log."), release.topic, "remove it.")
                 fault: Labelled | None = Labelled(
-                    "setting-unknown", f"Kafka {release.version} has no such setting of a topic; {remedy}"
+                    "setting-unknown", f"Kafka {release.version} has no such topic setting; {remedy}"
                 )
             else:
                 fault = None if value is None else release.topic[name].fault(name, value)
@@ -163,21 +163,29 @@ def _fault(release: Definitions, name: str, value: Any, has_readers: bool) -> tu
     if own in release.dynamic:
         return Labelled(
             "setting-dynamic-only",
-            "Kafka takes it while it runs (kafka-configs.sh), not from its file; take it out.",
+            "Kafka accepts this setting only at runtime (kafka-configs.sh), not from its "
+            "configuration file; remove it.",
         ), False
     if own.startswith(PASSED_ON):
         return None
     remedy = did_you_mean(own, release.broker, "")
     if has_readers:  # it may be theirs
         return (
-            (Labelled("setting-unknown", f"Kafka {release.version} itself does not know it; {remedy}"), True)
+            (
+                Labelled(
+                    "setting-unknown",
+                    f"Kafka {release.version} itself does not define this setting; {remedy}",
+                ),
+                True,
+            )
             if remedy
             else None
         )
     return (
         Labelled(
             "setting-unknown",
-            f"Kafka {release.version} does not know it and would pass it over; {remedy or 'take it out.'}",
+            f"Kafka {release.version} does not define this setting and would ignore it; "
+            f"{remedy or 'remove it.'}",
         ),
         False,
     )

@@ -20,14 +20,15 @@ def check_groups(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
         if not LEGAL_SITE.fullmatch(site):
             fault = Labelled(
                 "site-name-illegal",
-                "a site's name becomes part of names in Kafka; rename it with letters, digits, - and _ only.",
+                "the name of a site becomes part of names in Kafka; rename it with only letters, "
+                "digits, - and _.",
             )
             yield inventory.group_finding(SITE_PREFIX + site, fault)
     known_groups = [*roles.services, *(SITE_PREFIX + site for site in inventory.sites)]
     for group in sorted(set(inventory.groups) - {*known_groups, "all", "ungrouped"}):
         if guess := did_you_mean(group, known_groups, ""):
             fault = Labelled(
-                "inventory-group-unknown", f"no role has this group, so nothing is deployed for it; {guess}"
+                "inventory-group-unknown", f"no role uses this group, so nothing is deployed for it; {guess}"
             )
             yield inventory.group_finding(group, fault, is_warning=True)
 
@@ -38,11 +39,12 @@ def check_group_files(inventory: Inventory) -> Iterator[Finding]:
         if group not in inventory.groups:
             remedy = did_you_mean(group, inventory.groups, "rename it after a group, or delete it.")
             fault = Labelled(
-                "group-file-unused", f"there is no group {group}, so nothing reads this file; {remedy}"
+                "group-file-unused",
+                f"group {group} does not exist, so Ansible does not read this file; {remedy}",
             )
             yield Finding(where=file, what=group, fault=fault, is_warning=not group.startswith(SITE_PREFIX))
     for file, used in inventory.ignored_files.items():
-        sentence = f"Ansible reads {used} and ignores this file; merge both, and delete one."
+        sentence = f"Ansible reads {used} and ignores this file; merge the two files, and delete one."
         yield Finding(where=file, what="the whole file", fault=Labelled("variables-file-ignored", sentence))
 
 
@@ -53,7 +55,9 @@ def _hosts(inventory: Inventory, roles: Roles) -> Iterator[Finding]:
             yield Finding(
                 where=inventory.declared(host),
                 what=host,
-                fault=Labelled("host-site-ambiguous", f"the host is in {groups}; leave it in one of them."),
+                fault=Labelled(
+                    "host-site-ambiguous", f"the host is in {groups}; keep it in only one of them."
+                ),
             )
     homeless: dict[str, list[str]] = {}
     for service in roles.services:
@@ -77,7 +81,7 @@ def check_site_wide(inventory: Inventory, site: str) -> Iterator[Finding]:
                 yield inventory.finding(
                     host,
                     variable,
-                    Labelled("site-value-differs", f"{host} has it otherwise than {first}; {remedy}"),
+                    Labelled("site-value-differs", f"{host} and {first} have different values; {remedy}"),
                 )
                 break
 
@@ -95,7 +99,8 @@ def check_nodes(
         if first != node.host:
             fault = Labelled(
                 "node-id-repeated",
-                f"{first} of site {site} has {node.node_id} already; give {node.host} another number.",
+                f"{first} of site {site} already has the number {node.node_id}; give {node.host} "
+                "another number.",
             )
             yield inventory.finding(node.host, "kafka_node_id", fault)
     if not nodes or len(nodes) < len(inventory.members(site, "kafka")):
@@ -105,7 +110,7 @@ def check_nodes(
         if not count[role]:
             fault = Labelled(
                 "site-role-missing",
-                f"site {site} has no {role}; let kafka_roles of one host at least name {role}.",
+                f"site {site} has no {role}; add {role} to kafka_roles of at least one host.",
             )
             yield inventory.finding(nodes[0].host, "kafka_roles", fault)
     # A warning, for this is where one stands on the day that one machine of three has died.
@@ -114,7 +119,7 @@ def check_nodes(
         host = next(node.host for node in nodes if "controller" in node.roles)
         fault = Labelled(
             "node-count-even",
-            f"the {count['controller']} controllers of site {site} bear no more failures than {fewer} would; "
-            f"make it {fewer} or {more}.",
+            f"the {count['controller']} controllers of site {site} tolerate no more failures than "
+            f"{fewer} would; use {fewer} or {more}.",
         )
         yield inventory.finding(host, "kafka_roles", fault, is_warning=True)

@@ -42,8 +42,8 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     for host in inventory.members(site, "spark_history"):
         if sound.value(host, "spark_event_log_directory") == "":
             sentence = (
-                f"{host} would show what Spark logged, and nothing is logged; "
-                "name a folder, or take it out of spark_history."
+                f"{host} would show the logs of Spark applications, but no folder for them is set; "
+                "set one, or remove the host from the group spark_history."
             )
             yield inventory.finding(
                 host, "spark_event_log_directory", Labelled("variable-required", sentence)
@@ -51,13 +51,18 @@ def _check_cluster(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fi
     for host in masters:
         recovery = sound.value(host, "spark_master_recovery") or "file"
         if len(masters) > 1 and recovery != "zookeeper":
-            sentence = f"{some(masters)} would all lead; set it to zookeeper, or leave one master."
+            sentence = (
+                f"{some(masters)} would all become leaders; set this variable to zookeeper, or keep "
+                "only one master."
+            )
             yield inventory.finding(
                 host, "spark_master_recovery", Labelled("service-host-repeated", sentence)
             )
             break
         if recovery == "zookeeper" and not sound.value(host, "spark_master_recovery_zookeeper"):
-            sentence = "masters recover by ZooKeeper, and none is named; set spark_master_recovery_zookeeper."
+            sentence = (
+                "masters recover with ZooKeeper, but no ensemble is set; set spark_master_recovery_zookeeper."
+            )
             yield inventory.finding(host, "spark_master_recovery", Labelled("variable-required", sentence))
             break
 
@@ -75,8 +80,8 @@ def _check_shares(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
             settings = sound.value(host, "spark_settings") or {}
             if (own or spark.named_hosts(master or "")) and LIMITS.isdisjoint(settings):
                 sentence = (
-                    f"{service} would keep all cores of its cluster, and others would wait for ever; "
-                    "set spark.cores.max in spark_settings."
+                    f"{service} would use all cores of its cluster, and other applications would "
+                    "wait for ever; set spark.cores.max in spark_settings."
                 )
                 yield Finding(
                     where=inventory.declared(host),
@@ -92,15 +97,15 @@ def _faults_of_master(inventory: Inventory, sound: Sound, host: str) -> Iterator
         return
     if not spark.MASTER.fullmatch(master):
         sentence = (
-            f"{master} is no master of Spark; write spark://HOST:7077, yarn, k8s://URL or local[*], "
-            "or delete the line: then it is the site's own."
+            f"{master} is not a Spark master; write spark://HOST:7077, yarn, k8s://URL or "
+            "local[*], or delete the line to use the master of the site."
         )
         yield inventory.finding(host, "spark_master", Labelled("address-form-wrong", sentence))
     unknown = spark.unknown_hosts(inventory.groups, inventory.hosts, master)
     if unknown and not sound.value(host, "spark_secret"):
         sentence = (
-            f"{some(unknown)} is in no group spark_master, so its secret is not known; "
-            "name a host that is, or, for a cluster elsewhere, set spark_secret."
+            f"{some(unknown)} is not in the group spark_master, so its secret is unknown; use a "
+            "host of this group or, for an external cluster, set spark_secret."
         )
         yield inventory.finding(host, "spark_master", Labelled("host-not-in-group", sentence))
 
@@ -109,7 +114,7 @@ def _faults_of_settings(inventory: Inventory, sound: Sound, host: str) -> Iterat
     settings = sound.value(host, "spark_settings") or {}
     for key, value in settings.items():
         if not str(key).startswith("spark."):
-            sentence = f"{key} isn't a setting of Spark; theirs begin with spark."
+            sentence = f"{key} is not a setting of Spark; write a name that begins with spark."
             yield inventory.finding(
                 host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)
             )
@@ -117,14 +122,14 @@ def _faults_of_settings(inventory: Inventory, sound: Sound, host: str) -> Iterat
             fault = Labelled("spark-setting-refused", "set spark_master instead.")
             yield inventory.finding(host, "spark_settings", fault, (key,))
         elif key == "spark.speculation" and str(value).lower() == "true":
-            sentence = "copies of a task that writes would fence each other; take it out."
+            sentence = "copies of a task that writes would fence each other; remove this setting."
             yield inventory.finding(
                 host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)
             )
         elif key == "spark.ui.enabled" and str(value).lower() == "true":
             sentence = (
-                "the page of an application has no certificate, so everyone could read it; "
-                "take it out, and use a history server (spark_history)."
+                "the web page of an application has no certificate, so everyone could read it; "
+                "remove this setting, and use a history server (spark_history)."
             )
             yield inventory.finding(
                 host, "spark_settings", Labelled("spark-setting-refused", sentence), (key,)

@@ -48,7 +48,8 @@ def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
             name = bucket["name"]
             if not LEGAL_BUCKET.fullmatch(name):
                 sentence = (
-                    f'S3 takes no bucket named "{name}"; use 3 to 63 small letters, digits, dots and hyphens.'
+                    f'S3 does not accept the bucket name "{name}"; use 3 to 63 lower-case '
+                    "letters, digits, dots and hyphens."
                 )
                 yield inventory.finding(host, VARIABLE, Labelled("name-illegal", sentence), (index, "name"))
             if not 0 <= (bucket.get("locked_days") or 0) <= MOST_DAYS:
@@ -57,7 +58,7 @@ def check_buckets(inventory: Inventory, sound: Sound, site: str) -> Iterator[Fin
                     host, VARIABLE, Labelled("number-out-of-range", sentence), (index, "locked_days")
                 )
             if name in seen:
-                sentence = f"bucket {name} is declared twice at {host}; leave one of them."
+                sentence = f"bucket {name} is declared twice at {host}; remove one of the declarations."
                 yield inventory.finding(
                     host, VARIABLE, Labelled("declaration-repeated", sentence), (index, "name")
                 )
@@ -78,7 +79,9 @@ def _check_prefixes(
             )
             yield inventory.finding(host, VARIABLE, Labelled("name-illegal", sentence), where)
         if name in seen:
-            sentence = f"prefix {name} of bucket {bucket['name']} is declared twice; leave one of them."
+            sentence = (
+                f"prefix {name} of bucket {bucket['name']} is declared twice; remove one of the declarations."
+            )
             yield inventory.finding(host, VARIABLE, Labelled("declaration-repeated", sentence), where)
         seen.add(name)
 
@@ -96,8 +99,9 @@ def check_shared(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
         }
         if reaching:
             sentence = (
-                f"{some(sorted(reaching))} may use what another site keeps in bucket {bucket} of {server}; "
-                "give each site a prefix policy: under prefixes, its name, and there its users."
+                f"{some(sorted(reaching))} can access data of another site in bucket {bucket} of "
+                f"{server}; give each site a prefix policy: add its name to prefixes, and list its "
+                "users there."
             )
             yield inventory.finding(server, VARIABLE, Labelled("bucket-shared-by-sites", sentence))
         yield from _check_drills(inventory, sound, server, bucket, sites)
@@ -118,9 +122,9 @@ def _check_drills(
         }
         if hosts and others:
             sentence = (
-                f"{drill} restores backups of {some(sorted(drilled))}, but its rights in bucket {bucket} of "
-                f"{server} include what {some(sorted(others))} keeps there; name it under prefixes, in read "
-                "of the sites whose backups it restores."
+                f"{drill} restores backups of {some(sorted(drilled))}, but its rights in bucket "
+                f"{bucket} of {server} include data of {some(sorted(others))}; list it under "
+                "prefixes, in read of the sites whose backups it restores."
             )
             yield inventory.finding(server, VARIABLE, Labelled("drill-reads-other-sites", sentence))
 
@@ -141,9 +145,9 @@ def check_access_keys(inventory: Inventory, sound: Sound) -> Iterator[Finding]:
     for users in uses.values():
         for host, variable, name in users.values() if len(users) > 1 else ():
             sentence = (
-                f"sites {some(sorted(users))} use one access key of the object store ({name}), so each can "
-                "read and replace what the others keep there; give each site a key of its own, with rights "
-                "to its own prefix."
+                f"sites {some(sorted(users))} use one access key of the object store ({name}), so "
+                "each can read and replace the data of the others; give each site its own key, "
+                "with rights to its own prefix."
             )
             yield inventory.finding(host, variable, Labelled("access-key-shared-by-sites", sentence), (name,))
 
@@ -191,7 +195,7 @@ def store_of(inventory: Inventory, sound: Sound, host: str, variable: str) -> tu
     server = next(iter(stores), "") if own is None else own
     if not server or server in stores:
         return server, []
-    sentence = f"{server} is not in the group object_store; name one of its hosts."
+    sentence = f"{server} is not in the group object_store; use a host of this group."
     return server, [inventory.finding(host, variable, Labelled("host-not-in-group", sentence))]
 
 

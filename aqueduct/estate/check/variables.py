@@ -50,7 +50,7 @@ def check_variables(
             missing = [host for host in inventory.groups.get(role, ()) if name not in inventory.hosts[host]]
             if missing:
                 fault = Labelled(
-                    "variable-required", f"it has no default, and {some(missing)} must have it; set it."
+                    "variable-required", f"it has no default, and is not set for {some(missing)}; set it."
                 )
                 yield Finding(where=inventory.declared(missing[0]), what=name, fault=fault)
 
@@ -81,7 +81,7 @@ def _faults_of(
         )
     elif name not in roles.variables:
         prefix = max((prefix for prefix in roles.prefixes if name.startswith(prefix)), key=len)
-        remedy = f"names that begin with {prefix} are those of Aqueduct's roles, so rename it."
+        remedy = f"names that begin with {prefix} are reserved for Aqueduct's roles, so rename it."
         yield (
             (),
             Labelled(
@@ -91,10 +91,10 @@ def _faults_of(
         )
     elif isinstance(value, Unknown):
         if _must_be_set(value.undefined, roles):
-            remedy = "set it, and where it is a secret, in a vault."
+            remedy = "set it; if it is a secret, set it in a vault."
             yield (
                 (),
-                Labelled("variable-undefined", f"it uses {value.undefined}, which nothing sets; {remedy}"),
+                Labelled("variable-undefined", f"it uses {value.undefined}, which is not set; {remedy}"),
             )
     else:
         yield from faults(value, roles.variables[name], name=name)
@@ -141,8 +141,8 @@ def _faults_of_keys(
         if key in options:
             yield from faults(setting, options[key], (*path, key), name=key)
         else:
-            remedy = did_you_mean(str(key), options, f"known are {', '.join(options)}.")
-            yield (*path, key), Labelled("key-unknown", f"there is no such key; {remedy}")
+            remedy = did_you_mean(str(key), options, f"known keys are {', '.join(options)}.")
+            yield (*path, key), Labelled("key-unknown", f"this key does not exist; {remedy}")
     for key, option in options.items():
         if option.get("required") and key not in value:
             yield path, Labelled("key-missing", f"the key {key} is missing; add it.")
@@ -154,7 +154,9 @@ def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[
         if isinstance(setting, Mapping | list):
             yield (
                 (*path, key),
-                Labelled("value-type-wrong", f"it must be Kafka's own text for it, not {shown(setting)}."),
+                Labelled(
+                    "value-type-wrong", f"it must be a text in the form of Kafka, not {shown(setting)}."
+                ),
             )
         elif setting is None and path[-1:] != ("config",):
             yield (*path, key), Labelled("value-empty", "it is empty; give it a value or delete the line.")
@@ -163,11 +165,11 @@ def _faults_of_settings(value: Mapping[str, Any], path: Path) -> Iterator[tuple[
 def _fault_of_number(name: str, value: int) -> Labelled | None:
     """Check a number by the unit that the end of its name says."""
     if name.endswith("port") and not 1 <= value <= 65_535:
-        return Labelled("number-out-of-range", f"there is no port {value}; take one from 1 to 65535.")
+        return Labelled("number-out-of-range", f"{value} is not a port; use a number from 1 to 65535.")
     if name.endswith(("_days", "_mebibytes", "tasks", "threads")) and value < 1:
         return Labelled("number-out-of-range", f"it must be 1 or more, not {value}.")
     if name.endswith(("_seconds", "_bytes", "_id")) and value < 0:
-        return Labelled("number-out-of-range", f"it can't be less than 0, and is {value}.")
+        return Labelled("number-out-of-range", f"it must be 0 or more, not {value}.")
     return None
 
 
@@ -205,7 +207,7 @@ def fits(value: Any, kind: str) -> bool:
 def shown(value: Any, spec: Spec = MappingProxyType({})) -> str:
     """Name a value in a sentence, unless its spec forbids it."""
     if spec.get("no_log"):
-        return "what it is"
+        return "its present value"
     match value:
         case Encrypted():
             return "an encrypted text"

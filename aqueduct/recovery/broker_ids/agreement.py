@@ -64,16 +64,21 @@ def changes(read: ReadRepair, now: ReadRepair, lead: Sequence[TopicPartition]) -
     `lead`: the partitions that get leaders by the plan of now.
     """
     if now.cluster != read.cluster:
-        return [f"The plan that was read is of the cluster {read.cluster}, and this one of {now.cluster}."]
+        return [
+            (
+                f"The plan that was read is of the cluster {read.cluster}, but this plan is of the cluster "
+                f"{now.cluster}."
+            )
+        ]
     kinds = {
-        "A broker id that changed": (read.changed, now.changed),
+        "A changed broker id": (read.changed, now.changed),
         "A partition to repair": (read.partitions, now.partitions),
         "A partition without a log": (read.empty, now.empty),
         "A damaged log": (read.damaged, now.damaged),
         "A lost folder": (read.lost_folders, now.lost_folders),
     }
     reasons = [
-        f"{kind} that the plan that was read did not have: {some(new)}."
+        f"{kind} is new since the plan was read: {some(new)}."
         for kind, (before, after) in kinds.items()
         if (new := sorted(set(after) - set(before)))
     ]
@@ -83,7 +88,7 @@ def changes(read: ReadRepair, now: ReadRepair, lead: Sequence[TopicPartition]) -
         if name in read.furthest and now.furthest.get(name, (-1, 0)) < read.furthest[name]
     ]
     if shorter:
-        reasons.append(f"The logs of {some(shorter)} end before where they ended when the plan was read.")
+        reasons.append(f"The logs of {some(shorter)} are shorter than when the plan was read.")
     return reasons
 
 

@@ -19,8 +19,8 @@ COMMITTED = "replication-offset-checkpoint"
 SEGMENT = re.compile(r"[0-9]+\.log")
 LED = "leader-epoch-checkpoint"
 TORN = (
-    f"the folder's {COMMITTED} is not whole, so it is unknown which log lacks committed records. Move it "
-    "away if you know that none does."
+    f"the folder's {COMMITTED} is incomplete, so it is unknown which log lacks committed records. "
+    "If you know that no log does, move this file away."
 )
 LOCK = "hhqqi4x"  # struct flock of 64 bits: kind, from where, start, length (0: all), process
 
@@ -84,7 +84,7 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
     except OSError as error:
         raise Refused(
             "data-folder-unreadable",
-            f"{error.filename} can't be read: {error.strerror}; look as the user of the broker.",
+            f"Cannot read {error.filename}: {error.strerror}. Run the command as the user of the broker.",
         ) from None
     now = timestamps.text(timestamps.now())
     return Folder(
@@ -101,7 +101,8 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
     """Return a folder that a broker has lost, as what its `others` say of it; Refused if it is not lost."""
     if not others:
         raise Refused(
-            "lost-folder-invalid", f"{path} is lost, and no folder that tells its broker. Pass --data-folder."
+            "lost-folder-invalid",
+            f"{path} is lost, but no other folder identifies its broker. Pass --data-folder.",
         )
     try:
         names = [file.name for file in path.iterdir()] if path.exists() else []
@@ -110,8 +111,9 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
     if kept := sorted(set(names) - {"lost+found", ".lock"}):
         raise Refused(
             "lost-folder-invalid",
-            f"{path} is not lost, as it contains {some(kept)}. If it has no {data_folder.META}, put that "
-            "back. Then pass the folder with --data-folder. Nothing was done.",
+            f"{path} is not lost, because it contains {some(kept)}. If it has no "
+            f"{data_folder.META}, restore this file. Then pass the folder with --data-folder. "
+            "Nothing was done.",
         )
     of = others[0]
     return Folder(
@@ -141,7 +143,7 @@ def in_use(path: Path) -> bool:
     except OSError as error:
         raise Refused(
             "data-folder-unreadable",
-            f"{lock} can't be read: {error.strerror}; look as the user of the broker.",
+            f"Cannot read {lock}: {error.strerror}. Run the command as the user of the broker.",
         ) from None
 
 
@@ -205,7 +207,9 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
     segments = sorted(folder.glob("*.log"))
     topic_id, damage = _topic_id(folder / "partition.metadata")
     if strange := [segment.name for segment in segments if not SEGMENT.fullmatch(segment.name)]:
-        damage = f"{some(strange)}: no segment of a log is named so, and no broker starts with it."
+        damage = (
+            f"{some(strange)}: this is not the name of a log segment, and a broker does not start with it."
+        )
         segments = [segment for segment in segments if segment.name not in strange]
     end, epoch = 0, -1
     for segment in reversed(segments):  # the newest one that has a batch tells where the log ends
@@ -218,10 +222,11 @@ def _log(folder: Path, partition: TopicPartition, stray: bool, committed: int) -
     try:
         epoch = max(epoch, _led(folder / LED, end))
     except ValueError:
-        damage = damage or f"{LED} is not whole."
+        damage = damage or f"{LED} is incomplete."
     if end < committed and not damage:
         damage = (
-            f"it ends at offset {end}, and its broker wrote down that all before {committed} was committed."
+            f"it ends at offset {end}, but its broker recorded that all records before {committed} "
+            "were committed."
         )
     size = sum(segment.stat().st_size for segment in segments)
     return DiskLog(
@@ -245,4 +250,4 @@ def _topic_id(metadata: Path) -> tuple[str, str]:
         return "", ""
     except ValueError:
         topic_id = None
-    return topic_id or "", "" if topic_id else f"{metadata.name} names no topic."
+    return topic_id or "", "" if topic_id else f"{metadata.name} has no topic id."

@@ -36,8 +36,8 @@ class KnownPartition:
 
 # A broker stopped while it moved a log from one of its disks to another (KIP-113).
 TWICE = (
-    "another of the broker's log.dirs has this partition, too, and it starts with neither: move away the one "
-    "that ends before."
+    "another folder of the broker's log.dirs also has this partition, and the broker does not "
+    "start with both: move the shorter log away."
 )
 
 ANOTHER = "another topic of this name is"  # in the metadata, with another id
@@ -151,8 +151,9 @@ def _refuse_other_clusters(cluster: str, hosts: Mapping[str, Sequence[Folder]]) 
         if folder.cluster_id != cluster:
             raise Refused(
                 "cluster-mismatch",
-                f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and the metadata are of "
-                f"{cluster}: name a store of that cluster. Nothing was done.",
+                f"{folder.path} of {host} belongs to the cluster {folder.cluster_id}, but the "
+                f"metadata belong to the cluster {cluster}. Pass a store of the cluster of the "
+                "folders. Nothing was done.",
             )
 
 
@@ -217,8 +218,8 @@ def refuse_lost(hosts: Mapping[str, Sequence[Folder]], lost: Collection[int]) ->
         if folder.node_id in lost:
             raise Refused(
                 "lost-broker-has-logs",
-                f"{folder.path} of {host} has the logs of broker {folder.node_id}, which is said to have "
-                "lost them. Nothing was done.",
+                f"{folder.path} of {host} has the logs of broker {folder.node_id}, but --lost "
+                "lists this broker. Nothing was done.",
             )
 
 
@@ -271,34 +272,42 @@ def sentences(outcome: Fit, fate: str) -> Iterable[str]:
     for unknown in outcome.unknown:
         yield from _of_unknown(unknown, fate)
     if outcome.empty:
-        yield f"EMPTY: {some(outcome.empty)}: no broker has a log of them; deleted since, or lost."
+        yield (
+            f"EMPTY: {some(outcome.empty)}: no broker has a log of them; they were deleted since, or "
+            "are lost."
+        )
     yield from _of_corrected(outcome.corrected)
     yield from _of_damaged(outcome.damaged)
     if outcome.lost:
-        yield f"LOST: the disks of brokers {some(outcome.lost)}. If one is only not mounted, mount it before."
+        yield (
+            f"LOST: the disks of brokers {some(outcome.lost)}. If a disk is only unmounted, mount it first."
+        )
     if outcome.lost_folders:
-        yield f"LOST: {some(outcome.lost_folders)}. If a disk is only not mounted, mount it before."
+        yield f"LOST: {some(outcome.lost_folders)}. If a disk is only unmounted, mount it first."
     if outcome.nowhere:
         yield outcome.nowhere
     if outcome.unseen:
         yield (
-            f"NOT looked at: brokers {some(outcome.unseen)}, whose logs may have more than those of the "
-            "others: look there, too. Where a disk is gone for good, say so (--lost)."
+            f"NOT inspected: brokers {some(outcome.unseen)}. Their logs may be longer than those "
+            "of the others: inspect them, too. If their disks are permanently lost, pass --lost."
         )
     if outcome.aside:
-        yield f"{count(outcome.aside, 'log')} had been set aside before, and stay so."
+        yield f"Already set aside and left unchanged: {count(outcome.aside, 'log')}."
 
 
 def _of_unknown(unknown: UnknownLogs, fate: str) -> Iterator[str]:
     named = sorted({str(log.partition) for _, log in unknown.logs})
     records = max(log.end for _, log in unknown.logs)
     yield (
-        f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), for {unknown.why} in the metadata; "
-        f"{count(len(unknown.logs), 'log')} on {some(sorted({host for host, _ in unknown.logs}))}, up to "
-        f"offset {records:,}. {fate}"
+        f"NOT known: {some(named)} (id {unknown.topic_id or 'none'}), because {unknown.why} in the "
+        f"metadata; {count(len(unknown.logs), 'log')} on "
+        f"{some(sorted({host for host, _ in unknown.logs}))}, up to offset {records:,}. {fate}"
     )
     if unknown.topic == GROUPS:
-        yield "With these go positions of groups: `aqueduct restore --groups-only` sets those of a backup."
+        yield (
+            "Offsets of groups are lost with these partitions: `aqueduct restore --groups-only` "
+            "restores those of a backup."
+        )
 
 
 def _of_corrected(corrected: Iterable[Corrected]) -> Iterator[str]:
@@ -306,8 +315,12 @@ def _of_corrected(corrected: Iterable[Corrected]) -> Iterator[str]:
     for fitting in corrected:
         furthest[fitting.leader, fitting.lacking].append(fitting.partition)
     for (leader, lacking), led in sorted(furthest.items()):
-        remark = f"; {some(lacking)}, in sync by the metadata, does not have the same" if lacking else ""
-        yield f"What broker {leader} has goes furthest, and leads: {some(led)}{remark}."
+        remark = (
+            f"; {some(lacking)}, in sync according to the metadata, does not have the same log"
+            if lacking
+            else ""
+        )
+        yield f"Broker {leader} has the longest logs and becomes leader of: {some(led)}{remark}."
 
 
 def _of_damaged(logs: Iterable[tuple[str, DiskLog]]) -> Iterator[str]:

@@ -100,7 +100,7 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
             except ValueError:
                 raise Refused(
                     "inspection-outdated",
-                    f"The inspection of {host} has no time, as those of former versions. Run "
+                    f"The inspection of {host} has no time, because a former version made it. Run "
                     "`aqueduct repair inspect` there again. Nothing was done.",
                 ) from None
             if age > INSPECTION_SECONDS:
@@ -159,8 +159,8 @@ def _refuse_other_clusters(cluster: Cluster, hosts: Mapping[str, Sequence[Folder
             if folder.cluster_id != cluster.cluster_id:
                 raise Refused(
                     "cluster-mismatch",
-                    f"{folder.path} of {host} is of the cluster {folder.cluster_id}, and this one is "
-                    f"{cluster.cluster_id}: name the folders of its own brokers.",
+                    f"{folder.path} of {host} belongs to the cluster {folder.cluster_id}, but this "
+                    f"cluster is {cluster.cluster_id}. Pass the folders of its own brokers.",
                 )
 
 
@@ -266,17 +266,17 @@ def _unseen(
             continue
         if node not in looked:
             return (
-                f"nobody looked at broker {node}; look there, too, or say --lost {node} if its disks are "
-                "gone for good, or another broker's now"
+                f"broker {node} was not inspected; inspect it, too, or pass --lost {node} if its "
+                "disks are permanently lost, or belong to another broker now"
             )
         ran, runs = True in looked[node], node in cluster.brokers
         if ran and not runs:
             return (
-                f"broker {node} ran when it was looked at, and does not serve now; look again when it does, "
-                "or is stopped"
+                f"broker {node} ran when it was inspected, but does not serve now; inspect it "
+                "again when it serves or is stopped"
             )
         if runs and False in looked[node] and not ran:
-            return f"broker {node} did not run when it was looked at, and does now; look again"
+            return f"broker {node} did not run when it was inspected, but runs now; inspect it again"
     return ""
 
 
@@ -287,12 +287,13 @@ def emptied(
     for partition in sorted(set(named) & repair.unseen.keys()):
         raise Refused(
             "partition-may-have-logs",
-            f"{partition} is not made empty, for {repair.unseen[partition]}. Nothing was assigned.",
+            f"{partition} cannot be created empty, because {repair.unseen[partition]}. Nothing was assigned.",
         )
     if wrong := sorted(set(named) - set(repair.empty)):
         raise Refused(
             "partition-may-have-logs",
-            f"{some(wrong)}: not without a log, so not made empty. Nothing was assigned.",
+            f"{some(wrong)} cannot be created empty, because only partitions without any log can. "
+            "Nothing was assigned.",
         )
     factors = {state.topic_partition: len(state.replicas) for state in cluster.partitions}
     nodes = sorted(cluster.brokers)
@@ -363,18 +364,18 @@ def _not_electable(
     `unseen`: why another one may have more. No folder that was named has a log of what is `emptied`.
     """
     if not running:
-        return "none of its replicas runs"
+        return "none of its replicas is running"
     if partition in on_disks.aside:
-        return "a broker has put a log of it aside: take that back first"
+        return "a broker has set a log of it aside: restore that log first"
     if reason := unseen or on_disks.damaged.get(partition, ""):
         return reason
     logs, leader = on_disks.logs.get(partition, {}), running[0]
     if emptied and not any(log.end for log in logs.values()):
         return ""
     if leader not in logs:
-        return f"no folder of broker {leader} that was named has a log of it"
+        return f"no inspected folder of broker {leader} has a log of it"
     if logs[leader].far != max(log.far for log in logs.values()):
-        return f"broker {leader} would lead, and another one has more of the log"
+        return f"broker {leader} would lead, but another broker has more of the log"
     return ""
 
 
@@ -417,8 +418,8 @@ def _changed(
     if copies := sorted({host for _, host, _ in fits} - before.keys()):
         raise Refused(
             "data-folders-mixed",
-            f"The logs of {some(copies)} are those of a broker that another host was, too: name the folders "
-            "of one host for each broker.",
+            f"The logs of {some(copies)} belong to a broker whose logs another host also has. Pass "
+            "the folders of one host for each broker.",
         )
     changes = []
     for host, id_ in sorted(before.items()):
@@ -477,7 +478,8 @@ def _id(host: str, folders: Sequence[Folder]) -> int:
     if len(ids) > 1:
         raise Refused(
             "data-folders-mixed",
-            f"The data folders of {host} are of brokers {some(sorted(ids))}: name those of one.",
+            f"The data folders of {host} belong to brokers {some(sorted(ids))}. Pass the folders "
+            "of one broker.",
         )
     return ids.pop()
 
@@ -505,9 +507,9 @@ def sentences(cluster: Cluster, repair: RepairPlan) -> list[str]:
 
 
 def _of_host(cluster: Cluster, moved: Changed) -> Iterator[str]:
-    aside = f", of which the broker has put {moved.strays:,} aside" if moved.strays else ""
+    aside = f", of which the broker has set {moved.strays:,} aside" if moved.strays else ""
     yield (
-        f"{moved.host} was broker {moved.before} and is {moved.now} now: it has logs of "
+        f"{moved.host} was broker {moved.before} and is broker {moved.now} now: it has logs of "
         f"{count(len(moved.logs), 'partition')} of broker {moved.before}{aside}."
     )
     lacking = [
@@ -521,22 +523,25 @@ def _of_host(cluster: Cluster, moved: Changed) -> Iterator[str]:
 
 def _of_leftover(rest: Leftover) -> str:
     return (
-        f"{rest.host} is broker {rest.now}, and has logs of {count(rest.logs, 'partition')} of broker "
-        f"{rest.owner}. They are left as they are: {rest.why}. {rest.remedy}"
+        f"{rest.host} is broker {rest.now}, and has logs of {count(rest.logs, 'partition')} of "
+        f"broker {rest.owner}. They are left unchanged: {rest.why}. {rest.remedy}"
     )
 
 
 def _of_lost_folders(repair: RepairPlan) -> Iterator[str]:
     if repair.lost_folders:
-        yield f"LOST: {some(repair.lost_folders)}. If a disk is only not mounted, mount it before."
+        yield f"LOST: {some(repair.lost_folders)}. If a disk is only unmounted, mount it first."
 
 
 def _of_former_id(moved: Changed) -> str:
     if not moved.since:
-        return f"Best: give {moved.host} the id {moved.before} back. All logs and positions are whole then."
+        return (
+            f"Best: give {moved.host} the id {moved.before} back. Then all logs and group offsets are "
+            "complete."
+        )
     return (
-        f"{moved.host} can't have the id {moved.before} back without losing the use of "
-        f"{count(len(moved.since), 'partition')} that broker {moved.now} has got since: "
+        f"{moved.host} cannot get the id {moved.before} back without losing the use of "
+        f"{count(len(moved.since), 'partition')} that broker {moved.now} has received since: "
         f"{some(moved.since)}. Assign the logs to its new id."
     )
 
@@ -545,53 +550,55 @@ def _of_new_ids(cluster: Cluster, repair: RepairPlan) -> Iterator[str]:
     away = [moved for moved in repair.changed if moved.now not in cluster.brokers]
     for moved in away:
         yield (
-            f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. Where a "
-            f"controller refuses it, for its directory.id is broker {moved.before}'s, it needs that id again."
+            f"Broker {moved.now} does not run on {moved.host}, so nothing can be assigned to it. "
+            "If a controller rejects it because its directory.id belongs to broker "
+            f"{moved.before}, give it that id again."
         )
     if repair.changed and not away:
         yield (
-            f"Or assign {count(len(repair.move), 'partition')} to the ids that brokers have now, and elect "
-            f"leaders of {count(len(repair.lead), 'partition')} by what is on the disks."
+            f"Or assign {count(len(repair.move), 'partition')} to the present ids of the brokers, "
+            f"and elect leaders of {count(len(repair.lead), 'partition')} by the logs on the disks."
         )
     elif repair.lead and not repair.changed:
         yield (
-            f"{count(len(repair.lead), 'partition')} without a leader, whose logs are on running brokers: "
-            f"{some(repair.lead)}. Restore what a broker has set aside, and elect leaders by what is on the "
-            "disks."
+            f"{count(len(repair.lead), 'partition')} without a leader, with logs on running "
+            f"brokers: {some(repair.lead)}. Restore the logs that a broker has set aside, and "
+            "elect leaders by the logs on the disks."
         )
 
 
 def _of_partitions_that_wait(repair: RepairPlan) -> Iterator[str]:
     if repair.stopped:
         yield (
-            f"Who has most of the log does not run, of {count(len(repair.stopped), 'partition')}: "
-            f"{some(repair.stopped)}. Start their brokers."
+            f"{count(len(repair.stopped), 'partition')} without a leader, because the broker with "
+            f"the longest log is stopped: {some(repair.stopped)}. Start their brokers."
         )
     unseen: dict[str, list[TopicPartition]] = defaultdict(list)
     for partition, reason in repair.unseen.items():
         unseen[reason].append(partition)
     for reason, left in unseen.items():
         yield (
-            f"Another log may go further of {count(len(left), 'partition')} without a leader, {some(left)}: "
-            f"{reason}."
+            f"{count(len(left), 'partition')} without a leader may have a longer log on another "
+            f"broker, {some(left)}: {reason}."
         )
     damaged: dict[str, list[TopicPartition]] = defaultdict(list)
     for node, log in repair.damaged:
         damaged[_damage(node, log)].append(log.partition)
     for flaw, left in damaged.items():
         yield (
-            f"Nobody is to lead {some(left)}, for {flaw}, and what only that one has would be truncated. "
-            "Start its broker, which truncates what is not whole, and look again; or restore them from a "
-            "backup."
+            f"No leader can be elected for {some(left)}, because {flaw}, and records that only "
+            "this log has would be truncated. Start its broker, which truncates the damaged part, "
+            "and inspect it again; or restore the partitions from a backup."
         )
 
 
 def _of_empty_partitions(repair: RepairPlan) -> Iterator[str]:
     if repair.empty:
         yield (
-            f"No folder that was named has a log of {count(len(repair.empty), 'partition')}: "
-            f"{some(repair.empty)}. Look for other disks, or start their brokers; made empty, all of their "
-            "records are lost, and with a partition of __consumer_offsets the positions of its groups."
+            f"No inspected folder has a log of {count(len(repair.empty), 'partition')}: "
+            f"{some(repair.empty)}. Inspect other disks, or start the brokers of these partitions. "
+            "If you create them empty, all of their records are lost, and for a partition of "
+            "__consumer_offsets the offsets of its groups."
         )
 
 

@@ -18,7 +18,7 @@ def assign(client: Client, move: Mapping[TopicPartition, Sequence[int]]) -> None
     if refused := reassign(client, move):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused {some(refused)}; the rest is assigned. Run it again.",
+            f"The controller refused {some(refused)}; the rest is assigned. Run the command again.",
         )
     _await(client, move, "assigned", lambda state: set(move[state.topic_partition]) <= set(state.replicas))
 
@@ -28,7 +28,7 @@ def lead(client: Client, partitions: Collection[TopicPartition]) -> None:
     if refused := elect_unclean(client, partitions):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused to elect leaders of {some(refused)}. Run it again.",
+            f"The controller refused to elect leaders of {some(refused)}. Run the command again.",
         )
     _await(client, partitions, "led", lambda state: state.leader is not None)
 
@@ -50,7 +50,7 @@ def end_reassignments(client: Client) -> None:
     if refused := reassign(client, ends):
         raise Failed(
             "partition-change-rejected",
-            f"The controller refused to end the reassignments of {some(refused)}. Run it again.",
+            f"The controller refused to end the reassignments of {some(refused)}. Run the command again.",
         )
     _await(
         client, whole, "reassigned", lambda state: {*state.replicas} == {*whole[state.topic_partition].wanted}
@@ -75,7 +75,7 @@ def _await(
         if time.monotonic() > deadline:
             raise Failed(
                 "partition-change-not-visible",
-                f"{count(len(left), 'partition')} not {goal} {SETTLE_SECONDS} s later: {some(left)}; see the "
-                "journals of the brokers.",
+                f"After {SETTLE_SECONDS} s, {count(len(left), 'partition')} still not {goal}: "
+                f"{some(left)}. Check the journals of the brokers.",
             )
         client.sleep(POLL_SECONDS)

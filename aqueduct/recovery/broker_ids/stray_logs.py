@@ -53,7 +53,8 @@ def restore_logs(paths: Sequence[Path], node_id: int | None) -> list[RestoredLog
         )
         raise Refused(
             "data-folders-mixed",
-            f"These are folders of several: {some(owners)}. Name those of one. Nothing was done.",
+            f"These folders belong to several brokers: {some(owners)}. Pass the folders of one "
+            "broker. Nothing was done.",
         )
     with ExitStack() as locks:
         for folder in folders:
@@ -91,17 +92,19 @@ def _restore_logs(logs: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]) -
         if not log.stray:
             present.append((path, log))
         elif len(log.folder) == LONGEST:
-            taken[path].left.append((log.folder, "its name may be cut: it is as long as a folder's may be"))
+            taken[path].left.append(
+                (log.folder, "its name may be truncated, because it has the maximum length of a folder name")
+            )
         else:
             aside.append((path, log))
     if not aside:
         return
     ids = {log.topic_id for _, log in present}
     path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].far))
-    reason = f"{path}/{best.folder} goes as far"
+    reason = f"{path}/{best.folder} is at least as long"
     for folder, log in present:
         if log.bytes or log.end > best.end:
-            reason = f"{folder}/{log.folder} is there, with {log.bytes:,} bytes, up to offset {log.end:,}"
+            reason = f"{folder}/{log.folder} exists, with {log.bytes:,} bytes, up to offset {log.end:,}"
             path = ""
     for folder, log in aside:
         if (folder, log) != (path, best):
@@ -124,7 +127,7 @@ def _put_back(
     except OSError as error:
         raise Failed(
             "data-folder-unwritable",
-            f"{path}/{stray.folder} can't be taken back: {error.strerror}; run it again.",
+            f"Cannot restore {path}/{stray.folder}: {error.strerror}. Run the command again.",
         ) from None
     taken[path].logs.append(name)
 
@@ -161,7 +164,7 @@ def _write_id(meta: Path, node_id: int) -> None:
         )
     except OSError as error:
         raise Failed(
-            "data-folder-unwritable", f"{meta} can't be written: {error.strerror}; run it again."
+            "data-folder-unwritable", f"Cannot write {meta}: {error.strerror}. Run the command again."
         ) from None
 
 
@@ -174,18 +177,16 @@ def locked(path: Path) -> Iterator[None]:
         file = os.fdopen(os.open(lock, flags, 0o666), "wb")
     except OSError as error:
         reason = {
-            errno.EACCES: "run this as the user of the broker",
-            errno.ELOOP: "it is a symbolic link; find out who made it, and move it out of the folder",
+            errno.EACCES: "run the command as the user of the broker",
+            errno.ELOOP: "it is a symbolic link; find out who created it, and move it out of the folder",
         }.get(error.errno or 0, str(error.strerror))
-        raise Refused(
-            "data-folder-unwritable", f"{lock} can't be opened: {reason}. Nothing was done."
-        ) from None
+        raise Refused("data-folder-unwritable", f"Cannot open {lock}: {reason}. Nothing was done.") from None
     with file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Refused(
-                "broker-running", f"A broker uses {path}; stop it first. Nothing was done."
+                "broker-running", f"A broker uses {path}. Stop it first. Nothing was done."
             ) from None
         yield
 

@@ -54,25 +54,25 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
             if target.path.is_relative_to(own.path.parent.resolve()):
                 raise Refused(
                     "restore-folder-unusable",
-                    f"Cannot restore to {target.path}, because the restore would change the folder of the "
-                    "backups. Give a folder outside it.",
+                    f"Cannot restore to {target.path}, because the restore would change the folder "
+                    "of the backups. Pass a folder outside it.",
                 )
             if os.path.lexists(target.path) and target.missing:
                 raise Refused(
                     "restore-folder-unusable",
-                    f"Cannot restore to {order.target}, because it is not a folder. "
-                    "Give a folder, or a path that does not exist: the command creates it.",
+                    f"Cannot restore to {order.target}, because it is not a folder. Pass a folder, "
+                    "or a path that does not exist: the command creates it.",
                 )
             with own.reading():
                 return _restored(replace(order, target=target.path), target)
     except OSError as error:
-        who = " Only root, and who made the backups, may read them."
+        who = " Only root and the user who made the backups can read them."
         name = os.fsdecode(error.filename or "")
         if Path(name).is_relative_to(own.path):
             raise Failed(
-                "backup-folder-unreadable", f"{shown(name)} can't be read: {error.strerror}.{who}"
+                "backup-folder-unreadable", f"Cannot read {shown(name)}: {error.strerror}.{who}"
             ) from None
-        raise Failed("restore-folder-unusable", f"{shown(name)} can't be read: {error.strerror}.") from None
+        raise Failed("restore-folder-unusable", f"Cannot read {shown(name)}: {error.strerror}.") from None
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,8 @@ def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
     chosen = _wanted(order, paths, snapshot, listed)
     if not makes_target and not os.access(target, os.X_OK):
         raise Refused(
-            "restore-folder-unusable", f"{target} may not be looked into by this user; nothing was restored."
+            "restore-folder-unusable",
+            f"Cannot open {target}, because this user has no permission. Nothing was restored.",
         )
     # Folders above, where there is none: rsync makes them, too, and in the place of files and links.
     above = {parent for path in paths for parent in entries.above_path(path)} | (
@@ -191,8 +192,9 @@ def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequen
         damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
             "file-backup-damaged",
-            f"backup {order.date} of {order.backups.name} is damaged, and nothing was restored: {damaged}. "
-            "Restore a backup of another date: `aqueduct files verify` lists those whose files are intact.",
+            f"Backup {order.date} of {order.backups.name} is damaged: {damaged}. Nothing was "
+            "restored. Restore a backup of another date: `aqueduct files verify` lists the "
+            "backups with undamaged files.",
         )
 
 
@@ -247,8 +249,9 @@ def _refuse_full_folders(target: OpenedTarget, due: Iterable[FileEntry], at_targ
     if full:
         raise Refused(
             "folder-blocks-file",
-            f"{target.path} has folders with something in them in the place of {count(len(full), 'file')}: "
-            f"{some(map(shown, full))}. Move them away, or restore to another folder; nothing was restored.",
+            f"{target.path} has folders with content at the paths of {count(len(full), 'file')}: "
+            f"{some(map(shown, full))}. Move them away, or restore to another folder. Nothing was "
+            "restored.",
         )
 
 
@@ -257,15 +260,15 @@ def _others(target: Path, other: Sequence[str], differing: Mapping[str, str]) ->
     sentences = []
     if other:
         sentences.append(
-            f"{target} has others of {count(len(other), 'file')}: {some(map(shown, other))}. --overwrite "
-            "replaces them"
+            f"{target} differs from the backup in {count(len(other), 'file')}: "
+            f"{some(map(shown, other))}. --overwrite replaces the files."
         )
     if differing:
         sentences.append(
-            f"{target} has {count(len(differing), 'folder')} not as in the backup: {folders}. --overwrite "
-            "gives folders its mode and owner"
+            f"{target} differs from the backup in {count(len(differing), 'folder')}: {folders}. "
+            "--overwrite gives folders the mode and owner of the backup."
         )
-    return f"{'; '.join(sentences)}; nothing was restored."
+    return f"{' '.join(sentences)} Nothing was restored."
 
 
 def left_out(snapshot: FileSnapshot, paths: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -293,12 +296,12 @@ def _wanted(
             lacking = some(f"{shown(path)} ({reason})" for path, reason in left)
             raise Refused(
                 "path-not-in-backup",
-                f"backup {order.date} of {order.backups.name} was made without {lacking}.",
+                f"Backup {order.date} of {order.backups.name} does not contain {lacking}.",
             )
         raise Refused(
             "path-not-in-backup",
-            f"backup {order.date} of {order.backups.name} has no {some(map(shown, missing))}; paths are as "
-            "in the folder that was backed up, without its own.",
+            f"Backup {order.date} of {order.backups.name} has no {some(map(shown, missing))}. "
+            "Write paths relative to the folder that was backed up.",
         )
     return [
         entry
@@ -324,7 +327,7 @@ def _write(
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(
-            "restore-folder-unusable", f"{target} can't be made: {error.strerror}; nothing was restored."
+            "restore-folder-unusable", f"Cannot create {target}: {error.strerror}. Nothing was restored."
         ) from None
     options = _options(snapshot)
     # Named one by one: what was not verified, such as a file that somebody put into the tree, is not written.
@@ -353,12 +356,13 @@ def _write(
                     target.rmdir()
             raise Failed(
                 "file-restore-failed",
-                f"{target} has nothing of {name}: {cause}. Correct that and run it again.",
+                f"Nothing of {name} was restored to {target}: {cause}. Correct the cause, and run "
+                "the command again.",
             )
         raise Failed(
             "file-restore-failed",
-            f"{target} has some of {name}, and not all: {cause}. Correct that and run it again with "
-            "--overwrite.",
+            f"Only a part of {name} was restored to {target}: {cause}. Correct the cause, and run "
+            "the command again with --overwrite.",
         )
 
 
@@ -411,15 +415,15 @@ def _write_staged(
         if target.missing and not begun:
             raise Refused(
                 "restore-folder-unusable",
-                f"{target.path} can't be made: {error.strerror}; nothing was restored.",
+                f"Cannot create {target.path}: {error.strerror}. Nothing was restored.",
             ) from None
         cause = f"{shown(os.fsdecode(error.filename or ''))}: {error.strerror}"
-        part = f"some of {failed}, and not all" if written else f"nothing of {failed}"
+        part = f"Only a part of {failed}" if written else f"Nothing of {failed}"
         raise Failed(
             "file-restore-failed",
-            f"{target.path} has {part}: {cause}. Correct that and run it again"
-            f"{' with --overwrite' if written else ''}. If another user changes folders there, stop the "
-            "programs of that user first.",
+            f"{part} was restored to {target.path}: {cause}. Correct the cause, and run the "
+            f"command again{' with --overwrite' if written else ''}. If another user changes "
+            "folders there, stop the programs of that user first.",
         ) from None
     return unread + (_check(target.path, target.descriptor, existing, ignored) if existing else ())
 
@@ -441,8 +445,9 @@ def _copy_fresh(
     if copying.returncode:
         raise Failed(
             "file-restore-failed",
-            f"{target.path} has nothing of backup {order.date} of {order.backups.name}: "
-            f"{reasons.told(copying.returncode, copying.stderr)}. Correct that and run it again.",
+            f"Nothing of backup {order.date} of {order.backups.name} was restored to "
+            f"{target.path}: {reasons.told(copying.returncode, copying.stderr)}. Correct the "
+            "cause, and run the command again.",
         )
 
 
@@ -467,9 +472,9 @@ def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path:
     if copying.returncode:
         raise Failed(
             "file-restore-failed",
-            f"{target.path} has all files of the backup, but {shown(path)} has not its owner and mode: "
-            f"{reasons.told(copying.returncode, copying.stderr)}. Correct that and run it again with "
-            "--overwrite.",
+            f"All files of the backup were restored to {target.path}, but {shown(path)} does not "
+            f"have its owner and mode: {reasons.told(copying.returncode, copying.stderr)}. Correct "
+            "the cause, and run the command again with --overwrite.",
         )
 
 
@@ -520,7 +525,7 @@ def _check(
     if bad:
         raise Failed(
             "restored-files-differ",
-            f"{target} is not as the backup has it: {some(bad)}. Does its disk take all that files have, or "
-            "is it in use?",
+            f"{target} differs from the backup: {some(bad)}. Check that its disk supports owners, "
+            "modes and attributes, and that no program uses the folder.",
         )
     return tuple(sorted(now.hidden))

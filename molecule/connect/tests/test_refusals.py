@@ -25,7 +25,7 @@ def test_a_client_that_would_override_tls_away(site: Site) -> None:
     plain = {"producer.override.security.protocol": "PLAINTEXT"}
     said = refusal(site, "connectors", connect_connectors=site.declared({TO_FILES: plain}))
     assert "KAFKA-4090" in said
-    assert f"connect_connectors, {TO_FILES}: the block producer.override. would speak PLAINTEXT" in said
+    assert f"connect_connectors, {TO_FILES}: the block producer.override. would use PLAINTEXT" in said
     assert plain.keys().isdisjoint(site.rest(f"/connectors/{TO_FILES}/config"))
 
 

@@ -130,7 +130,9 @@ def test_logs_of_another_broker_are_refused_before_start(site: OldSite, lab: Lab
         done = lab.play("kafka", "--limit", SECOND)
         assert done.returncode != 0
         said = re.sub(r"\s+", " ", done.stdout)
-        assert f"{LOG} has the logs of broker 13, and this host is to be broker 12: set its id" in said
+        assert (
+            f"{LOG} has the logs of broker 13, but this host is configured as broker 12. Set its id" in said
+        )
     assert site.started("kafka") == before
 
 
@@ -240,7 +242,7 @@ def test_znode_restore_recovers_cluster_after_zookeeper_data_loss(
     lab.run(ENSEMBLE, "systemctl", "start", "zookeeper")
     refused = lab.play("kafka", "--limit", SECOND)
     assert refused.returncode != 0
-    assert "knows no cluster: restore its znodes first" in re.sub(r"\s+", " ", refused.stdout), refused.stdout
+    assert "has no cluster. Restore its znodes first" in re.sub(r"\s+", " ", refused.stdout), refused.stdout
     distrusted = lab.play("restore_zookeeper", "--limit", "site_old")
     assert distrusted.returncode != 0
     assert "[snapshot-not-trusted]" in distrusted.stdout, distrusted.stdout
@@ -252,7 +254,7 @@ def test_znode_restore_recovers_cluster_after_zookeeper_data_loss(
     lab.run(ENSEMBLE, "rm", *map(stored, planted))
     restored = lab.play("restore_zookeeper", "--limit", "site_old")
     assert restored.returncode == 0, restored.stdout
-    assert "What broker 12 has goes furthest, and leads: " in re.sub(r"\s+", " ", restored.stdout)
+    assert "Broker 12 has the longest logs and becomes leader of: " in re.sub(r"\s+", " ", restored.stdout)
     wait_until("both brokers and all replicas", site.is_whole)
     assert site.znode("/cluster/id")["id"] == cluster
     assert "Node does not exist" in site.shell("get", PLANTED.path)

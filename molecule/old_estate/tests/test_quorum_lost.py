@@ -107,7 +107,7 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     broken = lab.play("restore_quorum", **older, confirm="lake")
     holder.communicate()
     assert broken.returncode != 0
-    assert f"A broker uses {LOG}; stop it first." in said(broken.stdout), broken.stdout
+    assert f"A broker uses {LOG}. Stop it first." in said(broken.stdout), broken.stdout
 
     # It goes on with what the controller has begun with, and not with a copy that was not set aside.
     formed = lab.play("restore_quorum", site="lake", confirm="lake")

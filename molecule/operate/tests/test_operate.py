@@ -345,11 +345,8 @@ def test_the_doctor_names_a_broker_that_is_down(lab: Lab) -> None:
         == 1
     ), "each host says it, and it is told once"
     assert "/var/lib/kafka/log has logs of " in re.sub(r"\s+", " ", told)
-    come = (
-        "east: [client-protocol-mismatch] Clients come to the listener CLIENT (SSL, port 9092) again and "
-        "again, and TLS fails"
-    )
-    assert come in re.sub(r"\s+", " ", told)
+    mismatch = r"east: \[client-protocol-mismatch\] .* failed TLS handshakes .* CLIENT \(SSL, port 9092\)"
+    assert re.search(mismatch, re.sub(r"\s+", " ", told))
     assert "west: " not in told
     wait_until("all replicas in sync", lambda: in_sync(lab))
 
