@@ -40,6 +40,13 @@ MAY_SELECT_NONE = {
 }
 # The check itself, and a playbook for one container that it creates first.
 NOT_FOR_OPERATORS = {"lab_image", "selected_hosts"}
+ZOOKEEPERS = """
+all:
+  children:
+    site_old: {hosts: {one: {zookeeper_id: 1}, two: {zookeeper_id: 2}, three: {zookeeper_id: 3}}}
+    zookeeper: {children: {site_old: }, vars: {zookeeper_backup_store_url: s3://znodes}}
+    kafka: {hosts: {}}
+"""
 
 
 def run(playbook: str, *options: str, inventory: Path = EXAMPLE) -> CompletedProcess[str]:
@@ -91,3 +98,9 @@ def test_deployments_do_not_fail_in_playbooks_they_import() -> None:
 def test_upgrade_of_features_selects_broker_of_site() -> None:
     printed = refusal(run("upgrade_features", f"--limit={WITHOUT_SERVICE}", "--extra-vars=site=pro1"))
     assert "[no-host-selected]" in printed
+
+
+def test_restore_of_znodes_selects_server_that_restores(tmp_path: Path) -> None:
+    (tmp_path / "hosts.yml").write_text(ZOOKEEPERS)
+    printed = refusal(run("restore_zookeeper", "--limit=two,three", inventory=tmp_path / "hosts.yml"))
+    assert "[zookeeper-site-unfit]" in printed
