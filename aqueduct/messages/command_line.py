@@ -94,6 +94,12 @@ COMMAND_LINE = (
         fix="Pass a value that the message lists.",
     ),
     DeclaredMessage(
+        id="no-host-selected",
+        area=Area.COMMAND_LINE,
+        meaning="A playbook selects no host of the group or the site that its task is for. Nothing was done.",
+        fix="Change or omit `--limit`. If the group is empty, add a host to it in the inventory.",
+    ),
+    DeclaredMessage(
         id="option-required",
         area=Area.COMMAND_LINE,
         meaning="An option has no effect without another one, or a required one is missing.",

@@ -110,7 +110,10 @@ ZOOKEEPER = (
     DeclaredMessage(
         id="zookeeper-site-unfit",
         area=Area.ZOOKEEPER,
-        meaning="The run has several sites, or a site without a backup of its ensemble.",
+        meaning=(
+            "The run has several sites, lacks the server that restores the znodes, or has a site without a "
+            "backup of its ensemble."
+        ),
         fix="Pass one site with `--limit`. Set `zookeeper_backup_store_url` if it is missing.",
     ),
     DeclaredMessage(
