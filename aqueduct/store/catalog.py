@@ -258,7 +258,9 @@ class Catalog:
                 yield Broken(lost[0], "is lost")
             before = number
             try:
-                below = Broken(chain.parent, "is lost") if chain.parent in lost else broken.get(chain.parent)
+                below = broken.get(chain.parent)
+                if chain.parent and chain.parent in lost:
+                    below = Broken(chain.parent, "is lost")
                 if below and not manifest_read.full:
                     raise below.above(number)
                 fold.add(manifest_read, stored.sha256)

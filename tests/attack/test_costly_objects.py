@@ -281,12 +281,11 @@ def test_rows_of_one_recipient_cost_no_attempt(
     """1 MiB of rows cost a second, and anybody can write more such objects."""
     pair = Pair(tmp_path, "mine")
     key = Keyring(objects).create(DataKind.MANIFEST, [pair.key.public])
-    kept = json.loads((folder / names.key(key.id, 1)).read_bytes())
-    sealed = base64.b64decode(kept["wrapped"][0][1])
-    wrong = base64.b64encode(sealed[:-1] + bytes([sealed[-1] ^ 1])).decode()
-    others = [[f"{number:064x}", wrong] for number in range(rows - 1)] if rows == MOST_RECIPIENTS + 1 else []
-    kept["wrapped"] = [[pair.fingerprint, wrong], *(others or [[pair.fingerprint, wrong]] * (rows - 1))]
-    (folder / names.key(key.id, 2)).write_bytes(json.dumps(kept, separators=(",", ":")).encode()[: 1 << 21])
+    recipients = [f"{number:064x}" for number in range(rows - 1)] if rows == MOST_RECIPIENTS + 1 else []
+    wrapped = [[recipient, "AAAA"] for recipient in [pair.fingerprint, *recipients]]
+    wrapped += wrapped[:1] * (rows - len(wrapped))
+    planted = json.dumps({"format": 1, "kind": key.kind, "wrapped": wrapped}).encode()
+    (folder / names.key(key.id, 2)).write_bytes(planted)
     attempts: list[bytes] = []
     opened = ReceiverKey.open
 

@@ -82,7 +82,7 @@ def decode(packed: Data) -> QuorumSnapshot:
         raise ValueError("its cluster can't be one")
     between = start + whole(head["checkpoint"])
     end = between + whole(head["log"])
-    if content[end:] != b"\n":
+    if bytes(content[end:]) != b"\n":
         raise ValueError("it has other lengths than it tells")
     kept = Metadata(
         cluster=head["cluster"],
