@@ -11,6 +11,7 @@ import argparse
 import atexit
 import base64
 import gzip
+import hashlib
 import json
 import posixpath
 import re
@@ -217,6 +218,8 @@ def hostile_manifests() -> Iterator[bytes]:
     yield from hostile_frames()
     for text in (b"[],", b"{},", b'"",', b"1,"):
         yield zstandard.ZstdCompressor().compress(b'{"a":[' + text * ((16 << 20) // len(text) - 9) + b"0]}")
+    for text in (b",\n", b'"a":1,\n'):
+        yield zstandard.ZstdCompressor().compress(b"{" + text * ((16 << 20) // len(text) - 9) + b"}")
 
 
 def archives() -> Iterator[bytes]:
@@ -260,6 +263,27 @@ def znodes() -> Iterator[bytes]:
             moving=(),
         )
     )
+
+
+def hostile_znodes() -> Iterator[bytes]:
+    """Yield snapshots with a dense line: the first one, a znode, the last one."""
+    yield from hostile_frames()
+    head = zstandard.ZstdDecompressor().decompress(next(znodes())).split(b"\n")[0][:-1]
+    for text in (b"[],", b'"ab":1,', b'"[",', b"\n"):
+        for size in (60, 15):
+            dense = [text * ((1 << 20) // len(text))] * size
+            yield sealed([head + b',"x":[', *dense, b"0]}\n"])
+            yield sealed([head + b'}\n{"path":"/","x":[', *dense, b"0]}\n"])
+
+
+def sealed(parts: Sequence[bytes]) -> bytes:
+    """Return a snapshot of that content, which is never in memory as a whole."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    end = numbered_snapshots.line({"sha256": digest.hexdigest()})
+    packing = zstandard.ZstdCompressor().compressobj(size=sum(map(len, parts)) + len(end))
+    return b"".join([*map(packing.compress, parts), packing.compress(end), packing.flush()])
 
 
 def foreign_segments() -> Iterator[bytes]:
@@ -313,7 +337,9 @@ def hostile_orc_files() -> Iterator[bytes]:
 
 def keys() -> Iterator[bytes]:
     sealed = base64.b64encode(bytes(range(64))).decode()
-    yield json.dumps({"format": 1, "kind": "records", "wrapped": [["ab" * 32, sealed]] * 2}).encode()
+    yield json.dumps(
+        {"format": 1, "kind": "records", "wrapped": [[digit * 64, sealed] for digit in "ab"]}
+    ).encode()
     yield json.dumps({"format": 1, "kind": "manifest", "wrapped": []}).encode()
 
 
@@ -469,7 +495,7 @@ PARSERS: Mapping[str, Parser] = {
         lambda data: znode_snapshots.decode(data),
         (AqueductError, ValueError, KeyError, TypeError),
         [*znodes(), *HOSTILE],
-        hostile_frames,
+        hostile_znodes,
         lambda data: numbered_snapshots.seal(bytearray(data)),
     ),
     "foreign": Parser(

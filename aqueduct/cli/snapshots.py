@@ -48,10 +48,12 @@ def run(args: argparse.Namespace) -> int:
     broken = _print_json(summaries) if args.json else _print_page(summaries)
     if not broken:
         return ExitCode.DONE
+    number = sum(each.through - each.number + 1 for each in broken)
+    which = some(each.numbers for each in broken)
     error = Failed(
         "snapshot-unusable",
-        f"{count(len(broken), 'snapshot')} of {args.store} cannot be used: {some(broken)}. Restore lost or "
-        "damaged objects from a copy of the store.",
+        f"{count(number, 'snapshot')} of {args.store} cannot be used: {which}. Restore lost or damaged "
+        "objects from a copy of the store.",
     )
     if not args.json:
         raise error
@@ -62,12 +64,12 @@ def run(args: argparse.Namespace) -> int:
 Listed = Iterable["Summary | Broken"]
 
 
-def _print_json(summaries: Listed) -> list[int]:
-    """Print JSON; return the numbers of the snapshots that can't be used."""
+def _print_json(summaries: Listed) -> "list[Broken]":
+    """Print JSON; return the snapshots that can't be used."""
     whole, broken = [], []
     for summary in summaries:
         if isinstance(summary, Failed):
-            broken.append(summary.number)
+            broken.append(summary)
             print(f"aqueduct: {summary.labelled}", file=sys.stderr)
         else:
             whole.append(_json(summary))
@@ -91,15 +93,15 @@ def _json(summary: "Summary") -> dict[str, Any]:
     }
 
 
-def _print_page(summaries: Listed) -> list[int]:
-    """Print a page, line by line as it is read; return the numbers of snapshots that can't be used."""
+def _print_page(summaries: Listed) -> "list[Broken]":
+    """Print a page, line by line as it is read; return the snapshots that can't be used."""
     row = "{:>10}  {:<24}  {:>7}  {:>15}  {:>19}  {:>19}  {:>5}"
     print(row.format("id", "created", "topics", "records", "bytes", "stored bytes", "gaps"))
     history, several, broken = _History(), set[str](), []
     for summary in summaries:
         if isinstance(summary, Failed):
-            broken.append(summary.number)
-            print(f"{summary.number:>10}  {summary.why}")
+            broken.append(summary)
+            print(f"{summary.numbers:>10}  {summary.why}")
             continue
         history.add(summary)
         several |= {topic for topic, _, _ in summary.generations}

@@ -13,6 +13,7 @@ AWS_ALLOW_HTTP=true for an endpoint without TLS. Google's and Azure's: by obstor
 import errno
 import os
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +36,7 @@ from aqueduct.store.hdfs import Hdfs
 from aqueduct.store.objects import (
     STALE_SECONDS,
     WRITING,
+    DamagedObject,
     Data,
     EditableObjects,
     Entry,
@@ -65,6 +67,7 @@ RIGHTS = {  # of a directory
     "removed": "remove files in",
 }
 CHUNK_BYTES = 8 << 20
+OPEN_OBJECT = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 Answered = TypeVar("Answered")
 
 
@@ -413,9 +416,13 @@ class _Directory:
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         with self._sentences(path, "read"), self._opened(path) as file:
-            if at_most is not None and (size := os.fstat(file.fileno()).st_size) > at_most:
+            size = os.fstat(file.fileno()).st_size
+            if at_most is not None and size > at_most:
                 raise ObjectTooLarge.of(self.url, path, size, at_most)
-            return memoryview(file.read())
+            content = file.read(size + 1)
+        if len(content) > size:
+            raise DamagedObject(f"{self.url}/{path} is damaged: it grew while it was read.")
+        return memoryview(content)
 
     def stream(self, path: str, chunk_bytes: int = CHUNK_BYTES) -> Iterator[memoryview]:
         with self._sentences(path, "read"), self._opened(path) as file:
@@ -424,10 +431,26 @@ class _Directory:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[BinaryIO]:
-        """Open an object; Failed if Spark's JVM, which writes here, has put a key of this process there."""
-        with (self._root / path).open("rb") as file:
-            guarded_files.refuse_key(str(self._root / path), os.fstat(file.fileno()))
+        """Open an object; DamagedObject if it is no file: whoever writes here may put a link or a pipe there.
+
+        Failed if Spark's JVM, which writes here, has put a key of this process there.
+        """
+        try:
+            descriptor = os.open(self._root / path, OPEN_OBJECT)
+        except OSError as error:
+            if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, a socket
+                raise
+            raise self._no_file(path) from None
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise self._no_file(path)
+        with os.fdopen(descriptor, "rb") as file:
+            guarded_files.refuse_key(str(self._root / path), status)
             yield file
+
+    def _no_file(self, path: str) -> DamagedObject:
+        return DamagedObject(f"{self.url}/{path} is damaged: it is a link, a pipe or a folder, and no file.")
 
     def create(self, path: str, data: Data) -> None:
         target = self._root / path
@@ -461,7 +484,7 @@ class _Directory:
     def head(self, path: str) -> int | None:
         with self._sentences(path, "read"):
             try:
-                return (self._root / path).stat().st_size
+                return (self._root / path).lstat().st_size
             except (FileNotFoundError, NotADirectoryError):
                 return None
 
@@ -476,7 +499,7 @@ class _Directory:
                 elif not dir_entry.is_dir(follow_symlinks=False):
                     if after is None or name > after:
                         try:
-                            status = dir_entry.stat()
+                            status = dir_entry.stat(follow_symlinks=False)
                         except FileNotFoundError:
                             continue  # it was moved or deleted meanwhile
                         yield Entry(name, status.st_size, status.st_mtime)
@@ -583,7 +606,7 @@ def _sweep(writing: Path) -> None:
     """Remove what processes that were killed left behind."""
     for path in writing.iterdir():
         with suppress(OSError):  # another one does the same
-            if path.stat().st_mtime < time.time() - STALE_SECONDS:
+            if path.lstat().st_mtime < time.time() - STALE_SECONDS:
                 path.unlink()
 
 

@@ -7,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 
 from aqueduct.common import strict_json, timestamps
 from aqueduct.errors import Failed, Refused
@@ -15,12 +14,13 @@ from aqueduct.store import encryption, expiry, manifest, names, signing, validat
 from aqueduct.store.encryption import DataKey
 from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Chain, Former, Manifest
-from aqueduct.store.objects import Entry, Exists, MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.objects import DamagedObject, Entry, Exists, MissingObject, Objects
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 from aqueduct.store.snapshots import Broken, Fold, Snapshot, Stored, Summary, follow, full_due
 
 STORE_BYTES = 4096  # of store.json, at most
 READERS = 16  # manifests that are read at once
+READ_BYTES = 64 << 20  # of them, unless one has more
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ class Catalog:
         try:
             stored = self._read(newest)
             if not _adds_up(stored.manifest.chain, listed):
-                self._fold(stored.manifest)
+                self._fold(stored.manifest, listed)
         except Broken as error:
             raise self._not_to_be_followed(error) from None
         return Parent(stored, newest + 1)
@@ -129,7 +129,8 @@ class Catalog:
             self._all_believed(listed)
         elif number in odd:
             raise self._forged(number, odd[number])
-        numbers = [candidate for candidate in listed if candidate not in odd]
+        sound = {candidate: entry for candidate, entry in listed.items() if candidate not in odd}
+        numbers = list(sound)
         if number is not None and not 1 <= number <= max(numbers, default=0):
             raise Refused("snapshot-missing", f"There is no snapshot {number} in {self._objects.url}.")
         if number is not None and number not in listed and not self._needed(number, numbers):
@@ -145,9 +146,9 @@ class Catalog:
                 f"see who removed newer ones from {self._objects.url}, and bring them back from a copy.",
             )
         try:
-            snapshot = self._fold(self.manifest(number or numbers[-1])).snapshot()
+            snapshot = self._fold(self.manifest(number or numbers[-1]), listed).snapshot()
         except Broken as error:
-            whole = self._newest_whole(numbers)
+            whole = self._newest_whole(sound)
             other = f", or take the newest that is whole: --snapshot {whole}" if whole else ""
             raise Failed(
                 error.id, f"{error} Bring it back from a copy of {self._objects.url}{other}."
@@ -176,7 +177,7 @@ class Catalog:
         written = increment
         if full_due(increment) or (revise and not increment.full):
             try:
-                whole = self._fold(increment).snapshot()
+                whole = self._fold(increment, self.listed()).snapshot()
             except Broken as error:
                 raise self._not_to_be_followed(error) from None
             written = self.retained(revise(whole) if revise else whole).full()
@@ -200,8 +201,9 @@ class Catalog:
         Reads every manifest. Records of one that can't be read, or isn't believed, do not count.
         """
         in_use = set[str]()
-        for number, content in self._read_all(self.listed()):
-            if content is None or self._trust.fault(number, content):
+        listed = self.listed()
+        for number, content in self._read_all(listed, listed):
+            if content is None or isinstance(content, Broken) or self._trust.fault(number, content):
                 continue
             packed, _ = signing.split(content)
             if key := encryption.key_id(packed):
@@ -236,7 +238,7 @@ class Catalog:
         broken = dict[int | None, Broken]()
         before, former = 0, Former()
         for number, content in self._read_all(
-            listed_number for listed_number in listed if listed_number not in odd
+            (listed_number for listed_number in listed if listed_number not in odd), listed
         ):
             if content is None:
                 continue  # pruned since it was listed, or lost: what is above it tells
@@ -249,12 +251,17 @@ class Catalog:
                 continue
             manifest_read = stored.manifest
             chain = manifest_read.chain
-            for lost in range(max(chain.base, before + 1, number - validation.MOST_MISSING), number):
-                broken[lost] = Broken(lost, "is lost")
-                yield broken[lost]
+            lost = range(max(chain.base, before + 1, number - validation.MOST_MISSING), number)
+            if len(lost) > 1:  # one for all: who may create objects could leave out many before each
+                yield Broken(lost[0], "are lost", through=lost[-1])
+            elif lost:
+                yield Broken(lost[0], "is lost")
             before = number
             try:
-                if not manifest_read.full and (below := broken.get(chain.parent)):
+                below = broken.get(chain.parent)
+                if chain.parent and chain.parent in lost:
+                    below = Broken(chain.parent, "is lost")
+                if below and not manifest_read.full:
                     raise below.above(number)
                 fold.add(manifest_read, stored.sha256)
             except Broken as error:
@@ -297,10 +304,10 @@ class Catalog:
             f"move {path} out of it, and run the command again.",
         )
 
-    def _fold(self, newest: Manifest) -> Fold:
+    def _fold(self, newest: Manifest, listed: Mapping[int, Entry]) -> Fold:
         """Fold a manifest and what it builds on; Broken if one of them isn't what was written."""
         chain, fold, former = newest.chain, Fold(), Former()
-        for number, content in self._read_all(range(chain.base, (chain.parent or 0) + 1)):
+        for number, content in self._read_all(range(chain.base, (chain.parent or 0) + 1), listed):
             try:
                 stored = self._stored(number, content, former)
                 fold.add(stored.manifest, stored.sha256)
@@ -309,20 +316,20 @@ class Catalog:
         fold.add(newest)
         return fold
 
-    def _newest_whole(self, numbers: Iterable[int]) -> int | None:
+    def _newest_whole(self, listed: Mapping[int, Entry]) -> int | None:
         """Return the newest of these snapshots that is whole; what builds on a broken one isn't tried."""
-        at_most = max(numbers, default=0)
-        for number in sorted(numbers, reverse=True):
+        at_most = max(listed, default=0)
+        for number in sorted(listed, reverse=True):
             if number <= at_most:
                 try:
-                    self._fold(self.manifest(number))
+                    self._fold(self.manifest(number), listed)
                     return number
                 except Broken as error:
                     at_most = error.root.number - 1
         return None
 
     def _not_to_be_followed(self, error: Broken) -> Failed:
-        whole = self._newest_whole(self.numbers())
+        whole = self._newest_whole(self.listed())
         then = f"continues after snapshot {whole}, the newest undamaged one" if whole else "reads everything"
         return Failed(
             error.id,
@@ -330,33 +337,55 @@ class Catalog:
             f"once with --past-damage, which {then}.",
         )
 
-    def _read_all(self, numbers: Iterable[int]) -> Iterator[tuple[int, memoryview | None]]:
-        """Read manifests in their order, a few ahead of the one that is used, never all."""
+    def _read_all(
+        self, numbers: Iterable[int], listed: Mapping[int, Entry]
+    ) -> Iterator[tuple[int, memoryview | Broken | None]]:
+        """Read manifests in their order, a few ahead of the one that is used, never all.
+
+        By the sizes of the listing, those in memory at once are no more than READ_BYTES, or one.
+        """
         remaining = iter(numbers)
+        following = next(remaining, None)
         with ThreadPoolExecutor(READERS) as pool:
-            while some := list(islice(remaining, READERS)):
+            while following is not None:
+                some, size = list[int](), 0
+                while following is not None and len(some) < READERS:
+                    size += listed[following].size if following in listed else 0
+                    if some and size > READ_BYTES:
+                        break
+                    some.append(following)
+                    following = next(remaining, None)
                 # Threads wait for the store; to unpack in them as well would only cost memory.
-                yield from zip(some, pool.map(self._data, some), strict=True)
+                yield from zip(some, pool.map(lambda number: self._data(number, listed), some), strict=True)
 
     def _read(self, number: int) -> Stored:
         return self._stored(number, self._data(number))
 
-    def _data(self, number: int) -> memoryview | None:
-        """Read a manifest's object; None: it is lost."""
+    def _data(self, number: int, listed: Mapping[int, Entry] | None = None) -> memoryview | Broken | None:
+        """Read a manifest's object, up to the size that was listed; None: it is lost, or was not there."""
+        at_most = validation.MOST_MANIFEST_BYTES
+        if listed is not None:
+            if number not in listed:
+                return None
+            at_most = min(at_most, listed[number].size)
         try:
-            return self._objects.read(names.snapshot(number), at_most=validation.MOST_MANIFEST_BYTES)
+            return self._objects.read(names.snapshot(number), at_most=at_most)
         except MissingObject:
             return None
-        except ObjectTooLarge as error:
-            raise Broken(number, f"can't be read: {str(error).rstrip('.')}") from None
+        except DamagedObject as error:
+            return Broken(number, f"can't be read: {str(error).rstrip('.')}")
 
-    def _stored(self, number: int, content: memoryview | None, former: Former | None = None) -> Stored:
+    def _stored(
+        self, number: int, content: memoryview | Broken | None, former: Former | None = None
+    ) -> Stored:
         """Parse a stored manifest; Broken if it isn't one, or not the one of that number in this store.
 
         With `former`, one of many, of which what adds up is wanted: see `manifest.unpack`.
         """
         if content is None:
             raise Broken(number, "is lost")
+        if isinstance(content, Broken):
+            raise content
         if reason := self._trust.fault(number, content):
             raise Broken(number, reason, untrusted=True)
         where = f"{self._objects.url}/{names.snapshot(number)}"
@@ -428,7 +457,7 @@ def _identity(objects: Objects) -> str | None:
         if not (listed := _listed(objects)):
             return None
         fault = f"{where} is lost, but not its snapshots ({len(listed)})."
-    except ObjectTooLarge as error:
+    except DamagedObject as error:
         fault, listed = str(error), _listed(objects)
     except strict_json.Unreadable as error:
         fault = f"{where} is damaged: {error}."

@@ -1,6 +1,9 @@
 """The times of snapshots: the store's own, for whoever may create objects can write any time into one."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from aqueduct.common import timestamps
 
@@ -14,6 +17,7 @@ class Clock:
 
     copied_through: int = 0  # the last snapshot of a copied store: to the store they are all new
     wrong: frozenset[int] = frozenset()  # snapshots whose manifests are known to have a wrong time
+    written: Mapping[int, int] = field(default_factory=dict)  # what the store says of each snapshot there
     # Snapshots whose manifest has an earlier time than one before: number, its time, the one before.
     backwards: list[tuple[int, int, int]] = field(default_factory=list)
     _latest: int = 0
@@ -30,8 +34,26 @@ class Clock:
                 self.backwards.append((number, created, self._latest))
             self._latest = max(self._latest, min(created, written))
         if number <= self.copied_through and not wrong:
+            if (latest := self._latest_copies.get(number, math.inf)) < written:
+                by = timestamps.text(int(latest))
+                return written, (
+                    f"the store wrote it at {timestamps.text(written)}, and copies like it were there by {by}"
+                )
             return min(created, written), ""
         if wrong or written - created > DIFFER:
             times = f"its manifest says {timestamps.text(created)}, and the store {timestamps.text(written)}"
             return written, times
         return written, ""
+
+    @cached_property
+    def _latest_copies(self) -> dict[int, float]:
+        """Return by number the latest time at which the store wrote a snapshot if it was copied.
+
+        It was written before those that a backup added to the copy, and not long after copies of later ones.
+        What came later was planted where a pruned snapshot had left its number.
+        """
+        latest, times = math.inf, {}
+        for number, written in sorted(self.written.items(), reverse=True):
+            times[number] = latest
+            latest = min(latest, written + (DIFFER if number <= self.copied_through else 0))
+        return times

@@ -23,13 +23,14 @@ from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
 from aqueduct.store import encryption, names
 from aqueduct.store.encryption import DataKey, DataKind
-from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.objects import DamagedObject, MissingObject, Objects
 
 # What needs it imports cryptography: a store without encryption need not wait for it.
 if TYPE_CHECKING:
     from aqueduct.common.keys import ReceiverKey, ReceiverPublicKey
 
 MOST_BYTES = 1 << 20  # of a key's object
+MOST_RECIPIENTS = 1000  # of it, with the seal
 READERS = 16  # objects that are read, or written, at once
 _INFO = b"aqueduct data key\0"
 _LENT = "data key of records "
@@ -89,7 +90,7 @@ class Keyring:
         Without a kind, the key is of the kind that its object states.
         """
         recipients: dict[str, None] = {}
-        damaged = ""
+        damaged = ""  # the last object that is, and why
         for number in self._found(key):
             path = names.key(key, number)
             try:
@@ -106,7 +107,8 @@ class Keyring:
                     if opened:
                         return opened
                     damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
-        if damaged:
+        # Another damaged object proves nothing to who has none of the keys: anybody may have planted it.
+        if damaged and (not recipients or recipients.keys() & self._private.keys()):
             raise Failed("object-damaged", damaged)
         if not recipients:
             raise Failed(
@@ -115,7 +117,7 @@ class Keyring:
         given = f"{some(self._private)} is none of them" if self._private else "no private key is given"
         raise Locked(
             f"{subject} is encrypted for {some(recipients)}, and {given}: name the file of one that is, with "
-            "--private-key."
+            f"--private-key.{damaged and ' Besides: '}{damaged}"
         )
 
     def lend(self, runs: Iterable[str], subject: str) -> None:
@@ -240,7 +242,7 @@ class Keyring:
         try:
             key_object = strict_json.loads(_KeyObject, self._objects.read(path, at_most=MOST_BYTES))
             DataKind(key_object.kind)
-        except (MissingObject, ObjectTooLarge):
+        except (MissingObject, DamagedObject):
             raise
         except ValueError as error:
             raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
@@ -248,6 +250,13 @@ class Keyring:
             raise Failed(
                 "store-format-unsupported",
                 f"{where} has format {key_object.format}, this program knows 1: update Aqueduct.",
+            )
+        # One attempt for each recipient: whoever has none of the keys could list one a thousand times.
+        rows = key_object.wrapped
+        if len(rows) > MOST_RECIPIENTS or len({wrapped_key.recipient for wrapped_key in rows}) < len(rows):
+            raise Failed(
+                "object-damaged",
+                f"{where} is damaged: it lists a recipient twice, or more than {MOST_RECIPIENTS:,}.",
             )
         return key_object
 

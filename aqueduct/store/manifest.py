@@ -18,7 +18,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.kafka.acls import Acl
 from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
 from aqueduct.kafka.quotas import Quota as Quota
-from aqueduct.store import names, signing
+from aqueduct.store import json_density, names, signing
 
 FORMAT = 1
 UNPACKED_BYTES = 16 << 20  # that any manifest may have; a larger one
@@ -246,12 +246,11 @@ _WHERE_NEEDED = "lifecycle", "generation_ends", "share_groups"
 # Nothing that adds up.
 _OF_ONE = "groups", "share_groups", "acls", "quotas", "open_transactions", "groups_ahead"
 _LINE = b",\n"
+_MOST_LINES = len(fields(Manifest)) + len(("format", "columns"))
 _LOT = b",\t"  # between rows, too, there may be a blank
 _ROWS = 10_000
 _ARRAY = b'"segments":['
 _FIELD = re.compile(rb'"([a-z_]+)":')
-# A string without an end reaches to the end of the text, so that none of its quotes begins another one.
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 
 
 @strict_json.uncollected()
@@ -365,7 +364,12 @@ def unpack(stored: bytes | memoryview, where: str, former: Former | None = None)
 
 
 def _lines(text: bytes) -> dict[str, bytes]:
-    """Return the fields of a manifest that has one a line; none of another's, as former versions wrote."""
+    """Return the fields of a manifest that has one a line; none of another's, as former versions wrote.
+
+    Unreadable, before they are cut apart, if there are more lines than a manifest has fields.
+    """
+    if text.count(_LINE) >= _MOST_LINES:
+        raise strict_json.Unreadable(f"it has more than {_MOST_LINES} lines")
     lines = text[1:-1].split(_LINE)
     named = [(_FIELD.match(line), line) for line in lines]
     by_name = {name[1].decode(): line for name, line in named if name}
@@ -425,13 +429,9 @@ def _decompressed(stored: bytes | memoryview) -> bytes:
     text = decompress_frame(packed, _most_unpacked(packed))
     # An empty array of three bytes takes 64 in memory. No row of a manifest is as short as that.
     most = 1_000 + len(text) // LEAST_ROW
-    if _arrays(text) > most and _arrays(_STRING.sub(b'""', text)) > most:
+    if json_density.has_more(text, json_density.ARRAYS, most):
         raise strict_json.Unreadable("it has more arrays and objects than a manifest of its size")
     return text
-
-
-def _arrays(text: bytes) -> int:
-    return text.count(b"[") + text.count(b"{")
 
 
 def _most_unpacked(packed: bytes | memoryview) -> int:

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import zstandard
 
-from aqueduct.common import timestamps
+from aqueduct.common import strict_json, timestamps
 from aqueduct.errors import AqueductError, Failed, Refused, Skipped
 from aqueduct.kafka.batches.codecs import compress_frame, decompress_frame
-from aqueduct.store import signing
+from aqueduct.store import json_density, signing
 from aqueduct.store.clock import Clock
 from aqueduct.store.objects import Data, EditableObjects, Exists, MissingObject, Objects
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
@@ -28,6 +28,10 @@ LEAST_UNPACKED = 64 << 20  # that any snapshot may unpack to; a larger one
 UNPACKED_FACTOR = 100  # ... to this many times its stored size
 WINDOW_BYTES = 8 << 20  # of a first line's frame: level 3 has 2 MiB
 HEAD_BYTES = 1 << 20  # of an object, in which its first line is, unless that names very much
+MOST_LINE_BYTES = 16 << 20  # of JSON that is parsed at once
+MOST_DIGEST_BYTES = 1000  # of the last line
+LEAST_VALUE = 5  # bytes of a line for each of its values: an empty array of three bytes takes 64 in memory
+FEW_VALUES = 1000  # that any line may have
 NUMBERS = range(1, 10**20)
 LARGEST = 2**63 - 1
 LAST_MILLISECOND = 253_402_300_799_999  # of the year 9999
@@ -63,7 +67,7 @@ def opened(packed: Data) -> memoryview:
     whole = decompress_frame(memoryview(packed), _most_unpacked(packed))
     end = whole.rfind(b"\n", 0, -1) + 1
     content = memoryview(whole)[:end]
-    if loaded(whole[end:])["sha256"] != hashlib.sha256(content).hexdigest():
+    if loaded(whole[end:], MOST_DIGEST_BYTES)["sha256"] != hashlib.sha256(content).hexdigest():
         raise ValueError("it is not what was kept")
     return content
 
@@ -76,12 +80,30 @@ def line(content: object) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def loaded(text: bytes) -> Any:
-    """Parse a line; ValueError if it isn't JSON."""
+def loaded(text: bytes, most_bytes: int = MOST_LINE_BYTES) -> Any:
+    """Parse a line; ValueError if it isn't JSON, or would take far more memory than its bytes."""
+    if len(text) > most_bytes:
+        raise ValueError(f"it has a line of {len(text):,} bytes, and {most_bytes:,} at most can be right")
+    most = FEW_VALUES + len(text) // LEAST_VALUE
+    if json_density.has_more(text, json_density.VALUES, most):
+        raise ValueError("it has a line of more values than it can have for its size")
+    return parsed(text)
+
+
+def parsed(text: bytes) -> Any:
+    """Parse what was read from elsewhere; ValueError if it isn't JSON."""
     try:
         return json.loads(text)
     except RecursionError as error:
         raise ValueError(str(error)) from None
+
+
+def first_line(content: memoryview) -> bytes:
+    """Return the line that tells what a snapshot is; ValueError if there is none."""
+    end = bytes(content[: MOST_LINE_BYTES + 1]).find(b"\n") + 1
+    if not end:
+        raise ValueError(f"its first line has more than {MOST_LINE_BYTES:,} bytes, or no end")
+    return bytes(content[:end])
 
 
 def whole(number: object, most: int = LARGEST) -> int:
@@ -160,7 +182,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             with suppress(Exists):
                 objects.create(cls.STORE, content)
         try:
-            newer = json.loads(bytes(objects.read(cls.STORE, at_most=4096)))["format"] > cls.FORMAT
+            newer = whole(strict_json.parse(objects.read(cls.STORE, at_most=4096))["format"]) > cls.FORMAT
         except MissingObject:
             raise Refused(
                 "backup-missing", f"There is no backup of {cls.OF} in {objects.url}: {cls.STORE} is missing."
@@ -198,23 +220,22 @@ class NumberedSnapshots(ABC, Generic[S]):
     def believed(self) -> Iterator[int]:
         """Yield the numbers of snapshots that a trusted key signed, the newest first; without a key, of all.
 
-        What else somebody wrote there is passed over: it must stop no backup.
+        What else somebody wrote there is passed over: it must stop no backup. So is what was signed as
+        another number: who can read the store can copy it.
         """
         for number in reversed(self.numbers()):
             if not self._trust.keys:
                 yield number
                 continue
             with suppress(Failed):
-                content = self._objects.read(self.path(number), at_most=MOST_BYTES)
-                if not self._trust.fault(number, content, self.context()):
-                    yield number
+                self.created(number)
+                yield number
 
     def created(self, number: int) -> int:
         """Return when a snapshot says that it was made; Failed if it is damaged, or not believed."""
         path = self.path(number)
         try:
-            content = opened(self._manifest(number))
-            head = loaded(bytes(content[: content.tobytes().index(b"\n") + 1]))
+            head = loaded(first_line(opened(self._manifest(number))))
             if whole(head["number"]) != number:
                 raise ValueError(f"it is snapshot {head['number']}")
             return whole(head["created"], LAST_MILLISECOND)
@@ -326,9 +347,9 @@ class NumberedSnapshots(ABC, Generic[S]):
             unpacked = (
                 zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(start).read(HEAD_BYTES)
             )
-            head = json.loads(unpacked.partition(b"\n")[0])
+            head = loaded(unpacked.partition(b"\n")[0])
             return bool(head["format"] == self.FORMAT and head["cluster"] == cluster)
-        except (zstandard.ZstdError, ValueError, KeyError, TypeError, RecursionError):
+        except (zstandard.ZstdError, ValueError, KeyError, TypeError):
             return False
 
 

@@ -19,7 +19,13 @@ class MissingObject(Failed):
     id = "object-missing"
 
 
-class ObjectTooLarge(Failed):
+class DamagedObject(Failed):
+    """Something in an object's place that no writer of the store puts there."""
+
+    id = "object-damaged"
+
+
+class ObjectTooLarge(DamagedObject):
     """An object that has more bytes than whoever reads it has room for."""
 
     id = "object-too-large"
@@ -51,7 +57,8 @@ class Objects(Protocol):
     def read(self, path: str, at_most: int | None = None) -> memoryview:
         """Return the whole object; MissingObject if there is none.
 
-        ObjectTooLarge, before it is in memory, if it has more bytes than `at_most`.
+        ObjectTooLarge, before it is in memory, if it has more bytes than `at_most`; another DamagedObject if
+        it is none, as a pipe in a directory.
         """
 
     def stream(self, path: str, chunk_bytes: int = ...) -> Iterator[memoryview]:
@@ -94,7 +101,7 @@ def is_same(objects: Objects, path: str, content: Data) -> bool:
     """Return whether an object has this content; a larger one is not read. MissingObject without one."""
     try:
         return objects.read(path, at_most=memoryview(content).nbytes) == content
-    except ObjectTooLarge:
+    except DamagedObject:
         return False
 
 

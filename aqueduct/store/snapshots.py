@@ -25,20 +25,35 @@ OLDEST_BASE = 86_400_000  # milliseconds; prune keeps what a snapshot builds on,
 UNTRUSTED = "snapshot-not-trusted"
 
 
+def _numbers(first: int, last: int | None) -> str:
+    return str(first) if last in (None, first) else f"{first} to {last}"
+
+
 class Broken(Failed):
     """A snapshot that can't be used, and why: what follows its name in a sentence."""
 
     id = "snapshot-unusable"
 
     def __init__(
-        self, number: int, reason: str, root: "Broken | None" = None, *, untrusted: bool = False
+        self,
+        number: int,
+        reason: str,
+        root: "Broken | None" = None,
+        *,
+        untrusted: bool = False,
+        through: int | None = None,
     ) -> None:
-        super().__init__(f"Snapshot {number} {reason}.")
+        super().__init__(f"Snapshot{'s' if through else ''} {_numbers(number, through)} {reason}.")
         if untrusted or (root and root.id == UNTRUSTED):
             self.id = UNTRUSTED
         self.number = number
+        self.through = through or number  # the last one of several in a row
         self.why = reason
         self.root = root or self  # the fault of the snapshot that it builds on
+
+    @property
+    def numbers(self) -> str:
+        return _numbers(self.number, self.through)
 
     def above(self, number: int) -> "Broken":
         """Return the fault of a snapshot that builds on this broken one."""

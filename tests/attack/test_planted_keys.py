@@ -1,22 +1,25 @@
 """Somebody who may write into an encrypted store plants keys, so that new recipients can read nothing."""
 
 import base64
+import hashlib
 import json
 from pathlib import Path
 
 import pytest
 import stores
+from kit.identifiers import raises
 from kit.key_pairs import Pair
 from kit.manifests import SEGMENTS, manifest
 from kit.signing_keys import Key
 
 from aqueduct.cli import main
-from aqueduct.errors import ExitCode
+from aqueduct.errors import ExitCode, Failed
+from aqueduct.snapshots.prune.sample import open_sample
 from aqueduct.store import names
 from aqueduct.store.backends import open_store
 from aqueduct.store.catalog import Catalog
 from aqueduct.store.encryption import DataKey, DataKind
-from aqueduct.store.keyring import Keyring
+from aqueduct.store.keyring import Keyring, Locked
 from aqueduct.store.snapshots import follow
 
 Said = pytest.CaptureFixture[str]
@@ -165,6 +168,37 @@ def snapshot(
     )
     made = manifest(chain=follow(None, number), store=catalog.id, segments=segments)
     catalog.commit(made, signing_key.signing if signing_key else None, encrypting=key)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[" * 9_000])
+@pytest.mark.parametrize("number", [2, LAST])
+def test_planted_key_object_makes_no_segment_damaged(
+    store: Path, keys: list[DataKey], number: int, content: bytes, old: Pair, new: Pair
+) -> None:
+    """Prune without a recipient's key would refuse, and --past-damage would switch off its check."""
+    key = next(key for key in keys if key.kind is DataKind.RECORDS)
+    digest = hashlib.sha256(b"abc").hexdigest()
+    segment = SEGMENTS[0]._replace(
+        run=key.id, encrypted=True, stored_bytes=3, index_bytes=3, sha256=digest, index_sha256=digest
+    )
+    objects = open_store(store.as_uri())
+    for path in (segment.path, segment.index_path):
+        objects.create(path, b"abc")
+    path = plant(store, key, number, content=content)
+    for private in ([], [new.key]):
+        opened = open_sample(store.as_uri(), Keyring(objects, private), [segment])
+        assert (opened.faults, opened.digests_only) == ((), 1)
+    with raises(Locked, "decryption-key-missing", old.fingerprint, path.name):
+        Keyring(objects).open(key.id, key.kind, "it")
+    (store / names.key(key.id, 1)).unlink()  # the real one
+    with raises(Failed, "object-damaged", path.name):
+        Keyring(objects).open(key.id, key.kind, "it")
+
+
+def test_a_recipient_is_told_of_a_damaged_key(store: Path, keys: list[DataKey], old: Pair) -> None:
+    path = plant(store, keys[0], 1, old)
+    with raises(Failed, "object-damaged", path.name):
+        Keyring(open_store(store.as_uri()), [old.key]).open(keys[0].id, keys[0].kind, "it")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"{}"])

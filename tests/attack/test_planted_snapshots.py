@@ -105,6 +105,18 @@ def test_planted_number_or_cluster_stops_no_signed_backup(cluster: str, store: P
     assert keep(store, key.signing).snapshot.number == 3
 
 
+@pytest.mark.parametrize("number", [5, FAR])
+def test_copied_signed_snapshot_stops_no_backup(number: int, store: Path, key: Key) -> None:
+    """Whoever can read the store has objects that a trusted key signed."""
+    for _ in range(KEEP):
+        keep(store, key.signing)
+    plant(store, number, data=(store / ZnodeSnapshots.path(KEEP)).read_bytes())
+    made = [keep(store, key.signing) for _ in range(2)]
+    assert [kept.snapshot.number for kept in made] == [4, 6 if number == 5 else 5]
+    assert [kept.removed for kept in made] == [(1,), (2,)]
+    assert number in numbers(store)
+
+
 @pytest.mark.parametrize("how", ["unsigned", "another key's", "changed", "of another kind", "renamed"])
 def test_what_no_trusted_key_signed_is_not_restored(how: str, store: Path, key: Key, tmp_path: Path) -> None:
     keep(store, key.signing)

@@ -25,7 +25,7 @@ from aqueduct.snapshots.prune.sample import Samples
 from aqueduct.store import names
 from aqueduct.store.encryption import DataKind
 from aqueduct.store.keyring import Keyring
-from aqueduct.store.manifest import Instance, InstanceState, Manifest, Segment, StoredPartition
+from aqueduct.store.manifest import Instance, InstanceState, Manifest, Segment, StoredPartition, pack
 from aqueduct.store.segments import SegmentLimits, Writer
 from aqueduct.store.signing import SigningKey, Trust
 
@@ -139,6 +139,36 @@ def test_copied_store_keeps_all_until_declared_as_copy(store: Grown, capsys: Sai
     assert command(store, "--keep-last", "1", "--copied-through", str(RUNS)) == ExitCode.DONE
     assert store.check()[-1] == RUNS
     assert everything(store).items() < before.items()
+
+
+def test_planted_snapshots_replace_none_in_copied_store(store: Grown, capsys: Said) -> None:
+    """Numbers of pruned snapshots are free, and a copy has times of its own only."""
+    assert command(store, "--keep-last", "12") == ExitCode.DONE
+    real = store.catalog.numbers()
+    free = [number for number in range(1, RUNS) if number not in real]
+    for number in real:
+        written(store, number, NOW)
+    store.run()  # by a backup that goes on in the copy
+    written(store, RUNS + 1, NOW + DAY)
+    own = {number: store.catalog.manifest(number).created for number in store.catalog.numbers()}
+    order = PruneOrder(
+        store=store.url, keep=KeepPolicy(daily=30), copied_through=RUNS, allow_less=True, sample_bytes=0
+    )
+    before = prune(order)
+    # Of each day that has a real one the newest, by a minute.
+    empty = replace(store.catalog.manifest(real[0]), positions={}, starts={}, topics=(), segments=())
+    for number in free:
+        chain = replace(
+            empty.chain, number=number, base=number, parent=None, parent_sha256=None, base_bytes=0
+        )
+        forged = replace(empty, chain=chain, created=min(own.values()))
+        (folder(store) / names.snapshot(number)).write_bytes(pack(forged))
+        written(store, number, NOW + 2 * DAY)
+    planned = prune(order)
+    assert planned.plan.go == before.plan.go
+    assert set(free) <= planned.plan.stay.keys()
+    assert {skipped.id for skipped in planned.left_out} == {"snapshot-times-disagree"}
+    assert "attacker" in planned.left_out[0].why
 
 
 @pytest.mark.parametrize("count", [1, 5])

@@ -18,7 +18,7 @@ from aqueduct.land import json_blocks, registry_paths
 from aqueduct.recovery.file_backup import reasons, rsync
 from aqueduct.recovery.quorum import seed
 from aqueduct.recovery.zookeeper import quorum_keys
-from aqueduct.store import error_messages, manifest
+from aqueduct.store import error_messages, json_density
 from aqueduct.work import spark_errors
 
 SIZE = 1 << 20
@@ -54,9 +54,9 @@ PATTERNS: dict[str, tuple[Callable[[str], Any], tuple[str, ...]]] = {
     "no data node": (error_messages._NO_BLOCK.search, ("There are 1 datanode(s) running and ", "1 ")),
     "error of HDFS": (error_messages._JAVA.search, ('RPCError("', "a.", 'a", "')),
     "web page": (error_messages._TLS.search, ("InvalidCertificate( ", "invalid peer certificate: ", " ")),
-    "strings of a manifest": (
-        lambda text: manifest._STRING.sub(b"", text.encode()),
-        ('"', '\\"', "\\", "\n"),
+    "strings of JSON": (
+        lambda text: json_density.has_more(text.encode(), json_density.VALUES, 0),
+        ('"', '\\"', "\\", "\n", '",', ",", '"",'),
     ),
     "failed login": (
         listeners._FAILED.search,

@@ -146,6 +146,26 @@ def test_snapshot_age_follows_time_of_store(created: int, written: int, time: in
     assert Clock(wrong=frozenset({1})).time(1, created, written)[1]
 
 
+@pytest.mark.parametrize(
+    ("number", "at", "doubtful"),
+    [
+        (1, 300 * DAY, False),  # copied with the others
+        (2, 301 * DAY, False),  # a day later than a copy of a later one
+        (2, 301 * DAY + 1, True),
+        (9, 310 * DAY, False),  # just before the first that a backup added
+        (9, 310 * DAY + 1, True),
+        (10, 310 * DAY + 1, True),
+        (11, 320 * DAY, False),  # not copied
+    ],
+)
+def test_copied_snapshots_are_not_newer_than_later_ones(number: int, at: int, doubtful: bool) -> None:
+    written = {3: 300 * DAY, 8: 320 * DAY, 11: 310 * DAY, 12: 311 * DAY} | {number: at}
+    clock = Clock(copied_through=10, written=written)
+    created = min(number * DAY if number < 11 else at, at)
+    time, why = clock.time(number, created, at)
+    assert (time, bool(why)) == (at if doubtful or number > 10 else created, doubtful)
+
+
 def test_a_time_that_runs_backwards_is_found() -> None:
     times = [100 * DAY, 101 * DAY, 101 * DAY - HOUR, 900 * DAY, 102 * DAY, 101 * DAY, 103 * DAY, 99 * DAY]
     written = [100 * DAY + number * DAY // 2 for number in range(len(times))]

@@ -55,6 +55,8 @@ def test_positions_without_topic_id_have_separate_note() -> None:
     assert mirrors.MirrorNotes.parse("") == mirrors.MirrorNotes()
     # Metadata that somebody else set.
     assert mirrors.MirrorNotes.parse("t-0: it has") == mirrors.MirrorNotes(ahead="t-0: it has")
+    for other in ("[" * 200_000, '{"ahead": 1, "unbound": ""}', '{"ahead": ""}', "\ud800"):
+        assert mirrors.MirrorNotes.parse(other) == mirrors.MirrorNotes(ahead=other)
     long = mirrors.MirrorNotes("x" * (METADATA_BYTES // 4), "y" * (METADATA_BYTES // 4))
     assert len(long.dumps().encode()) < METADATA_BYTES
 

@@ -693,7 +693,7 @@ def test_what_is_lost_is_not_taken_for_pruned(broken: tuple[Source, Memory, Cata
     with raises(Refused, "snapshot-missing", "snapshot 3", "memory://store"):
         catalog.snapshot(3)
     del store.objects[names.snapshot(5)]
-    assert told(catalog) == [1, "is lost", "is lost", "builds on snapshot 5, which is lost"]
+    assert told(catalog) == [1, "are lost", "builds on snapshot 5, which is lost"]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder
 from aqueduct.recovery.broker_ids.log_comparison import PRODUCER_IDS, sentences
+from aqueduct.recovery.zookeeper import brokers
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.recovery.zookeeper.topics import DELETIONS, FATE, PRODUCERS, fitting, undeleted
 from aqueduct.recovery.zookeeper.znodes import Right, Znode
@@ -55,6 +56,29 @@ def hosts(first: DiskLog | None, second: DiskLog | None) -> dict[str, list[Folde
 def state_of(found: ZnodeSnapshot) -> dict[str, object]:
     assert found.znodes[PLACE].acl == ACL
     return dict(json.loads(found.znodes[PLACE].data or b""))
+
+
+def test_deeply_nested_znode_is_malformed() -> None:
+    """Who may write a topic's znode could else end a restore in a traceback."""
+    kept = snapshot()
+    path = "/brokers/topics/flights"
+    deep = {**kept.znodes, path: kept.znodes[path]._replace(data=b"[" * 200_000)}
+    with raises(Failed, "znode-malformed", path):
+        fitting(replace(kept, znodes=deep), hosts(log(), log()), ())
+
+
+def test_deeply_nested_answer_of_ensemble_is_malformed() -> None:
+    class Session:
+        ensemble = "host:2181"
+
+        def at(self, path: str) -> str:
+            return path
+
+        def ask(self, *_: object, **__: object) -> tuple[bytes]:
+            return (b"[" * 200_000,)
+
+    with raises(Failed, "znode-malformed", PLACE):
+        brokers.kept(Session(), PLACE)  # type: ignore[arg-type]
 
 
 def test_matching_logs_change_only_producer_ids() -> None:

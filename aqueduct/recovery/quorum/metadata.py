@@ -133,7 +133,7 @@ def voters(folder: Path) -> frozenset[int] | None:
     try:
         noted = json.loads((folder / FOLDER / "quorum-state").read_text(encoding="utf-8"))
         voter_ids = {int(voter["voterId"]) for voter in noted.get("currentVoters") or ()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         voter_ids = set()
     with suppress(Refused, Failed):
         voter_ids |= {voter.node_id for voter in read(folder).image.voters}

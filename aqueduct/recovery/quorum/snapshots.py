@@ -17,6 +17,7 @@ from aqueduct.store.numbered_snapshots import (
     LAST_MILLISECOND,
     NumberedSnapshots,
     check_format,
+    first_line,
     line,
     loaded,
     opened,
@@ -26,6 +27,7 @@ from aqueduct.store.numbered_snapshots import (
 from aqueduct.store.objects import Data
 
 FORMAT = 1
+HEAD_BYTES = 4096  # of the first line, at most
 
 
 @dataclass(frozen=True)
@@ -92,23 +94,23 @@ def decode(packed: Data) -> QuorumSnapshot:
 
     ValueError, KeyError or TypeError if it isn't one: nothing is believed that a backup would not write.
     """
-    content = bytes(opened(packed))
-    start = content.index(b"\n") + 1
-    head = loaded(content[:start])
+    content = opened(packed)
+    head = loaded(about := first_line(content), HEAD_BYTES)
+    start = len(about)
     check_format(head, FORMAT)
     if not CLUSTER_ID.fullmatch(head["cluster"]):
         raise ValueError("its cluster can't be one")
     between = start + whole(head["checkpoint"])
     end = between + whole(head["log"])
-    if content[end:] != b"\n":
+    if bytes(content[end:]) != b"\n":
         raise ValueError("it has other lengths than it tells")
     kept = Metadata(
         cluster=head["cluster"],
         node=whole(head["node"]),
         offset=whole(head["offset"]),
         epoch=whole(head["epoch"]),
-        checkpoint=content[start:between],
-        log=content[between:end],
+        checkpoint=bytes(content[start:between]),
+        log=bytes(content[between:end]),
     )
     try:
         kept.image  # noqa: B018

@@ -1,14 +1,12 @@
 """Keeps an ensemble's znodes in a store."""
 
-import json
-
 from aqueduct.common import timestamps
 from aqueduct.recovery.zookeeper.client import Ensemble, connected
 from aqueduct.recovery.zookeeper.reading import Tree, read
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.recovery.zookeeper.znodes import CLUSTER, Znode, counters
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep
+from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep, parsed
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 
@@ -49,7 +47,7 @@ def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:
 def cluster_of(znode: Znode | None) -> str | None:
     """Return the id of Kafka's cluster from where it keeps it; None if there is none that can be one."""
     try:
-        cluster_id = json.loads((znode.data if znode else None) or b"")["id"]
-    except (ValueError, KeyError, TypeError, RecursionError):
+        cluster_id = parsed((znode.data if znode else None) or b"")["id"]
+    except (ValueError, KeyError, TypeError):
         return None
     return cluster_id if isinstance(cluster_id, str) and CLUSTER_ID.fullmatch(cluster_id) else None

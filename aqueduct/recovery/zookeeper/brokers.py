@@ -1,6 +1,5 @@
 """Whether a broker may start beside an ensemble: with its own folders, in the cluster that is there."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from aqueduct.errors import Failed
 from aqueduct.kafka import data_folder
 from aqueduct.recovery.zookeeper.client import Ensemble, ZooKeeperSession
 from aqueduct.recovery.zookeeper.znodes import CLUSTER
+from aqueduct.store.numbered_snapshots import parsed
 
 
 def misfits(
@@ -64,7 +64,7 @@ def kept(session: ZooKeeperSession, path: str) -> dict[str, Any]:
     """Return what brokers keep at a path, empty where nothing is: the chroot may be new, too."""
     answer = session.ask(GetData(session.at(path), None), but=(NoNodeError,))
     try:
-        return {} if isinstance(answer, NoNodeError) else dict(json.loads(answer[0]))
+        return {} if isinstance(answer, NoNodeError) else dict(parsed(answer[0]))
     except (TypeError, ValueError):
         raise Failed(
             "znode-malformed", f"{session.ensemble} has at {path} what no broker wrote: restore it."

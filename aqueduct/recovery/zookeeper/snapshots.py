@@ -21,6 +21,7 @@ from aqueduct.store.numbered_snapshots import (
     LAST_MILLISECOND,
     NumberedSnapshots,
     check_format,
+    first_line,
     line,
     loaded,
     opened,
@@ -88,12 +89,13 @@ def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
 
 def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
     """Return a snapshot without its znodes, and these."""
-    lines = io.BytesIO(opened(packed))
-    head = loaded(next(lines, b""))
+    content = opened(packed)
+    start = first_line(content)
+    head = loaded(start)
     check_format(head, FORMAT)
     about = _about(head)
     above = {path for path, _ in about.left_out} if head["format"] > 1 else set()
-    return about, _tree(lines, above, null=head["format"] > 1)
+    return about, _tree(io.BytesIO(content[len(start) :]), above, null=head["format"] > 1)
 
 
 def _about(head: dict[str, Any]) -> ZnodeSnapshot:
@@ -194,7 +196,7 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
         """Say that it has less than half of the znodes of an earlier one."""
         with suppress(ValueError, KeyError, TypeError, AqueductError):  # that one is damaged, or gone
             content = opened(self._manifest(number))
-            before = content.tobytes().count(b"\n") - 1
+            before = bytes(content).count(b"\n") - 1
             if 2 * len(snapshot.znodes) < before:
                 return (
                     f"snapshot {number} has {count(before, 'znode')}, and this one {len(snapshot.znodes):,}"

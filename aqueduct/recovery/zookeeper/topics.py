@@ -24,6 +24,7 @@ from aqueduct.recovery.broker_ids.log_comparison import (
 )
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.recovery.zookeeper.znodes import Znode
+from aqueduct.store.numbered_snapshots import parsed
 
 TOPIC = re.compile(r"/brokers/topics/(?P<name>[^/]+)")
 DELETIONS = "/admin/delete_topics"
@@ -147,7 +148,7 @@ def _state_of(partition: TopicPartition) -> str:
 
 def _content(znode: Znode) -> dict[str, Any]:
     with _written_by_brokers(znode):
-        return dict(json.loads(znode.data or b""))
+        return dict(parsed(znode.data or b""))
 
 
 @contextmanager

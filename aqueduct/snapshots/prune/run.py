@@ -77,7 +77,7 @@ def prune(order: PruneOrder) -> PruneOutcome:
         Skipped(f"snapshot {number}", f"it is kept for now: {prune_plan.stay[number]}", "snapshot-leased")
         for number in prune_plan.leased
     ]
-    left_out += _doubtful(stock)
+    left_out += _doubtful(stock, order)
     if prune_plan.go:
         shrunk = planned.shrunk() if planned and not order.allow_less else ()
         if shrunk or (opened.faults and not order.past_damage):
@@ -166,25 +166,32 @@ def _outcome(
     )
 
 
-def _doubtful(stock: "_Found") -> list[Skipped]:
+def _doubtful(stock: "_Found", order: PruneOrder) -> list[Skipped]:
     """Return the snapshots that stay because their times are in doubt, those in a row as one."""
     some_ = [snapshot for snapshot in stock.snapshots if snapshot.doubtful]
     rows: list[list[Pruned]] = []
     for snapshot in some_:
-        if rows and rows[-1][-1].number + 1 == snapshot.number:
+        if rows and rows[-1][-1].number + 1 == snapshot.number != order.copied_through + 1:
             rows[-1].append(snapshot)
         else:
             rows.append([snapshot])
     return [
         Skipped(
             f"snapshots {row[0].number} to {row[-1].number}" if row[1:] else f"snapshot {row[0].number}",
-            f"{'they stay' if row[1:] else 'it stays'}: {row[-1].doubtful}. Either the store was copied, or "
-            "a clock was wrong, or an attacker wrote it. If the store was copied, pass the number of the "
-            "last copied snapshot with --copied-through",
+            f"{'they stay' if row[1:] else 'it stays'}: {row[-1].doubtful}. {_reason(row[0], order)}",
             "snapshot-times-disagree",
         )
         for row in rows
     ]
+
+
+def _reason(snapshot: Pruned, order: PruneOrder) -> str:
+    if snapshot.number <= order.copied_through and snapshot.number not in order.wrong_clock:
+        return "Either it was copied again later than others, or an attacker wrote it"
+    return (
+        "Either the store was copied, or a clock was wrong, or an attacker wrote it. If the store was "
+        "copied, pass the number of the last copied snapshot with --copied-through"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,15 +251,14 @@ def _read(
     added = dict[
         int, Digests
     ]()  # by increments; full manifests repeat what was before, so they are read again
-    clock = Clock(copied_through=order.copied_through, wrong=order.wrong_clock)
+    times = {number: int(entry.written * 1000) for number, entry in listed.items()}
+    clock = Clock(copied_through=order.copied_through, wrong=order.wrong_clock, written=times)
     for manifest in catalog.every(listed):
         named = _named(manifest)
         ever.add(named)
         if not manifest.full:
             added[manifest.number] = named
-        made, doubtful = clock.time(
-            manifest.number, manifest.created, int(listed[manifest.number].written * 1000)
-        )
+        made, doubtful = clock.time(manifest.number, manifest.created, times[manifest.number])
         snapshots.append(
             Pruned(number=manifest.number, time=made, base=manifest.chain.base, doubtful=doubtful)
         )

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field, replace
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from aqueduct.common import timestamps
+from aqueduct.common import strict_json, timestamps
 from aqueduct.common.offset_ranges import Range
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.wording import some
@@ -170,9 +170,8 @@ class MirrorNotes:
     def parse(cls, metadata: str) -> "MirrorNotes":
         """Parse what `dumps` returned; metadata that are not of it are a note by themselves."""
         try:
-            notes = json.loads(metadata)
-            return cls(notes["ahead"], notes["unbound"])
-        except (ValueError, KeyError, TypeError):
+            return strict_json.loads(cls, metadata.encode())
+        except ValueError:
             return cls(ahead=metadata)
 
     def dumps(self) -> str:
