@@ -31,6 +31,7 @@ from urllib.parse import unquote
 from uuid import UUID
 
 import lz4.block
+import lz4.frame
 import pyarrow as pa
 import snappy
 import zstandard
@@ -50,12 +51,15 @@ from aqueduct.kafka.batches.codecs import CODECS, compress
 from aqueduct.kafka.batches.cutting import Window, cut
 from aqueduct.kafka.batches.offsets import Index
 from aqueduct.kafka.batches.records import Record, Records, build
-from aqueduct.land import orc_format, orc_times
+from aqueduct.land import avro_schema, orc_format, orc_times
+from aqueduct.land.avro_schema import WrongSchema
 from aqueduct.link.ledger import bundle, entry
 from aqueduct.link.ledger.lineage import Lineage
 from aqueduct.link.wire import frame, position
 from aqueduct.link.wire.frame import Announcement, Frame, Malformed
 from aqueduct.link.wire.position import SenderPosition
+from aqueduct.recovery.quorum import records as quorum_records
+from aqueduct.recovery.quorum.records import PartitionState
 from aqueduct.recovery.zookeeper import snapshots as znode_snapshots
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.recovery.zookeeper.znodes import Right, Znode
@@ -69,6 +73,7 @@ from aqueduct.store.manifest import Chain, Instance, InstanceState, Manifest, Se
 
 MOST_SECONDS = 1.0  # of a processor, for an input: a busy machine makes no difference
 MOST_MEMORY = 300 << 20  # bytes that the process may grow by
+MEBIBYTE = 1 << 20
 BOMB = 400 << 20  # bytes that a batch unpacks to
 EXAMPLES = 500  # of one round of Hypothesis
 ID = UUID(int=7)
@@ -116,6 +121,15 @@ def hostile_batches() -> Iterator[bytes]:
     for number, codec in list(enumerate(CODECS))[1:]:
         yield of_payload(compress(codec, zeros), 1, number)
     yield of_payload(zstandard.ZstdCompressor().compress(zeros), 1, CODECS.index("zstd"))  # tells its size
+    empty = {
+        "gzip": gzip.compress(b""),
+        "lz4": lz4.frame.compress(b"", block_linked=False, store_size=False),
+        "zstd": zstandard.ZstdCompressor(write_content_size=False).compress(b""),
+    }
+    for codec, packed in empty.items():
+        for each in (packed, b"\x50\x2a\x4d\x18" + bytes(4)):  # a frame that readers skip
+            frames = compress(codec, b"") + each * (MEBIBYTE // len(each))
+            yield of_payload(frames, 1, CODECS.index(codec))
     yield of_payload(gzip.compress(bytes(BOMB // 4)) * 4, 1, CODECS.index("gzip"))
     yield of_payload(compress("zstd", bytes(BOMB // 4)) * 4, 1, CODECS.index("zstd"))
 
@@ -286,6 +300,43 @@ def sealed(parts: Sequence[bytes]) -> bytes:
     return b"".join([*map(packing.compress, parts), packing.compress(end), packing.flush()])
 
 
+def metadata() -> Iterator[bytes]:
+    """Yield batches of a quorum's log: a topic, a partition, a change of it."""
+    state = PartitionState(
+        replicas=(1, 2),
+        in_sync=(1,),
+        leader=1,
+        leader_epoch=2,
+        version=1,
+        removing=(),
+        adding=(3,),
+        epoch=4,
+        directories=(bytes(16),) * 2,
+    )
+    topic_id = base64.urlsafe_b64encode(ID.bytes).decode().rstrip("=")
+    topic = b"\1\2\0" + b"\x02t" + ID.bytes + b"\0"
+    change = b"\1\5\0" + bytes(4) + ID.bytes + b"\1\1\4" + (3).to_bytes(4)
+    values = [topic, quorum_records.partition_record(topic_id, 0, state), change]
+    yield quorum_records.batch_of([*values, quorum_records.producer_ids_record(7)], 0, 1, 1000)
+
+
+def hostile_metadata() -> Iterator[bytes]:
+    many = b"\xff\xff\xff\xff\x0f"
+    for value in (
+        b"\1\2\0" + b"\xff" * 1_000_000 + b"\1",
+        b"\x80" * 1_000_000,
+        b"\1\3\1" + bytes(4) + ID.bytes + many + bytes(1_000_000),  # replicas
+        b"\1\5\0" + bytes(4) + ID.bytes + many + b"\0\0" * 200_000,  # tags
+    ):
+        yield quorum_records.batch_of([value], 0, 1, 1000)
+
+
+def read_metadata(data: bytes) -> None:
+    image = quorum_records.MetadataImage()
+    for batch in walk(data):
+        image.replay(batch)
+
+
 def foreign_segments() -> Iterator[bytes]:
     record = struct.pack("<qqi1si1sH", 1000, 5, 1, b"k", 1, b"v", 0)
     for compression, pack in enumerate((bytes, zstandard.ZstdCompressor().compress, lz4.block.compress)):
@@ -310,8 +361,23 @@ def hostile_foreign_segments() -> Iterator[bytes]:
     yield of(kafka_backup.LZ4, lz4.block.compress(bytes(BOMB)))
 
 
-def read_foreign_segment(data: bytes) -> None:
-    kafka_backup.read(memoryview(data), ForeignFile("segment", len(data), 5, 5, 1), "the store")
+def hostile_large_foreign_segments() -> Iterator[bytes]:
+    """Yield segments of records without anything, as many as may be."""
+    least = struct.pack("<IqqiiH", kafka_backup.LEAST_RECORD, 5, 5, -1, -1, 0)
+    content = zstandard.compress(least * kafka_backup.ANY_RECORDS)
+    for count in (kafka_backup.ANY_RECORDS, kafka_backup.ANY_RECORDS + 1, 1 << 40):
+        head = kafka_backup.HEADER.pack(b"KBAK", 1, kafka_backup.ZSTD, count, 5, 5)
+        yield foreign_segment(head + content + bytes(8))
+
+
+def read_foreign_segment(data: bytes, count: int = 1) -> None:
+    kafka_backup.read(memoryview(data), ForeignFile("segment", len(data), 5, 5, count), "the store")
+
+
+def read_large_foreign_segment(data: bytes) -> None:
+    """Read a segment of which the manifest tells as many records as the segment itself."""
+    with suppress(struct.error):
+        read_foreign_segment(data, kafka_backup.HEADER.unpack_from(data)[3])
 
 
 def orc_files() -> Iterator[bytes]:
@@ -322,8 +388,84 @@ def orc_files() -> Iterator[bytes]:
         yield sink.getvalue().to_pybytes()
 
 
+def orc_file(data: bytes, stripes: int = 1, below: Sequence[int] = (1,)) -> bytes:
+    """Return a file of one column of days, whose stripes have these packed bytes for values."""
+    packing = orc_format.Packing(5, 256 << 10)
+
+    def message(*fields: tuple[int, int | bytes]) -> bytes:
+        return orc_format.emit(
+            orc_format.Field(number, orc_format.BYTES if isinstance(of, bytes) else orc_format.VARINT, of)
+            for number, of in fields
+        )
+
+    stream = message(
+        (orc_format.STREAM_KIND, orc_format.DATA), (orc_format.COLUMN, 1), (orc_format.LENGTH, len(data))
+    )
+    stripe_footer = packing.packed(message((orc_format.STREAMS, stream)))
+    stripe = message(
+        (orc_format.OFFSET, 0),
+        (orc_format.INDEX_LENGTH, 0),
+        (orc_format.DATA_LENGTH, len(data)),
+        (orc_format.STRIPE_FOOTER_LENGTH, len(stripe_footer)),
+    )
+    root = message((orc_format.TYPE_KIND, 12), *((orc_format.SUBTYPES, each) for each in below), (3, b"day"))
+    day = message((orc_format.TYPE_KIND, orc_format.DATE))
+    footer = message(
+        *[(orc_format.STRIPES, stripe)] * stripes, (orc_format.TYPES, root), (orc_format.TYPES, day)
+    )
+    return orc_tail(data + stripe_footer, packing.packed(footer))
+
+
+def orc_tail(content: bytes, footer: bytes) -> bytes:
+    numbers = {
+        orc_format.FOOTER_LENGTH: len(footer),
+        orc_format.COMPRESSION: 5,
+        orc_format.BLOCK: 256 << 10,
+        orc_format.METADATA_LENGTH: 0,
+    }
+    postscript = orc_format.emit(orc_format.Field(n, orc_format.VARINT, v) for n, v in numbers.items())
+    return content + footer + postscript + bytes([len(postscript)])
+
+
+def orc_runs() -> list[bytes]:
+    """Return files whose bytes stand for very many values."""
+    packed = orc_format.Packing(5, 256 << 10).packed
+    delta = b"\xc1\xff\0\0"  # 512 values
+    return [
+        orc_file(packed(delta * (MEBIBYTE // 4))),
+        orc_file(packed(b"\0\0" * MEBIBYTE)),  # runs of three
+        orc_file(packed(delta * 2)),  # few enough bytes for a row
+        orc_file(packed(delta * (orc_times.LEAST_ITEMS // 512 + 1)), below=[]),  # as items of an array
+        orc_file(packed(b"\0\0" * MEBIBYTE), below=[]),
+    ]
+
+
+def orc_footers() -> list[bytes]:
+    """Return files whose footers unpack to very many fields, or to numbers without an end."""
+    packed = orc_format.Packing(5, 256 << 10).packed
+    whole = orc_file(b"")
+    return [
+        orc_tail(b"", packed(b"\x08" + b"\xff" * 1_000_000 + b"\1")),
+        orc_tail(b"", packed(b"\x08\0" * 2_000_000)),
+        orc_tail(b"", packed(b"\x1a\0" * 2_000_000)),  # stripes
+        orc_tail(b"", packed(b"\x22" + put(1_000_000) + b"\x08\x0c" * 500_000)),  # fields of a type
+        orc_tail(b"", packed((b"\x22" + put(20_000) + b"\x08\x0c" * 10_000) * 200)),  # of all types
+        orc_tail(b"", packed(b"\x22" + put(2_000_004) + b"\x12" + put(2_000_000) + b"\1" * 2_000_000)),
+        orc_file(b"", stripes=20_000),
+        whole[:-1] + b"\xff",
+    ]
+
+
+def put(number: int) -> bytes:
+    """Return a number of Protocol Buffers."""
+    return orc_format.emit([orc_format.Field(1, orc_format.VARINT, number)])[1:]
+
+
 def hostile_orc_files() -> Iterator[bytes]:
     """Yield files whose footers are bombs, of which their tails say what lets most through."""
+    yield from orc_runs()
+    yield orc_file(orc_format.Packing(5, 256 << 10).packed(b"\0\0" * (orc_times.LEAST_ITEMS // 3)), below=[])
+    yield from orc_footers()
     packed = {1: zlib.compress(bytes(BOMB), wbits=-15), 2: snappy.compress(bytes(BOMB)), 5: frame_of(BOMB)}
     for kind, chunk in packed.items():
         for block in (1 << 40, 8 << 20, 256 << 10):
@@ -333,6 +475,51 @@ def hostile_orc_files() -> Iterator[bytes]:
                 orc_format.Field(n, orc_format.VARINT, v) for n, v in numbers.items()
             )
             yield header + chunk + postscript + bytes([len(postscript)])
+
+
+def avro_schemas() -> Iterator[bytes]:
+    fields = [
+        {"name": "n", "type": ["null", "long"], "default": None},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "d", "type": {"type": "fixed", "name": "D", "size": 9, "logicalType": "decimal"}},
+        {"name": "e", "type": {"type": "enum", "name": "E", "symbols": ["A", "B"]}},
+        {"name": "m", "type": {"type": "map", "values": {"type": "array", "items": "E"}}},
+        {"name": "again", "type": ["null", "a.R"]},
+    ]
+    yield json.dumps({"type": "record", "name": "R", "namespace": "a", "fields": fields}).encode()
+    yield b'{"type":"record","name":"R","fields":[]}'
+
+
+def hostile_avro_schemas() -> Iterator[bytes]:
+    """Yield schemas as long as they may be, of as many parts."""
+    size = avro_schema.MOST_TEXT - 200
+    begin, end = b'{"type":"record","name":"R","fields":[', b"]}"
+    for part in (
+        '{"name":"f%d","type":"int"}',
+        '{"name":"f%d","type":{"type":"record","name":"R%d","fields":[]}}',
+        '{"name":"f%d","type":{"type":"array","items":"int"}}',
+        '{"name":"f%d","type":["null","R"]}',
+        '{"name":"f%d","type":"R%d"}',
+        "%d",
+    ):
+        parts = (part.replace("%d", str(number)) for number in range(size // len(part) // 2))
+        yield begin + ",".join(parts).encode() + end
+    for part in (b'"int"', b"[]", b"{}", b'"R"', b'["int"]'):
+        yield begin + b'{"name":"f","type":[' + b",".join([part] * (size // (len(part) + 1))) + b"]}" + end
+    symbols = ",".join(f'"{number}"' for number in range(size // 10)).encode()
+    yield begin + b'{"name":"f","type":{"type":"enum","name":"E","symbols":[' + symbols + b"]}}" + end
+    yield begin + b" " * (4 << 20) + end
+    for depth in (300, 900, 5_000):
+        openings = (f'"name":"R{number}","fields":[{{"name":"f","type":' for number in range(depth))
+        opening = "".join(f'{{"type":"record",{each}' for each in openings)
+        yield f'{opening}"int"{"}]}" * depth}'.encode()
+
+
+def read_avro_schema(data: bytes) -> None:
+    schema = avro_schema.parse(data.decode(errors="replace"))
+    for path in (("n",), ("at",), ("again", "n"), ("f",)):
+        if found := avro_schema.at(schema, path):
+            avro_schema.unfit(found, pa.int64(), None)
 
 
 def keys() -> Iterator[bytes]:
@@ -506,11 +693,20 @@ PARSERS: Mapping[str, Parser] = {
         foreign_segment,
     ),
     "orc": Parser(
-        lambda data: orc_times.fault(memoryview(data), iceberg=False),
+        lambda data: orc_times.fault(memoryview(data), rows=2, iceberg=False),
         (),
         [*orc_files()],
         hostile_orc_files,
     ),
+    "large": Parser(
+        read_large_foreign_segment,
+        (AqueductError,),
+        [*foreign_segments()],
+        hostile_large_foreign_segments,
+        foreign_segment,
+    ),
+    "quorum": Parser(read_metadata, (Damaged, ValueError), [*metadata()], hostile_metadata, resealed),
+    "avro": Parser(read_avro_schema, (WrongSchema,), [*avro_schemas(), *HOSTILE], hostile_avro_schemas),
     "registry": Parser(read_registry_path, (), [*registry_paths()]),
     "metrics": Parser(read_metrics_page, (), [*metrics_pages()], hostile_metrics_pages),
     "keys": Parser(read_key, (AqueductError,), [*keys(), *HOSTILE]),

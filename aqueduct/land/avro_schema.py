@@ -24,6 +24,7 @@ LOGICAL = {
 }
 UUID_BYTES = 16
 DEEP = "it is nested too deeply"
+MOST_TEXT = 1 << 20  # characters of a schema, with those that it refers to
 LARGEST_FIXED = 2**31 - 1  # bytes, as Java has it
 REASON = 300  # characters of a reason: some name what a schema says
 
@@ -40,7 +41,7 @@ class Unasked(WrongSchema):
     """A schema that is not asked for, because too many ids before it are unknown, or cost requests."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Scalar:
     """A type without others below it."""
 
@@ -54,7 +55,7 @@ class Scalar:
         return f"{self.kind} ({self.logical})" if self.logical else self.kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Items:
     """An array; or a map, whose items are records of key and value."""
 
@@ -65,7 +66,7 @@ class Items:
         return self.kind
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Union:
     """One of several types."""
 
@@ -75,7 +76,7 @@ class Union:
         return f"union of {', '.join(map(str, self.branches))}"
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class RecordType:
     """Fields in their order, among which the record itself may be."""
 
@@ -87,7 +88,8 @@ class RecordType:
 
 
 Schema = Scalar | Items | Union | RecordType
-NULL = Scalar(kind="null")
+_PRIMITIVE = {kind: Scalar(kind=kind) for kind in PRIMITIVES}  # one of each, for a schema may have a million
+NULL = _PRIMITIVE["null"]
 
 
 def parse(text: str) -> RecordType:
@@ -109,6 +111,8 @@ def parse_with(text: str, types_by_name: dict[str, Schema]) -> RecordType:
 
 def add(text: str, types_by_name: dict[str, Schema]) -> Schema:
     """Parse any schema, and add the types that it names to those that are known."""
+    if len(text) > MOST_TEXT:
+        raise WrongSchema(f"it has more than {MOST_TEXT:,} characters")
     try:
         return _parse(json.loads(text), "", types_by_name)
     except RecursionError:
@@ -123,14 +127,16 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
     """Parse a part of a schema within a namespace."""
     if isinstance(content, str):
         if content in PRIMITIVES:
-            return Scalar(kind=content)
+            return _PRIMITIVE[content]
         named = types_by_name.get(_full(content, space)) or types_by_name.get(content)
         if named is None:
             raise WrongSchema(f"it has no type {content}")
         return named
     if isinstance(content, list):
+        if not content or any(isinstance(branch, list) for branch in content):
+            raise WrongSchema("a union has types, of which none is a union")
         branches = tuple(_parse(branch, space, types_by_name) for branch in content)
-        if not branches or any(isinstance(branch, Union) for branch in branches):
+        if any(isinstance(branch, Union) for branch in branches):
             raise WrongSchema("a union has types, of which none is a union")
         return Union(branches)
     if not isinstance(content, Mapping):
@@ -175,11 +181,13 @@ def _named(content: Mapping[str, Any], kind: str, space: str, types_by_name: dic
     if not isinstance(fields, list):
         raise WrongSchema(f"the record {full} has no list of fields")
     inner = full.rpartition(".")[0]
+    field_names: set[str] = set()
     for field_ in fields:
         if not isinstance(field_, Mapping) or not isinstance(field_.get("name"), str):
             raise WrongSchema(f"a field of {full} has no name")
-        if field_["name"] in dict(record.fields):
+        if field_["name"] in field_names:
             raise WrongSchema(f"the field {field_['name']} of {full} is there twice")
+        field_names.add(field_["name"])
         record.fields.append((field_["name"], _parse(field_.get("type"), inner, types_by_name)))
     return record
 

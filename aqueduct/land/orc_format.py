@@ -13,6 +13,7 @@ import snappy
 import zstandard
 
 from aqueduct.kafka.batches import codecs
+from aqueduct.land import orc_integers
 from aqueduct.land.orc_integers import OrcBytes
 
 
@@ -41,6 +42,10 @@ PROLEPTIC_GREGORIAN = 2  # a calendar
 
 MOST_BLOCK = 8 << 20  # bytes of a chunk: its length has 23 bits
 MOST_STREAM = 128 << 20  # bytes of a stream; ours are written in stripes of 64 MiB
+MOST_STRIPE_FOOTER = 4 << 20  # bytes
+MOST_FIELDS = (
+    1 << 16
+)  # of a message, and of all messages of a field: a field takes 2 bytes, and 100 when parsed
 
 
 def inflated(packed: bytes, most: int) -> bytes:
@@ -124,11 +129,20 @@ class OrcTail:
     def names(self) -> dict[int, str]:
         """Return the names of columns by their numbers; of an array's items that of the array."""
         names: dict[int, str] = {}
-        for number, type_ in enumerate(self.types):
+        types = self.types
+        children = 0
+        for number, type_ in enumerate(types):
             fields = [bytes(field.value).decode() for field in type_ if field.number == FIELD_NAMES]
             for index, child in enumerate(_packed_numbers(type_, SUBTYPES)):
+                children += 1
+                if children >= len(types):  # each but the first one is below one other
+                    raise ValueError("its types have more types below them than there are")
                 names[child] = fields[index] if fields else names.get(number, "")
         return names
+
+    def of_rows(self) -> set[int]:
+        """Return the columns that have one value at most for a row: others have items of arrays."""
+        return set(_packed_numbers(self.types[0], SUBTYPES))
 
 
 @dataclass(frozen=True)
@@ -145,8 +159,11 @@ class Packing:
             raise ValueError(f"its chunks can't have {block:,} bytes")
         return cls(one(postscript, COMPRESSION), block)
 
-    def unpacked(self, packed: OrcBytes) -> bytes:
+    def unpacked(self, packed: OrcBytes, most: int = MOST_STREAM) -> bytes:
+        """Return the bytes of a stream or a message; ValueError if they are more than `most`."""
         if not self.kind:
+            if len(packed) > most:
+                raise ValueError(f"a stream has more than {most:,} bytes")
             return bytes(packed)
         chunks = []
         offset = unpacked = 0
@@ -156,8 +173,8 @@ class Packing:
             chunks.append(chunk if header & 1 else _UNPACK[self.kind](chunk, self.block))
             offset += 3 + (header >> 1)
             unpacked += len(chunks[-1])
-            if unpacked > MOST_STREAM:
-                raise ValueError(f"a stream unpacks to more than {MOST_STREAM:,} bytes")
+            if unpacked > most:
+                raise ValueError(f"a stream unpacks to more than {most:,} bytes")
         if offset > len(packed):
             raise ValueError("it ends within a chunk")
         return b"".join(chunks)
@@ -176,7 +193,8 @@ class Packing:
 
 def stripe_footer(file_bytes: memoryview, stripe: ProtoMessage, packing: Packing) -> ProtoMessage:
     end = sum(one(stripe, field) for field in (OFFSET, INDEX_LENGTH, DATA_LENGTH, STRIPE_FOOTER_LENGTH))
-    return parse(packing.unpacked(file_bytes[end - one(stripe, STRIPE_FOOTER_LENGTH) : end]))
+    packed = file_bytes[end - one(stripe, STRIPE_FOOTER_LENGTH) : end]
+    return parse(packing.unpacked(packed, MOST_STRIPE_FOOTER))
 
 
 def streams(file_bytes: memoryview, stripe: ProtoMessage, footer: ProtoMessage) -> Iterator[OrcStream]:
@@ -189,18 +207,20 @@ def streams(file_bytes: memoryview, stripe: ProtoMessage, footer: ProtoMessage) 
 
 
 def parse(encoded: OrcBytes) -> ProtoMessage:
-    """Return the fields of a message; ValueError or IndexError if it is none."""
-    fields = []
+    """Return the fields of a message; ValueError or IndexError if it is none, or has too many."""
+    fields: list[Field] = []
     offset = 0
     while offset < len(encoded):
-        tag, offset = _varint(encoded, offset)
+        if len(fields) >= MOST_FIELDS:
+            raise ValueError(f"a message has more than {MOST_FIELDS:,} fields")
+        tag, offset = orc_integers.varint(encoded, offset)
         number, wire = tag >> 3, tag & 7
         if wire == VARINT:
-            value, offset = _varint(encoded, offset)
+            value, offset = orc_integers.varint(encoded, offset)
             fields.append(Field(number, wire, value))
             continue
         if wire == BYTES:
-            size, offset = _varint(encoded, offset)
+            size, offset = orc_integers.varint(encoded, offset)
         elif wire in (FIXED64, FIXED32):
             size = 8 if wire == FIXED64 else 4
         else:
@@ -230,8 +250,15 @@ def one(message: ProtoMessage, number: int, default: int = 0) -> int:
 
 
 def messages(message: ProtoMessage, number: int) -> list[ProtoMessage]:
-    """Return the messages of a field."""
-    return [parse(bytes(field.value)) for field in message if field.number == number]
+    """Return the messages of a field; ValueError if they have too many fields together."""
+    found, fields = [], 0
+    for field in message:
+        if field.number == number:
+            found.append(parse(bytes(field.value)))
+            fields += len(found[-1])
+            if fields > MOST_FIELDS:
+                raise ValueError(f"messages have more than {MOST_FIELDS:,} fields")
+    return found
 
 
 def changed(message: ProtoMessage, numbers: Mapping[int, int]) -> ProtoMessage:
@@ -261,18 +288,8 @@ def _packed_numbers(message: ProtoMessage, number: int) -> Iterator[int]:
             continue
         offset = 0
         while offset < len(field.value):
-            value, offset = _varint(field.value, offset)
+            value, offset = orc_integers.varint(field.value, offset)
             yield value
-
-
-def _varint(encoded: OrcBytes, offset: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        value |= (encoded[offset] & 0x7F) << shift
-        shift += 7
-        offset += 1
-        if encoded[offset - 1] < 0x80:
-            return value, offset
 
 
 def _put(value: int) -> bytes:

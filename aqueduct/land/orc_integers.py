@@ -3,6 +3,9 @@
 The encoding is that of the specification, ORC v1, "Integer Run Length Encoding, version 2".
 """
 
+import sys
+from collections.abc import Iterator
+
 import numpy as np
 
 from aqueduct.kafka.batches.varints import Numbers, Zigzags, zigzag
@@ -12,16 +15,24 @@ OrcBytes = bytes | memoryview
 WIDTHS = (*range(1, 25), 26, 28, 30, 32, 40, 48, 56, 64)
 SHORT_REPEAT, DIRECT, PATCHED_BASE = 0, 1, 2  # else: delta
 RUN = 512  # values, at most
+BLOCK = 1 << 16  # values that are in memory together, at least
+MOST_BITS = 64  # of a number
 MOST_ZEROS = 8  # that are left out at the end of nanoseconds
 
 
 def decode(encoded: OrcBytes, *, signed: bool) -> Numbers:
-    """Return the values of a stream.
+    """Return the values of a stream that this program wrote; as `blocks` does."""
+    return np.concatenate([np.empty(0, np.int64), *blocks(encoded, signed=signed, most=sys.maxsize)])
 
-    Unsigned values of more than 63 bits are negative. ValueError or IndexError if it ends within a run.
+
+def blocks(encoded: OrcBytes, *, signed: bool, most: int) -> Iterator[Numbers]:
+    """Yield the values of a stream in blocks of BLOCK values, of which the last one may have fewer.
+
+    Unsigned values of more than 63 bits are negative. ValueError or IndexError if the stream ends within a
+    run, or has more than `most` values: a run of 512 takes 4 bytes.
     """
     runs: list[Numbers] = []
-    offset = 0
+    offset = values = pending = 0
     while offset < len(encoded):
         kind = encoded[offset] >> 6
         if kind == SHORT_REPEAT:
@@ -33,9 +44,18 @@ def decode(encoded: OrcBytes, *, signed: bool) -> Numbers:
         else:
             run, offset = _delta(encoded, offset, signed)
         runs.append(run)
+        values += len(run)
+        pending += len(run)
+        if values > most:
+            raise ValueError(f"a stream has more than {most:,} values")
+        if pending >= BLOCK:
+            joined = np.concatenate(runs)
+            yield joined[:BLOCK]
+            runs, pending = [joined[BLOCK:]], pending - BLOCK
     if offset > len(encoded):
         raise ValueError("it ends within a run")
-    return np.concatenate(runs) if runs else np.empty(0, np.int64)
+    if pending:
+        yield np.concatenate(runs)
 
 
 def encode(values: Numbers, *, signed: bool) -> bytes:
@@ -99,8 +119,8 @@ def _delta(encoded: OrcBytes, offset: int, signed: bool) -> tuple[Numbers, int]:
     width, length = _header(encoded, offset)
     if encoded[offset] >> 1 & 31 == 0:
         width = 0
-    base, offset = _varint(encoded, offset + 2)
-    step, offset = _varint(encoded, offset)
+    base, offset = varint(encoded, offset + 2)
+    step, offset = varint(encoded, offset)
     first = int(_plain(np.array([base], np.uint64), signed)[0])
     delta = int(_plain(np.array([step], np.uint64), True)[0])
     values = np.full(length, delta, np.int64)
@@ -130,14 +150,19 @@ def _unpacked(encoded: OrcBytes, offset: int, width: int, count: int) -> tuple[Z
     return np.packbits(bits).view(">u8").astype(np.uint64), after
 
 
-def _varint(encoded: OrcBytes, offset: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        value |= (encoded[offset] & 0x7F) << shift
-        shift += 7
+def varint(encoded: OrcBytes, offset: int) -> tuple[int, int]:
+    """Return the number at an offset, and the offset behind it.
+
+    ValueError if it has more bytes than 64 bits take: one without an end would cost the square of its length.
+    """
+    value = 0
+    for shift in range(0, MOST_BITS, 7):
+        byte = encoded[offset]
         offset += 1
-        if encoded[offset - 1] < 0x80:
-            return value & (1 << 64) - 1, offset
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & (1 << MOST_BITS) - 1, offset
+    raise ValueError("a number has more than 64 bits")
 
 
 def _plain(values: Zigzags, signed: bool) -> Numbers:

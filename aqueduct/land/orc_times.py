@@ -31,6 +31,10 @@ LAST_SECOND = "is in the last second before 1970, which readers of ORC take for 
 LOST_DAYS = "is on a day from 1582-10-05 to 1582-10-14, which Spark's reader of ORC doesn't know"
 TIMESTAMPS = 9  # the field of a column's statistics
 LOW, HIGH = 3, 4  # of these
+ITEMS_OF_ROW = 1_000  # of a file's arrays, on average
+LEAST_ITEMS = 1 << 17  # that the arrays of any file may have
+VALUE_BYTES = 32  # a value takes at most, when its stream is unpacked: a run of one
+LEAST_BYTES = 1 << 10
 
 
 class Unwritable(Exception):
@@ -120,24 +124,31 @@ def readable(file_bytes: memoryview, *, early_fractions: bool, iceberg: bool) ->
     yield OrcTail(postscript=tail.postscript, footer=footer, metadata=metadata, content=content).data()
 
 
-def fault(file_bytes: memoryview, *, iceberg: bool) -> str:
-    """Return why Java's readers can't read a file, or find other times in it; empty: they read it.
+def fault(file_bytes: memoryview, *, rows: int, iceberg: bool) -> str:
+    """Return why Java's readers can't read a file of so many rows, or find other times in it.
 
-    Nothing of pyarrow has a part in it.
+    Empty: they read it. Nothing of pyarrow has a part in it. Few bytes can stand for very many values, so
+    values are read in blocks, and no more than the rows can have.
     """
     try:
-        return next(_faults(file_bytes, iceberg), "")
+        return next(_faults(file_bytes, rows, iceberg), "")
     except (ValueError, IndexError, KeyError) as error:
         return f"it isn't laid out as ORC: {error}"
 
 
-def _faults(file_bytes: memoryview, iceberg: bool) -> Iterator[str]:
+def _faults(file_bytes: memoryview, rows: int, iceberg: bool) -> Iterator[str]:
     tail = OrcTail.of(file_bytes)
     names = tail.names()
     kinds = [orc_format.one(type_, orc_format.TYPE_KIND) for type_ in tail.types]
     calendar = orc_format.one(tail.footer, orc_format.CALENDAR)
     proleptic = calendar == orc_format.PROLEPTIC_GREGORIAN
-    for stripe in tail.stripes:
+    stripes = tail.stripes
+    if len(stripes) > rows:
+        raise ValueError(f"it has {len(stripes):,} stripes for {rows:,} rows")
+    of_rows = tail.of_rows()
+    left = dict.fromkeys(of_rows, rows)  # values that the other stripes of a column may have
+    items = max(LEAST_ITEMS, ITEMS_OF_ROW * rows)  # the same of all other columns together
+    for stripe in stripes:
         footer = orc_format.stripe_footer(file_bytes, stripe, tail.packing)
         streams = {
             (stream.column, stream.kind): stream for stream in orc_format.streams(file_bytes, stripe, footer)
@@ -145,17 +156,46 @@ def _faults(file_bytes: memoryview, iceberg: bool) -> Iterator[str]:
         for (column, of), stream in streams.items():
             if of != orc_format.DATA or kinds[column] not in (orc_format.TIMESTAMP, orc_format.DATE):
                 continue
-            name, days = names.get(column, ""), _signed(stream, tail.packing)
+            name = names.get(column, "")
+            nanos_stream = None
             if kinds[column] == orc_format.TIMESTAMP:
-                nanos = _nanos(streams[column, orc_format.SECONDARY], tail.packing)
-                if ((nanos < 0) | (nanos >= NANOS)).any():
-                    yield f"{name} has a time whose nanoseconds Hive's and Spark's readers refuse"
-                seconds = days + EPOCH
-                days = (seconds - ((seconds < 0) & (nanos > CARRIED))) // 86_400
-            if (days < GREGORIAN).any() and proleptic == iceberg:
-                yield f"{name} has days before 1582-10-15, which readers take for others"
-            if not iceberg and ((days >= LOST.start) & (days < LOST.stop)).any():
-                yield f"{name} {LOST_DAYS}"
+                nanos_stream = streams[column, orc_format.SECONDARY]
+            for days, nanos in _blocks(stream, nanos_stream, tail.packing, left.get(column, items)):
+                if column in of_rows:
+                    left[column] -= len(days)
+                else:
+                    items -= len(days)
+                if nanos_stream:
+                    if ((nanos < 0) | (nanos >= NANOS)).any():
+                        yield f"{name} has a time whose nanoseconds Hive's and Spark's readers refuse"
+                    seconds = days + EPOCH
+                    days = (seconds - ((seconds < 0) & (nanos > CARRIED))) // 86_400
+                if (days < GREGORIAN).any() and proleptic == iceberg:
+                    yield f"{name} has days before 1582-10-15, which readers take for others"
+                if not iceberg and ((days >= LOST.start) & (days < LOST.stop)).any():
+                    yield f"{name} {LOST_DAYS}"
+
+
+def _blocks(
+    stream: OrcStream, nanos_stream: OrcStream | None, packing: Packing, most: int
+) -> Iterator[tuple[Numbers, Numbers]]:
+    """Yield the days or seconds of a column, and its nanoseconds if it has such a stream."""
+    unpacked = packing.unpacked(stream.data, _most_bytes(most))
+    values = orc_integers.blocks(unpacked, signed=True, most=most)
+    if nanos_stream is None:
+        for block in values:
+            yield block, block
+        return
+    unpacked = packing.unpacked(nanos_stream.data, _most_bytes(most))
+    encoded_nanos = orc_integers.blocks(unpacked, signed=False, most=most)
+    for block, encoded in zip(values, encoded_nanos, strict=True):
+        if len(block) != len(encoded):
+            raise ValueError("a time has no nanoseconds")
+        yield block, orc_integers.nanoseconds(encoded)
+
+
+def _most_bytes(values: int) -> int:
+    return min(orc_format.MOST_STREAM, LEAST_BYTES + VALUE_BYTES * values)
 
 
 def _signed(stream: OrcStream, packing: Packing) -> Numbers:

@@ -7,11 +7,11 @@ import socket
 import ssl
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import Any
 from urllib.parse import quote, urlsplit
@@ -27,7 +27,7 @@ from aqueduct.land.declaration import SchemaRegistry
 ASK_SECONDS = 60.0  # in which a question is repeated
 REQUEST_SECONDS = 10.0
 PAUSE_SECONDS = 1.0
-ANSWER_BYTES = 16 << 20
+ANSWER_BYTES = 8 << 20  # a schema's text may have six bytes for a character there
 AVRO = "AVRO"
 PASSING = (408, 429)  # and 5xx
 UNKNOWN = (40401, 40402, 40403)  # errors of a registry: it has no such subject, version, schema
@@ -35,6 +35,9 @@ PATH_TOO_LONG = 414  # so no registry has a subject of this name
 NO_SUCH_PATH = 404  # ... of one before there were types of schemas
 MOST_UNKNOWN = 100  # ids of one task that the registry is asked for in vain
 MOST_REQUESTS = 2_000  # of one task, also for references and repeated ones
+MOST_TEXT = 32 << 20  # characters of all schemas that are asked for by one task
+CACHED = 10_000  # schemas that a process keeps
+CACHED_TEXT = 16 << 20  # characters that they have together; a parsed one takes about ten bytes for each
 MOST_ID = 2**31 - 1  # the ids of a registry are int32
 REFERENCES = 1_000  # of a schema, at most
 APICURIO = "/apis/ccompat/"  # in the URL of one of Apicurio's
@@ -62,6 +65,7 @@ class Requests:
     """The requests that a task may still make; below 0 after a question that was repeated."""
 
     left: int = MOST_REQUESTS
+    text: int = MOST_TEXT  # characters
 
 
 _requests: ContextVar[Requests | None] = ContextVar("requests", default=None)  # of the task; None: no limit
@@ -73,20 +77,61 @@ class RegistryAway(Failed):
     id = "schema-registry-unreachable"
 
 
-@lru_cache(maxsize=10_000)
+class SchemaCache:
+    """The newest used schemas by their registries and ids, limited by the text that they were parsed from."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[SchemaRegistry, int], tuple[RecordType, int]] = OrderedDict()
+        self.text = 0  # characters
+
+    def clear(self) -> None:
+        with self._lock:
+            self._kept.clear()
+            self.text = 0
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, registry: SchemaRegistry, id_: int) -> RecordType | None:
+        with self._lock:
+            if (kept := self._kept.get((registry, id_))) is None:
+                return None
+            self._kept.move_to_end((registry, id_))
+            return kept[0]
+
+    def put(self, registry: SchemaRegistry, id_: int, record_type: RecordType, text: int) -> None:
+        """Keep a schema of so many characters, and forget those that were not used for longest."""
+        with self._lock:
+            _, replaced = self._kept.pop((registry, id_), (None, 0))
+            self._kept[registry, id_] = record_type, text
+            self.text += text - replaced
+            while self._kept and (len(self._kept) > CACHED or self.text > CACHED_TEXT):
+                _, (_, forgotten) = self._kept.popitem(last=False)
+                self.text -= forgotten
+
+
+cache = SchemaCache()
+
+
 def schema(registry: SchemaRegistry, id_: int) -> RecordType:
-    """Return a schema by its id, which never changes; a process asks once.
+    """Return a schema by its id, which never changes; a process asks once, as long as it keeps it.
 
     WrongSchema if there is none that can be used; RegistryAway if nobody says.
     """
+    if kept := cache.get(registry, id_):
+        return kept
     answer = _object(_ask(registry, f"/schemas/ids/{id_}"), "the registry has none of this id")
     schema_by_name: dict[str, Schema] = {}
+    texts = _Texts()
+    text = texts.of(answer)
     try:
-        _add_references(registry, answer, schema_by_name, set())
+        _add_references(registry, answer, schema_by_name, set(), texts)
     except RecursionError:
         raise WrongSchema(avro_schema.DEEP) from None
-    record_type = avro_schema.parse_with(_text(answer), schema_by_name)
+    record_type = avro_schema.parse_with(text, schema_by_name)
     _found.add((registry, id_))
+    cache.put(registry, id_, record_type, texts.characters)
     return record_type
 
 
@@ -123,7 +168,10 @@ class TaskSchemas:
 
 def check(registry: SchemaRegistry) -> None:
     """See that a registry answers; RegistryAway if not."""
-    schema_types = _ask(registry, "/schemas/types", (*UNKNOWN, NO_SUCH_PATH))
+    try:
+        schema_types = _ask(registry, "/schemas/types", (*UNKNOWN, NO_SUCH_PATH))
+    except WrongSchema:  # too long
+        schema_types = ()
     if schema_types is not None and not (isinstance(schema_types, list) and AVRO in schema_types):
         raise RegistryAway(
             f"{registry.url} is no registry of Avro's schemas, by its answer to /schemas/types: name its "
@@ -132,7 +180,11 @@ def check(registry: SchemaRegistry) -> None:
 
 
 def _add_references(
-    registry: SchemaRegistry, answer: Mapping[str, Any], schema_by_name: dict[str, Schema], seen: set[str]
+    registry: SchemaRegistry,
+    answer: Mapping[str, Any],
+    schema_by_name: dict[str, Schema],
+    seen: set[str],
+    texts: "_Texts",
 ) -> None:
     """Add the types of the schemas that one refers to, and of those that they do."""
     references = answer.get("references") or []
@@ -152,8 +204,27 @@ def _add_references(
         if len(seen) > REFERENCES:
             raise WrongSchema(f"it refers to over {REFERENCES:,} schemas")
         referenced = _object(_ask(registry, path), f"it refers to {subject}, which the registry has not")
-        _add_references(registry, referenced, schema_by_name, seen)
-        avro_schema.add(_text(referenced), schema_by_name)
+        text = texts.of(referenced)
+        _add_references(registry, referenced, schema_by_name, seen, texts)
+        avro_schema.add(text, schema_by_name)
+
+
+@dataclass
+class _Texts:
+    """The texts of a schema and of those that it refers to, which have a limit together."""
+
+    characters: int = 0
+
+    def of(self, answer: Mapping[str, Any]) -> str:
+        text = _text(answer)
+        self.characters += len(text)
+        if requests := _requests.get():
+            requests.text -= len(text)
+        if self.characters > avro_schema.MOST_TEXT:
+            raise WrongSchema(
+                f"it has more than {avro_schema.MOST_TEXT:,} characters, with the schemas that it refers to"
+            )
+        return text
 
 
 def _object(answer: Any, otherwise: str) -> Mapping[str, Any]:
@@ -175,22 +246,18 @@ def _text(answer: Mapping[str, Any]) -> str:
 def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN) -> Any:
     """Return the answer; None if the registry itself reports that it does not have it.
 
-    Unasked if the task has no request left. A question that has begun is repeated all the same: a registry
-    that is away makes no record wrong.
+    Unasked if the task has no request left, or has read as much as it may. A question that has begun is
+    repeated all the same: a registry that is away makes no record wrong. WrongSchema if the answer is too
+    long.
     """
-    requests = _requests.get()
-    if requests and requests.left <= 0:
-        raise Unasked(
-            f"its schema was not asked for, because its task had made {MOST_REQUESTS:,} requests to the "
-            "registry: run land replay --bad"
-        )
+    _check_limits()
     deadline, ready = time.monotonic() + ASK_SECONDS, APICURIO not in registry.url
     while True:
         try:
             status, text = _exchange(registry, path)
             why = f"it answers {status}"
             if status == 200:
-                return json.loads(text)
+                return _loads(text)
             if (status == 404 and (_error_code(text) in unknown or _is_denied(registry, path))) or (
                 status == PATH_TOO_LONG
             ):
@@ -202,6 +269,8 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
                     ready = True
                     continue
                 why = f"it is not ready: {READY} answers {status}"
+        except WrongSchema:
+            raise
         except (OSError, HTTPException, ValueError, RecursionError) as error:
             status, why = 0, str(error) or type(error).__name__
             if isinstance(error, ssl.SSLError):
@@ -214,6 +283,27 @@ def _ask(registry: SchemaRegistry, path: str, unknown: Collection[int] = UNKNOWN
                 "committed: see that it runs, and that registry_config names who may read it."
             )
         time.sleep(PAUSE_SECONDS)
+
+
+def _loads(text: bytes) -> Any:
+    if len(text) >= ANSWER_BYTES:
+        raise WrongSchema(f"the registry's answer has {ANSWER_BYTES:,} bytes or more")
+    return json.loads(text)
+
+
+def _check_limits() -> None:
+    """Raise Unasked if the task has no request left, or has read as much as it may."""
+    requests = _requests.get()
+    if requests and requests.left <= 0:
+        raise Unasked(
+            f"its schema was not asked for, because its task had made {MOST_REQUESTS:,} requests to the "
+            "registry: run land replay --bad"
+        )
+    if requests and requests.text <= 0:
+        raise Unasked(
+            f"its schema was not asked for, because its task had read schemas of {MOST_TEXT:,} characters: "
+            "run land replay --bad"
+        )
 
 
 def _is_denied(registry: SchemaRegistry, path: str) -> bool:

@@ -351,7 +351,7 @@ def read_files(share: FilesShare) -> Found:
         try:
             content = _content(objects, placed_file)
             table = _own_columns(content, placed_file.file)
-            if reason := orc_times.fault(content, iceberg=share.iceberg):
+            if reason := orc_times.fault(content, rows=table.num_rows, iceberg=share.iceberg):
                 in_files.left_out += (
                     Skipped(placed_file.paths[-1], f"{reason}; {REMEDY}", "table-file-misread"),
                 )

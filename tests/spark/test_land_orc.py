@@ -121,7 +121,7 @@ def write(folder: Path, columns: list[dict[str, Any]], records: list[dict[str, A
     folder.mkdir(parents=True)
     files = []
     for number, file in enumerate(buffer.files()):
-        assert not orc_times.fault(file.data, iceberg=more.get("kind") == "iceberg")
+        assert not orc_times.fault(file.data, rows=file.rows, iceberg=more.get("kind") == "iceberg")
         if file.table is None:
             files.append(folder / f"{number}.orc")
             files[-1].write_bytes(file.data)

@@ -1,5 +1,7 @@
 import gzip
+import hashlib
 import sys
+import time
 from contextlib import suppress
 
 import lz4.frame
@@ -153,3 +155,34 @@ def test_a_limit_is_exact(codec: str, part: bytes, times: int, less: int) -> Non
         return
     with pytest.raises(OverLimit):
         decompress(codec, packed, max(0, size - less))
+
+
+EMPTY_FRAMES = {
+    "gzip": ("gzip", gzip.compress(b"", mtime=0)),
+    "snappy": ("snappy", b"\0\0\0\1\0"),  # a block, behind its length
+    "lz4": ("lz4", lz4.frame.compress(b"", block_linked=False, store_size=False)),
+    "lz4 skipped": ("lz4", SKIPPED[:4] + bytes(4)),
+    "zstd": ("zstd", zstandard.ZstdCompressor(write_content_size=False).compress(b"")),
+    "zstd skipped": ("zstd", SKIPPED[:4] + bytes(4)),
+}
+
+
+@pytest.mark.parametrize("limit", [2 << 20, 1 << 40])
+@pytest.mark.parametrize("case", EMPTY_FRAMES)
+def test_cost_of_many_empty_frames_is_linear(case: str, limit: int) -> None:
+    codec, empty = EMPTY_FRAMES[case]
+    packed = compress(codec, PART) + empty * ((2 << 20) // len(empty))
+    began = time.process_time()
+    assert decompress(codec, packed, limit) == PART
+    assert time.process_time() - began < 4
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+@given(sizes=st.lists(st.sampled_from([0, 1, 9, 900, 5_000, 70_000]), min_size=1, max_size=9))
+def test_frames_of_any_sizes_are_read_whole(codec: str, sizes: list[int]) -> None:
+    parts = [hashlib.shake_128(b"").digest(size) for size in sizes]
+    packed = b"".join(compress(codec, part) for part in parts)
+    for limit in (sum(sizes), 64 << 20):
+        assert decompress(codec, packed, limit) == b"".join(parts)
+    with pytest.raises(ValueError, match=rf"^{codec} "):
+        decompress(codec, packed[:-1])

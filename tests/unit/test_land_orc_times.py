@@ -90,15 +90,38 @@ def test_nanoseconds_with_and_without_zeros() -> None:
 
 def test_the_fault_of_the_cpp_writer_is_found() -> None:
     """A later pyarrow may write what readers expect, and then nothing needs to be written anew."""
-    assert orc_times.fault(written(pa.table({"at": times([-1_500_000])})), iceberg=False) == (
+    assert orc_times.fault(written(pa.table({"at": times([-1_500_000])})), rows=1, iceberg=False) == (
         "at has a time whose nanoseconds Hive's and Spark's readers refuse"
     )
     of_list = pa.table({"all": pa.array([[0, -1_500_000]]).cast(pa.list_(pa.timestamp("us")))})
-    assert orc_times.fault(written(of_list), iceberg=True).startswith("all has a time whose nanoseconds")
+    assert orc_times.fault(written(of_list), rows=1, iceberg=True).startswith(
+        "all has a time whose nanoseconds"
+    )
     early = written(pa.table({"day": pa.array([-200_000], pa.int32()).view(pa.date32())}))
-    assert orc_times.fault(early, iceberg=False).startswith("day has days before 1582-10-15")
-    assert orc_times.fault(early, iceberg=True) == ""
-    assert orc_times.fault(memoryview(b"ORC" * 9), iceberg=False).startswith("it isn't laid out as ORC")
+    assert orc_times.fault(early, rows=1, iceberg=False).startswith("day has days before 1582-10-15")
+    assert orc_times.fault(early, rows=1, iceberg=True) == ""
+    assert orc_times.fault(memoryview(b"ORC" * 9), rows=1, iceberg=False).startswith(
+        "it isn't laid out as ORC"
+    )
+
+
+def test_more_values_than_rows_are_a_fault() -> None:
+    table = pa.table({"day": pa.array([5] * 400_000, pa.int32()).view(pa.date32())})
+    assert orc_times.fault(written(table), rows=400_000, iceberg=True) == ""
+    assert orc_times.fault(written(table), rows=399_999, iceberg=True).startswith("it isn't laid out as ORC")
+    of_list = pa.table({"all": pa.array([[5] * 400_000], pa.list_(pa.int32())).cast(pa.list_(pa.date32()))})
+    assert orc_times.fault(written(of_list), rows=400, iceberg=True) == ""
+    assert orc_times.fault(written(of_list), rows=1, iceberg=True).startswith("it isn't laid out as ORC")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_blocks_are_the_values(shape: str) -> None:
+    values = np.tile(SHAPES[shape], 70_000 // len(SHAPES[shape]))
+    found = list(orc_integers.blocks(orc_integers.encode(values, signed=True), signed=True, most=len(values)))
+    assert [len(block) for block in found[:-1]] == [orc_integers.BLOCK] * (len(values) // orc_integers.BLOCK)
+    assert np.array_equal(np.concatenate(found), values)
+    with pytest.raises(ValueError, match="values"):
+        list(orc_integers.blocks(orc_integers.encode(values, signed=True), signed=True, most=len(values) - 1))
 
 
 @pytest.mark.parametrize("kind", list(TableKind))
@@ -115,12 +138,11 @@ def test_orc_times_are_correct_and_pyarrow_agrees(kind: TableKind) -> None:
         }
     )
     file = orc_of(table, kind)
-    assert orc_times.fault(file, iceberg=kind is TableKind.ICEBERG) == ""
+    assert orc_times.fault(file, rows=12, iceberg=kind is TableKind.ICEBERG) == ""
     read = orc.read_table(pa.BufferReader(file))
     assert read.cast(table.schema).equals(table)
-    assert (
-        orc_times.fault(orc_of(pa.table({"at": times(ODD)}), kind), iceberg=kind is TableKind.ICEBERG) == ""
-    )
+    odd = orc_of(pa.table({"at": times(ODD)}), kind)
+    assert orc_times.fault(odd, rows=len(ODD), iceberg=kind is TableKind.ICEBERG) == ""
 
 
 @pytest.mark.parametrize("micros", [-1, -999_000, -1_000])
@@ -138,7 +160,7 @@ def test_several_stripes_are_written_anew() -> None:
             writer.write(part)
     data = memoryview(sink.getvalue()).cast("B")
     file = b"".join(orc_times.readable(data, early_fractions=True, iceberg=False))
-    assert orc_times.fault(memoryview(file), iceberg=False) == ""
+    assert orc_times.fault(memoryview(file), rows=6, iceberg=False) == ""
     found = orc.read_table(pa.BufferReader(file)).column("at").cast(pa.timestamp("us")).cast(pa.int64())
     assert found.to_pylist() == [0, 1, 1, -1_500_000, 2, 1]
 

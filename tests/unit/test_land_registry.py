@@ -1,5 +1,6 @@
 """Schemas by their ids, from a registry that answers over HTTP what it is told."""
 
+import itertools
 import json
 import socket
 import time
@@ -30,7 +31,7 @@ R = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "ASK_SECONDS", 0.3)
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.01)
-    registry.schema.cache_clear()
+    registry.cache.clear()
 
 
 @pytest.fixture
@@ -139,6 +140,78 @@ def test_references_of_schemas_count_as_requests(served: Registry) -> None:
     assert read.table.num_rows == 2
     assert len(read.faults) == 8
     assert {fault.reason.partition(",")[0] for fault in read.faults} == {"its schema was not asked for"}
+
+
+def large(id_: int) -> dict[str, Any]:
+    """Return a schema of 1,000 characters or somewhat more."""
+    return {**R, "doc": f"{id_:1000}"}
+
+
+def test_cached_schemas_are_limited_by_their_text(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "CACHED_TEXT", 10_000)
+    for id_ in range(50):
+        served.add(id_, large(id_))
+        registry.schema(by(served), id_)
+        registry.schema(by(served), 0)  # which is used again and again
+        assert registry.cache.text <= 10_000
+    assert 5 < len(registry.cache) < 10
+    assert len(served.asked) == 50
+    registry.schema(by(served), 49)
+    assert len(served.asked) == 50
+    registry.schema(by(served), 1)
+    assert len(served.asked) == 51
+
+
+def test_number_of_cached_schemas_is_limited(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "CACHED", 3)
+    for id_ in range(9):
+        served.add(id_, R)
+        registry.schema(by(served), id_)
+    assert len(registry.cache) == 3
+
+
+def _is_asked(find: TaskSchemas, id_: int) -> bool:
+    try:
+        return find(id_).name == "R"
+    except Unasked:
+        return False
+
+
+def test_text_of_a_task_s_schemas_is_limited(served: Registry) -> None:
+    for id_ in range(50):
+        served.add(id_, large(id_))
+    find = TaskSchemas(by(served), requests=registry.Requests(text=10_000))
+    found = list(itertools.takewhile(lambda id_: _is_asked(find, id_), range(50)))
+    assert 5 < len(found) <= 10
+    assert find(0).name == "R"  # this process has it
+    assert TaskSchemas(by(served))(49).name == "R"
+
+
+def test_long_schema_with_references_makes_bad_record(
+    served: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(avro_schema, "MOST_TEXT", 5_000)
+    references = []
+    for number in range(9):
+        enum = {"type": "enum", "name": f"E{number}", "symbols": ["X"], "doc": "x" * 1_000}
+        served.subjects[f"/subjects/e{number}/versions/1"] = {"schema": json.dumps(enum)}
+        references.append({"name": f"E{number}", "subject": f"e{number}", "version": 1})
+    served.add(7, R, references=references)
+    served.add(8, R, references=references[:3])
+    with pytest.raises(WrongSchema, match="5,000"):
+        registry.schema(by(served), 7)
+    assert len(served.asked) < 7
+    assert registry.schema(by(served), 8).name == "R"
+
+
+def test_answer_of_any_size_makes_bad_record(served: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "ANSWER_BYTES", 5_000)
+    served.add(7, R, metadata="x" * 5_000)
+    with pytest.raises(WrongSchema, match="5,000"):
+        registry.schema(by(served), 7)
+    served.types = ["AVRO"] * 5_000
+    with pytest.raises(RegistryAway):
+        registry.check(by(served))
 
 
 def test_unavailable_registry_rejects_no_record_at_limit(served: Registry) -> None:

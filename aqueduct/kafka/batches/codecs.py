@@ -30,9 +30,11 @@ _SIZE = struct.Struct(">I")
 _LZ4_RATIO = 255
 _ZSTD_BLOCK = 128 << 10
 _ZSTD_LEAST_BLOCK = 4
+_ZSTD_STEP = _ZSTD_LEAST_BLOCK << 6  # packed bytes, which become 8 MiB at most
 _USUAL_RATIO = 20
 _FRAME_LEVELS = 3, 1, -5, -20, -100, -500, -5_000, -50_000
 _STEP = 1 << 20
+_LEAST_PIECE = 1 << 10  # packed bytes that a frame behind another one gets first; then twice as many each
 _GZIP_MAGIC = b"\x1f\x8b"
 
 # A Zstandard block's header, of three bytes: its lowest bit is set in the last one, two tell its type.
@@ -135,18 +137,49 @@ def _none(plain: bytes, _: int) -> bytes:
     return plain
 
 
+class _Pieces:
+    """Packed bytes of several frames, for decompressors that copy the bytes behind a frame.
+
+    If each decompressor got all bytes, many empty frames would cost the square of their number.
+    """
+
+    def __init__(self, packed: bytes, most: int) -> None:
+        self._packed, self._most = packed, most  # bytes of a piece
+        self._position, self._size = 0, most
+
+    def __bool__(self) -> bool:
+        return self._position < len(self._packed)
+
+    def has_next(self, magic: bytes) -> bool:
+        return self._packed.startswith(magic, self._position)
+
+    def take(self) -> bytes:
+        """Return the next piece of a frame. EOFError if there is none."""
+        piece = self._packed[self._position : self._position + self._size]
+        if not piece:
+            raise EOFError
+        self._position += len(piece)
+        self._size = min(2 * self._size, self._most)
+        return piece
+
+    def end_frame(self, unused: bytes | None) -> None:
+        """Take back what a decompressor did not use; it is of the next frame."""
+        self._position -= len(unused or b"")
+        self._size = min(_LEAST_PIECE, self._most)
+
+
 def _gunzip(packed: bytes, limit: int) -> bytes:
     parts: list[bytes] = []
+    pieces = _Pieces(packed, len(packed))
     # What follows a member and is none is ignored.
-    while packed and not (parts and not packed.startswith(_GZIP_MAGIC)):
+    while pieces and not (parts and not pieces.has_next(_GZIP_MAGIC)):
         member = zlib.decompressobj(wbits=_GZIP)
-        parts.append(part := member.decompress(packed, min(limit + 1, sys.maxsize)))
-        limit -= len(part)
-        if limit < 0:
-            break
-        if not member.eof:
-            raise EOFError
-        packed = member.unused_data
+        while not member.eof:
+            parts.append(part := member.decompress(pieces.take(), min(limit + 1, sys.maxsize)))
+            limit -= len(part)
+            if limit < 0:
+                raise OverLimit
+        pieces.end_frame(member.unused_data)
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -193,21 +226,16 @@ def _unlz4(packed: bytes, limit: int) -> bytes:
 def _unlz4_frames(packed: bytes, limit: int) -> bytes:
     """Unpack frames, also several or those of others that are to be skipped, step by step."""
     parts: list[bytes] = []
+    pieces = _Pieces(packed, len(packed))
     step = max(_STEP, 4 * len(packed))
-    while packed:
+    while pieces:
         frame = lz4.frame.LZ4FrameDecompressor()
         while not frame.eof:
-            if packed:
-                parts.append(frame.decompress(packed, step))
-            elif frame.needs_input:
-                raise EOFError
-            else:
-                parts.append(frame.decompress(b"", step))
-            packed = b""
+            parts.append(frame.decompress(pieces.take() if frame.needs_input else b"", step))
             limit -= len(parts[-1])
             if limit < 0:
                 raise OverLimit
-        packed = frame.unused_data or b""
+        pieces.end_frame(frame.unused_data)
     return b"".join(parts)
 
 
@@ -223,13 +251,13 @@ def _unzstd(packed: bytes, limit: int) -> bytes:
     if stated_size > limit:
         raise OverLimit
     if not _one_frame(packed):  # of several, the decompressor would return the first alone, without an error
-        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, packed, limit)
+        return _unzstd_by(_ZSTD_STEP, packed, limit)
     try:  # at once, what is one frame of data as they usually are
         plain: bytes = _zstandard.decompressor.decompress(
             packed, max_output_size=min(limit, max(_STEP, len(packed) * _USUAL_RATIO)), allow_extra_data=False
         )
     except zstandard.ZstdError:
-        return _unzstd_by(_ZSTD_LEAST_BLOCK << 8, packed, limit)
+        return _unzstd_by(_ZSTD_STEP, packed, limit)
     return plain
 
 
@@ -249,20 +277,17 @@ def _one_frame(packed: bytes) -> bool:
 
 
 def _unzstd_by(step: int, packed: bytes, limit: int) -> bytes:
-    """Unpack frames in steps of so many packed bytes."""
+    """Unpack frames in steps of so many packed bytes at most."""
     parts = []
-    while packed:
+    pieces = _Pieces(packed, step)
+    while pieces:
         frame = _zstandard.decompressor.decompressobj()
-        for start in range(0, len(packed), step):
-            parts.append(part := frame.decompress(packed[start : start + step]))
+        while not frame.eof:
+            parts.append(part := frame.decompress(pieces.take()))
             limit -= len(part)
             if limit < 0:
                 raise OverLimit
-            if frame.eof:
-                packed = frame.unused_data + packed[start + step :]
-                break
-        else:
-            raise EOFError
+        pieces.end_frame(frame.unused_data)
     return b"".join(parts)
 
 

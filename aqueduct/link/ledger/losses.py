@@ -1,8 +1,10 @@
 """When each missing or lost range of a ledger was noticed, by the values that the gap topic still has."""
 
 import json
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 from aqueduct.common.offset_sets import Span, Spans, add, without
@@ -11,6 +13,8 @@ from aqueduct.link.ledger.entry import LedgerPartition
 
 MISSING = "missing"  # it may yet be sent again
 LOST = "lost"  # for good
+
+_FIRST, _LAST = itemgetter(0), itemgetter(1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +63,9 @@ class LossHistory:
         for kind, name in ((MISSING, "gaps"), (LOST, "lost")):
             noticed = self._noticed.setdefault((identity, kind), _Noticed())
             spans = [(int(first), int(last)) for first, last in content.get(name, ())]
-            for first, last in without(sorted(spans), noticed.spans):
-                noticed.pieces.append(((first, last), int(content.get("updated", 0)), is_latest))
+            for span in sorted(spans):
+                for piece in without([span], _touching(noticed.spans, span)):
+                    noticed.pieces.append((piece, int(content.get("updated", 0)), is_latest))
             for span in spans:
                 add(noticed.spans, *span)
 
@@ -98,7 +103,13 @@ def _listed(entry: LedgerPartition) -> Iterator[tuple[str, str, Spans]]:
 
 def _common(piece: Span, spans: Spans) -> Spans:
     first, last = piece
-    return [(max(first, low), min(last, high)) for low, high in spans if low <= last and high >= first]
+    return [(max(first, low), min(last, high)) for low, high in _touching(spans, piece)]
+
+
+def _touching(spans: Spans, piece: Span) -> Spans:
+    """Return the spans that have offsets of a piece, found by bisection: there may be many of both."""
+    first, last = piece
+    return spans[bisect_left(spans, first, key=_LAST) : bisect_right(spans, last, key=_FIRST)]
 
 
 def _content(value: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ NEWEST: Final = {
 # Of control records, by the second number of their key.
 SNAPSHOT_HEADER, SNAPSHOT_FOOTER, VOTERS = 3, 4, 6
 SAME_LEADER = -2
+MOST_BITS = 32  # of an unsigned number
 
 T = TypeVar("T")
 
@@ -151,11 +152,14 @@ class _Reader:
         return int(struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))[0])
 
     def unsigned(self) -> int:
-        number = shift = 0
-        while (byte := self.take(1)[0]) & 0x80:
+        """Read a number of at most 32 bits: one without an end would cost the square of its length."""
+        number = 0
+        for shift in range(0, MOST_BITS, 7):
+            byte = self.take(1)[0]
             number |= (byte & 0x7F) << shift
-            shift += 7
-        return number | byte << shift
+            if byte < 0x80:
+                return number
+        raise IndexError
 
     def string(self) -> str:
         return self.take(self.unsigned() - 1).decode()

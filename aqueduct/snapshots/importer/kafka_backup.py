@@ -13,6 +13,7 @@ have a length (4, -1: null), names of headers one of 2.
 import re
 import struct
 import zlib
+from array import array as Vector
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
@@ -44,6 +45,8 @@ GROUPS = "consumer-groups-snapshot.json"
 HEADER = struct.Struct("<4sBB2xQqq")
 FOOTER = struct.Struct("<I4s")
 LENGTH = struct.Struct("<I")
+LEAST_RECORD = 26  # bytes of a record behind its length: without key, value and headers
+ANY_RECORDS = 500_000  # that any file may have; a larger one has at most one for each of its bytes
 VERSION = 1
 NONE, ZSTD, LZ4 = range(3)
 PLAIN = re.compile(r"(?!\.\.?/)[^/\0]+(?:/(?!\.\.?(?:/|$))[^/\0]+)*")  # a path that leads nowhere else
@@ -242,6 +245,8 @@ def read(content: memoryview, file: ForeignFile, url: str) -> FoundRecords:
             f"{file.records} from {file.first} to {file.last}. One of them is of another backup.",
         )
     try:
+        if count > max(ANY_RECORDS, len(content)):
+            raise ValueError(f"it has {count:,} records in {len(content):,} bytes")
         unpacked = _unpacked(content[HEADER.size : -FOOTER.size], compression)
         found_records = _records(unpacked, count)
     except (IndexError, ValueError, struct.error, lz4.block.LZ4BlockError) as error:
@@ -268,9 +273,7 @@ def _unpacked(packed: memoryview, compression: int) -> bytes:
 
 def _records(content: bytes, count: int) -> Records:
     """Read so many records; ValueError or IndexError where they do not fill the data."""
-    begins, ends = _edges(content)
-    if len(begins) != count:
-        raise ValueError(f"it has {len(begins)} records, and tells {count}")
+    begins, ends = _edges(content, count)
     array = np.frombuffer(content, np.uint8)
     positions, stop = np.array(begins, np.int64), np.array(ends, np.int64)
     times, offsets = number(array, positions, 8), number(array, positions + 8, 8)
@@ -283,18 +286,23 @@ def _records(content: bytes, count: int) -> Records:
     return Records(times, offsets, bodies(content, keys, values, headers))
 
 
-def _edges(content: bytes) -> tuple[Sequence[int], Sequence[int]]:
-    """Find where records begin, behind their lengths, and end: only a length says where the next one is."""
-    begins: list[int] = []
-    ends: list[int] = []
+def _edges(content: bytes, count: int) -> tuple[Sequence[int], Sequence[int]]:
+    """Find where so many records begin, behind their lengths, and end.
+
+    Only a length says where the next one is. No more is read than the records that are told, because what
+    packs well can have millions.
+    """
+    begins, ends = Vector("q"), Vector("q")
     position = 0
-    while position < len(content):
+    for _ in range(count):
         (size,) = LENGTH.unpack_from(content, position)
+        if size < LEAST_RECORD:
+            raise ValueError(f"a record has {size} bytes")
         begins.append(position + LENGTH.size)
         position += LENGTH.size + size
         ends.append(position)
     if position != len(content):
-        raise ValueError("its last record is truncated")
+        raise ValueError(f"its {count:,} records do not fill it")
     return begins, ends
 
 
@@ -315,13 +323,15 @@ def _headers(array: Bytes, positions: Numbers, counts: Numbers) -> tuple[HeaderF
         return None, positions
     positions = positions.copy()
     rows, names, values = [], [], []
-    for turn in range(int(counts.max())):
-        row = np.flatnonzero(counts > turn)
+    turn, row = 0, np.flatnonzero(counts)
+    while len(row):
         name, after = _field(array, positions[row], 2)
         value, positions[row] = _field(array, after, 4)
         rows.append(row)
         names.append(name)
         values.append(value)
+        turn += 1
+        row = row[counts[row] > turn]  # of these alone: one record may have very many
     # Turns are in order, and a stable sort keeps that: so each record's headers are, too.
     order = np.argsort(np.concatenate(rows), kind="stable")
 

@@ -94,7 +94,9 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
     content = file_bytes.tobytes()
     if not content:  # a sink writes a file when it has a record
         raise Failed("import-file-damaged", f"{url}/{file.path} is damaged: it has 0 bytes.")
-    begins, keys, values = [], [], []
+    begins: list[int] = []
+    keys: list[int] = []
+    values: list[int] = []
     position = 0
     while position < len(content):  # only the sizes say where the next record is
         try:
@@ -108,15 +110,15 @@ def read(file_bytes: memoryview, file: ForeignFile, url: str) -> FoundRecords:
                 f"{url}/{file.path} is truncated, or was not written with Bytes_KeyAndValueWithSizes: the "
                 f"record at byte {position} does not end in it.",
             )
+        if len(begins) > file.last:
+            raise Failed(
+                "import-file-damaged",
+                f"{url}/{file.path} has more records than its last offset {file.last} allows.",
+            )
         begins.append(position + SIZES.size)
         keys.append(key)
         values.append(value)
         position = stop
-    if len(begins) > file.last + 1:
-        raise Failed(
-            "import-file-damaged",
-            f"{url}/{file.path} has {len(begins)} records, and its last offset is {file.last}.",
-        )
     starts, sizes = np.array(begins, np.int64), np.array(keys, np.int64)
     of_keys, of_values = Fields(starts, sizes), Fields(starts + sizes, np.array(values, np.int64))
     offsets = np.arange(file.last + 1 - len(begins), file.last + 1, dtype=np.int64)
