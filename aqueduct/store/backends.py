@@ -440,6 +440,8 @@ class _Directory:
         except OSError as error:
             if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link, a socket
                 raise
+            with suppress(OSError):  # of a link, where it leads
+                guarded_files.refuse_key(str(self._root / path), (self._root / path).stat())
             raise self._no_file(path) from None
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

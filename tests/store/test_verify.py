@@ -70,7 +70,7 @@ def test_one_flipped_bit_is_found(shared: Path, path: Path, at: float, bit: int)
         (lambda path: path.write_bytes(b""), "/{path} is damaged: it has 0 bytes, and should have "),
         (lambda path: path.write_bytes(path.read_bytes() + b"a"), "/{path} is damaged: it has "),
         (lambda path: path.write_bytes(path.read_bytes()[::-1]), "/{path} is damaged: its SHA-256 is not "),
-        (lambda path: (path.unlink(), path.mkdir()), "{path} of the store {url} can't be read: Is a dir"),
+        (lambda path: (path.unlink(), path.mkdir()), "{url}/{path} is damaged: it is a link, "),
     ],
     ids=["missing", "cut", "empty", "longer", "other", "unreadable"],
 )
