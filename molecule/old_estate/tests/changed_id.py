@@ -167,14 +167,6 @@ class Site:
         given = {"site": self.name} | ({"confirm": self.name} if confirm else {})
         return self.lab.play("repair_broker_ids", "--inventory", str(other), **given)
 
-    def is_complete(self, repaired: CompletedProcess[str]) -> bool:
-        """Tell whether a repair found nothing; with KRaft, nothing but the id that no host has any more."""
-        if self.property != "node.id":
-            return repaired.returncode == 0
-        findings = re.findall(r"\[([a-z0-9-]+)\]\s", repaired.stdout.rpartition("TASK [Show the findings")[2])
-        unused = {"broker-id-unused", "cluster-node-unhealthy"}  # registered, and fenced
-        return repaired.returncode == 2 and "broker-id-unused" in findings and {*findings} <= unused
-
 
 @dataclass(frozen=True)
 class Waiting:
