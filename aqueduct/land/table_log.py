@@ -16,7 +16,7 @@ from aqueduct.land import log
 from aqueduct.land.declaration import LandTable
 from aqueduct.land.files import OrcFile
 from aqueduct.land.log import COMPACT, LAND, REPLAY, AddedFile, Commit, Positions, Staging, State, replay
-from aqueduct.store.objects import EditableObjects, Entry, Exists, MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.objects import DamagedObject, EditableObjects, Entry, Exists, MissingObject, Objects
 
 # Commits of others after which what a run staged is removed: it was killed, or has to stage again.
 AHEAD = 100
@@ -151,7 +151,7 @@ class TableLog:
             newest, where = paths[-1], f"{self._objects.url}/{paths[-1]}"
             try:
                 content = self._objects.read(newest, at_most=MOST_LOG_BYTES)
-            except ObjectTooLarge as error:
+            except DamagedObject as error:
                 raise Failed(
                     "landing-checkpoint-damaged", f"{error} Move it out of the folder: the log has all of it."
                 ) from None

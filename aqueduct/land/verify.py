@@ -40,7 +40,7 @@ from aqueduct.land.plan import UnopenedRange, absent, epochs_to_ask, plan, progr
 from aqueduct.land.table_log import TableLog
 from aqueduct.land.task import CLIENT, read_batches
 from aqueduct.store.backends import open_editable, open_store
-from aqueduct.store.objects import MissingObject, Objects, ObjectTooLarge
+from aqueduct.store.objects import DamagedObject, MissingObject, Objects
 from aqueduct.work import sampling
 from aqueduct.work.crossover import Verb
 from aqueduct.work.progress import MEGABYTE, Size
@@ -358,7 +358,7 @@ def read_files(share: FilesShare) -> Found:
         except MissingObject:
             in_files.gone += (placed_file,)
             continue
-        except (_Damaged, ObjectTooLarge, pa.ArrowInvalid) as error:
+        except (_Damaged, DamagedObject, pa.ArrowInvalid) as error:
             in_files.left_out += (Skipped.because_of(placed_file.paths[-1], error),)
             continue
         for row in table.group_by(["k_topic", "k_partition"]).aggregate([]).to_pylist():

@@ -70,6 +70,12 @@ STORE = (
         ),
     ),
     DeclaredMessage(
+        id="recipients-too-many",
+        area=Area.STORE,
+        meaning="A backup is encrypted for more recipients than readers accept. Nothing was written.",
+        fix="Pass fewer public keys. A group can share one private key.",
+    ),
+    DeclaredMessage(
         id="key-object-planted",
         area=Area.STORE,
         meaning=(

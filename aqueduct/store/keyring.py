@@ -218,6 +218,12 @@ class Keyring:
 
     def _store(self, key: DataKey, recipients: Sequence["ReceiverPublicKey"], number: int) -> None:
         public = {receiver.fingerprint.hex(): receiver for receiver in recipients}
+        if len(public) >= MOST_RECIPIENTS:
+            raise Refused(
+                "recipients-too-many",
+                f"A key can be wrapped for less than {MOST_RECIPIENTS:,} recipients, and these are "
+                f"{len(public):,}. Pass the keys of fewer recipients.",
+            )
         wrapped = [
             WrappedKey(name, base64.b64encode(receiver.seal(key.secret, _info(key.kind, key.id))).decode())
             for name, receiver in public.items()

@@ -21,8 +21,8 @@ from kit.key_pairs import Pair
 from kit.manifests import manifest
 
 from aqueduct.common import timestamps
-from aqueduct.common.keys import ReceiverKey
-from aqueduct.errors import Failed
+from aqueduct.common.keys import Algorithm, ReceiverKey
+from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.quorum.snapshots import QuorumSnapshots
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.recovery.zookeeper.znodes import Right, Znode
@@ -296,6 +296,15 @@ def test_rows_of_one_recipient_cost_no_attempt(
     monkeypatch.setattr(ReceiverKey, "open", count)
     assert Keyring(objects, [pair.key]).open(key.id, DataKind.MANIFEST, "it") == key
     assert len(attempts) == 1
+
+
+def test_key_is_not_written_for_more_recipients_than_read(objects: EditableObjects) -> None:
+    public = [ReceiverKey.generate(Algorithm.X25519).public for _ in range(MOST_RECIPIENTS)]
+    with raises(Refused, "recipients-too-many", f"{MOST_RECIPIENTS:,}"):
+        Keyring(objects).create(DataKind.RECORDS, public)
+    assert list(objects.list("keys")) == []
+    Keyring(objects).create(DataKind.RECORDS, public[1:] + public[1:])
+    assert len(list(objects.list("keys"))) == 1
 
 
 # A store in a directory
