@@ -134,10 +134,10 @@ def _parse(content: Any, space: str, types_by_name: dict[str, Schema]) -> Schema
         return named
     if isinstance(content, list):
         if not content or any(isinstance(branch, list) for branch in content):
-            raise WrongSchema("a union has types, of which none is a union")
+            raise WrongSchema("a union cannot contain another union")
         branches = tuple(_parse(branch, space, types_by_name) for branch in content)
         if any(isinstance(branch, Union) for branch in branches):
-            raise WrongSchema("a union has types, of which none is a union")
+            raise WrongSchema("a union cannot contain another union")
         return Union(branches)
     if not isinstance(content, Mapping):
         raise WrongSchema(f"{json.dumps(content)[:100]} isn't a type")

@@ -469,7 +469,7 @@ def _delimited(
     for column in taken:
         if "header" not in given and column.path != (column.name,):
             raise Refused(
-                INVALID, f"{where}: without header, columns have the order of the fields; remove `from`."
+                INVALID, f"{where}: without a header, fields belong to columns by their order; remove `from`."
             )
         if column.path[0] not in fields:
             raise Refused(

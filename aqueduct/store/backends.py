@@ -431,7 +431,7 @@ class _Directory:
 
     @contextmanager
     def _opened(self, path: str) -> Iterator[BinaryIO]:
-        """Open an object; DamagedObject if it is no file: whoever writes here may put a link or a pipe there.
+        """Open an object; DamagedObject if it is no regular file, such as a planted link or pipe.
 
         Failed if Spark's JVM, which writes here, has put a key of this process there.
         """

@@ -107,7 +107,7 @@ class Keyring:
                     if opened:
                         return opened
                     damaged = f"{self._objects.url}/{path} is damaged: what it wraps isn't the key {key}."
-        # Another damaged object proves nothing to who has none of the keys: anybody may have planted it.
+        # Without a key, a damaged object beside a sound one proves nothing: anybody may have planted it.
         if damaged and (not recipients or recipients.keys() & self._private.keys()):
             raise Failed("object-damaged", damaged)
         if not recipients:

@@ -99,7 +99,7 @@ def parsed(text: bytes) -> Any:
 
 
 def first_line(content: memoryview) -> bytes:
-    """Return the line that tells what a snapshot is; ValueError if there is none."""
+    """Return the first line, which describes a snapshot; ValueError if it is too long or has no end."""
     end = bytes(content[: MOST_LINE_BYTES + 1]).find(b"\n") + 1
     if not end:
         raise ValueError(f"its first line has more than {MOST_LINE_BYTES:,} bytes, or no end")
