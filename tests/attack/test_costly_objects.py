@@ -298,7 +298,7 @@ def test_rows_of_one_recipient_cost_no_attempt(
     assert len(attempts) == 1
 
 
-def test_key_is_not_written_for_more_recipients_than_read(objects: EditableObjects) -> None:
+def test_key_for_too_many_recipients_is_unwritten(objects: EditableObjects) -> None:
     public = [ReceiverKey.generate(Algorithm.X25519).public for _ in range(MOST_RECIPIENTS)]
     with raises(Refused, "recipients-too-many", f"{MOST_RECIPIENTS:,}"):
         Keyring(objects).create(DataKind.RECORDS, public)

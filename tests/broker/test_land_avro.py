@@ -71,7 +71,7 @@ def running(brokers: list[Broker], tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture
 def served(running: SchemaRegistry, monkeypatch: pytest.MonkeyPatch) -> SchemaRegistry:
     monkeypatch.setattr(registry, "PAUSE_SECONDS", 0.05)
-    registry.schema.cache_clear()
+    registry.cache.clear()
     return running
 
 
@@ -206,7 +206,7 @@ def test_a_registry_that_is_away_is_nobodys_poison(
     served.process.kill()
     clients.produce(brokers[0], topic, [written(two, SECOND, second(number)) for number in range(100)])
     clients.produce(brokers[0], other, ['{"id": 1}'])
-    registry.schema.cache_clear()  # as another process has asked for none
+    registry.cache.clear()  # as another process has asked for none
     with monkeypatch.context() as patch:
         patch.setattr(registry, "ASK_SECONDS", 0.5)
         assert main(land) == 1
