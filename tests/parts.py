@@ -19,7 +19,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 COLUMNS = "{:<24} {:>6} {:>6} {:>7} {:>7}"
-SAID_CHARACTERS = 2000
+SAID_CHARACTERS = 3000
+TRACEBACK_LINES = 12
 SLOWEST = 20
 HEADS = ("part", "tests", "failed", "skipped", "seconds")
 
@@ -85,6 +86,9 @@ def read_cases(report: Path) -> Iterator[Case]:
         failed = found.keys() & {"failure", "error"}
         outcome = "failed" if failed else "skipped" if "skipped" in found else "passed"
         said = found.get("failure") or found.get("error") or ""
+        if failed:  # the message of an assertion in a helper is its type alone
+            traceback = "".join(each.text or "" for each in case if each.tag in failed)
+            said = "\n".join([said, *traceback.splitlines()[-TRACEBACK_LINES:]])
         place, name = case.get("classname") or "", case.get("name") or ""
         folder = "/".join((place or name).split(".")[:2])
         yield Case(folder, f"{place}.{name}", outcome, float(case.get("time") or 0), said)

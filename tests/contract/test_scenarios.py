@@ -180,7 +180,9 @@ REPORT = """<testsuites><testsuite>
 <testcase classname="tests.unit.test_a" name="test_one" time="1.5"/>
 <testcase classname="tests.store.test_b" name="test_two" time="2"/>
 </testsuite></testsuites>"""
-FAILED = REPORT.replace('time="2"/>', 'time="2"><failure message="no"/></testcase>')
+FAILED_PLACE = "kit/helper.py:7: AssertionError"
+FAILURE = f'<failure message="no">assert False\n\n{FAILED_PLACE}</failure>'
+FAILED = REPORT.replace('time="2"/>', f'time="2">{FAILURE}</testcase>')
 FAILED_TEST = "tests.store.test_b.test_two failed after 2 s: no"
 NOTHING = "<testsuites><testsuite/></testsuites>"
 
@@ -336,6 +338,7 @@ def test_failed_part_fails_ci_but_others_still_run(
     assert_all_called(calls)
     assert said[-1] == last
     assert any(line.startswith(why) for line in said)
+    assert (FAILED_PLACE in said) == (why == FAILED_TEST)
 
 
 def test_failed_lint_ends_the_run(tmp_path: Path) -> None:
