@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from lab import Lab, Record, wait_until
 
@@ -30,13 +30,7 @@ COMPACTED = {
 def make(lab: Lab, host: str, topic: str, partitions: int = 1, **config: str) -> None:
     settings = {"retention.ms": "-1"} | {key.replace("_", "."): value for key, value in config.items()}
     admin = lab.admin(host)
-    assert topic not in admin.list_topics().topics
-    try:
-        admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
-    except KafkaException as error:
-        # If the broker is slow to answer, librdkafka sends the request again.
-        if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
+    admin.create_topics([NewTopic(topic, partitions, 1, config=settings)])[topic].result()
     wait_until(f"topic {topic}", lambda: topic in admin.list_topics().topics)
 
 

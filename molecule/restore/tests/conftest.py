@@ -18,4 +18,4 @@ def outcome(estate: Estate) -> Outcome:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What is lost and restored first: the faults then have the restored site to themselves."""
-    items.sort(key=lambda item: "test_restore" not in item.nodeid)
+    items.sort(key=lambda item: item.path.name != "test_restore.py")
