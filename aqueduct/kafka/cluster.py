@@ -181,9 +181,10 @@ def cluster_problems(cluster: Cluster) -> list[str]:
     return [problem.sentence for problem in identified_problems(cluster)]
 
 
-def node_problems(cluster: Cluster) -> list[str]:
-    """Say which brokers the controller doesn't count on, and which controllers take no part in the quorum."""
-    fenced = [problem for node in sorted(cluster.fenced) for problem in registration_problems(cluster, node)]
+def node_problems(cluster: Cluster, unused: Collection[int] = ()) -> list[str]:
+    """Return sentences about fenced brokers, except `unused`, and controllers that are not in the quorum."""
+    registered = sorted(cluster.fenced - set(unused))
+    fenced = [problem for node in registered for problem in registration_problems(cluster, node)]
     if cluster.quorum.leader is None:
         return [*fenced, "The controller quorum has no leader: nothing in the cluster can be changed."]
     voters = sorted(cluster.quorum.voters)

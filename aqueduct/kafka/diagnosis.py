@@ -37,6 +37,7 @@ def findings(
     the logs that they have of `without_leader` were written to last.
     """
     assigned = _assigned(cluster) if folders else {}
+    unused = cluster.fenced - {node for partition in cluster.partitions for node in partition.replicas}
     return [
         *(labelled(hidden.id, hidden.sentence) for hidden in hidden_topics(cluster)),
         *_lost(cluster),
@@ -45,8 +46,8 @@ def findings(
         *_since(cluster, groups, written or {}),
         *_too_few(cluster),
         *(labelled("broker-address-unreachable", sentence) for sentence in silent),
-        *(labelled("cluster-node-unhealthy", sentence) for sentence in node_problems(cluster)),
-        *_idle(cluster),
+        *(labelled("cluster-node-unhealthy", sentence) for sentence in node_problems(cluster, unused)),
+        *_unused(cluster, unused),
         *(sentence for folder in folders for sentence in _misplaced(cluster, folder, assigned)),
         *_without_log(cluster, folders, assigned),
     ]
@@ -183,13 +184,14 @@ def _too_few(cluster: Cluster) -> Iterator[str]:
         )
 
 
-def _idle(cluster: Cluster) -> Iterator[str]:
-    """Name brokers that don't run and have nothing: KRaft knows an id until somebody removes it."""
-    if idle := cluster.fenced - {node for partition in cluster.partitions for node in partition.replicas}:
+def _unused(cluster: Cluster, unused: Collection[int]) -> Iterator[str]:
+    """Name fenced brokers without a replica: KRaft keeps a broker registered until it is unregistered."""
+    if unused:
         yield labelled(
             "broker-id-unused",
-            f"Nothing is assigned to {_named(idle)}, {_absent(cluster, idle)}: where no host has that id any "
-            "more, `kafka-cluster unregister` removes it.",
+            f"No partition is assigned to {_named(unused)}, which {'are' if len(unused) > 1 else 'is'} "
+            "registered but fenced. If a host has this id, start its broker. Otherwise, remove the id with "
+            "`kafka-cluster unregister`.",
         )
 
 

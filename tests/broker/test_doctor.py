@@ -97,14 +97,8 @@ def test_a_broker_that_came_back_with_another_id(tmp_path: Path, capsys: pytest.
             assert clients.all_coordinated(first, GROUPS, "lost") == [*range(len(GROUPS))]
             # Until its session ends at the controller, broker 12 is one that does not answer.
             clients.wait_for("broker 12 to be fenced", lambda: "fenced" in headline(first, capsys))
-            code, [fenced, unused] = doctor(first, capsys)
-            assert (code, fenced.split(":")[0]) == (
-                3,
-                "[cluster-node-unhealthy] Broker 12 is registered but fenced",
-            )
-            assert unused.startswith(
-                "[broker-id-unused] Nothing is assigned to broker 12, which does not run"
-            )
+            code, [unused] = doctor(first, capsys)
+            assert (code, unused.partition(" ")[0], "broker 12" in unused) == (3, "[broker-id-unused]", True)
 
 
 def without_moments(lines: list[str]) -> list[str]:

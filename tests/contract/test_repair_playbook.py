@@ -1,6 +1,7 @@
 """`playbooks/repair_broker_ids.yml` handles a lost one of several `log.dirs` as the command does by hand."""
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,18 @@ while [ "$1" != -- ]; do shift; done
 shift 2
 exec {python} -m aqueduct.cli "$@"
 """
+
+HOST = {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable}
+TWO_BROKERS = {
+    "all": {
+        "children": {
+            "site_pro1": {
+                "hosts": {f"kafka-{number}": HOST | {"kafka_node_id": number} for number in (1, 2)},
+            },
+            "kafka": {"children": {"site_pro1": None}},
+        }
+    }
+}
 
 
 def role_looks(tmp_path: Path, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
@@ -88,3 +101,63 @@ def test_log_dir_with_logs_cannot_be_declared_lost(tmp_path: Path) -> None:
     code, folders = role_looks(tmp_path, "-e", f"lost_folders=kafka-2:{tmp_path}/two")
     assert code != 0
     assert "[lost-folder-invalid]" in folders[0]["output"]
+
+
+# It reads the journal, as the doctor does.
+ANSWERS = "#!/bin/sh\ncat >/dev/null\necho '{line}'\necho '{error}' >&2\nexit {code}\n"
+UNUSED = "[broker-id-unused] No partition is assigned to broker 3."
+LOST = "[partitions-lost] Nothing has a-0."
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "error", "repaired", "succeeds"),
+    [
+        (0, "Nothing is wrong.", "", 0, True),
+        (0, "Nothing is wrong.", "", 3, False),
+        (3, UNUSED, "", 0, True),
+        (3, LOST, "", 0, False),
+        (1, "", "[cluster-unreachable] No broker answers.", 0, False),
+    ],
+    ids=["repaired", "partition_left", "unused", "finding", "unanswered"],
+)
+def test_repair_succeeds_only_without_findings(
+    tmp_path: Path, code: int, line: str, error: str, repaired: int, succeeds: bool
+) -> None:
+    """The last play of the playbook, with a doctor that answers so on both brokers."""
+    for name, text in {
+        "systemd-run": ANSWERS.format(line=line, error=error, code=code),
+        "journalctl": "#!/bin/sh\nexit 1\n",  # no line
+    }.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    last = yaml.safe_load((ROOT / "playbooks/repair_broker_ids.yml").read_text())[-1]
+    assert last["name"] == "Check the result"
+    repair = {"rc": repaired, "stdout_lines": ["[leader-not-elected] a-0 was skipped."] if repaired else []}
+    last |= {
+        "hosts": "kafka",
+        "environment": {"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        "vars": {"__kafka_broker_ids_repair": repair, "site": "pro1"},
+    }
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([last], sort_keys=False))
+    (tmp_path / "hosts.yml").write_text(yaml.safe_dump(TWO_BROKERS))
+    run = ansible_process.play("-i", tmp_path / "hosts.yml", tmp_path / "play.yml")
+    printed = " ".join(run.stdout.split())
+    assert (run.returncode == 0) is succeeds, printed
+    for sentence in (*repair["stdout_lines"], error, line if code == 3 else ""):
+        assert sentence in printed
+
+
+def test_playbook_with_diagnosis_fails_with_its_findings() -> None:
+    """The task itself never fails: a host that does not answer is a finding."""
+    asking = {
+        path: [play for play in yaml.safe_load(path.read_text()) if "tasks_from: doctor" in yaml.dump(play)]
+        for path in [*ROOT.glob("playbooks/*.yml"), *ROOT.glob("roles/*/tasks/*.yml")]
+        if "tasks_from: doctor" in path.read_text()
+    }
+    assert {path.name for path in asking} == {"doctor.yml", "repair_broker_ids.yml"}
+    for [play] in asking.values():
+        assert play["ignore_unreachable"] is True
+        last = play["tasks"][-1]
+        assert "doctor_findings(hostvars)" in last["vars"]["_found"]
+        conditions = last["ansible.builtin.assert"]["that"]
+        assert re.search(r"_found( \| reject\('search', _unused\))? \| length == 0", str(conditions))
