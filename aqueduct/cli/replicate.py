@@ -115,6 +115,13 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
         add(f"--{end}-command-config", metavar="FILE", help="Kafka client properties")
     add(
+        "--source-rack",
+        metavar="RACK",
+        default="",
+        help="rack of this host, as `broker.rack` at the source: read from the replica that the source's "
+        "`replica.selector.class` chooses for it; default: read from leaders",
+    )
+    add(
         "--topics-pattern",
         metavar="REGEX",
         type=_pattern,
@@ -145,6 +152,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         source=client_config.end("source", args.source_bootstrap_server, args.source_command_config),
         target=client_config.end("target", args.target_bootstrap_server, args.target_command_config),
         topics=MirroredTopics(args.topics_pattern, args.target_prefix),
+        source_rack=args.source_rack,
         tasks=args.tasks,
         refresh_seconds=args.refresh,
         replication_factor=args.replication_factor,

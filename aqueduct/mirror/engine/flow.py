@@ -60,6 +60,7 @@ class MirrorOrder:
     source: End
     target: End
     topics: MirroredTopics
+    source_rack: str = ""  # of this host at the source: a nearer replica may be read (KIP-392)
     tasks: int = 2  # of a new flow; later, the flow keeps their number
     refresh_seconds: float = 30.0  # between two looks at topics
     replication_factor: int | None = None  # of new topics; None: the target's default

@@ -36,8 +36,12 @@ class UnreadablePartition(Exception):
 class SourceReader:
     """What is new in some source partitions. Use it as a context manager."""
 
-    def __init__(self, end: End, client_id: str, positions: Mapping[TopicPartition, Position]) -> None:
+    def __init__(
+        self, end: End, client_id: str, positions: Mapping[TopicPartition, Position], rack: str = ""
+    ) -> None:
+        """`rack`: that of this host, to read from a near replica (KIP-392); empty: leaders are read."""
         self._end = end
+        self._rack = rack
         self._client_id = client_id
         self._positions = positions
         self._ready: Queue[list[News] | Exception] = Queue(AHEAD_ANSWERS)
@@ -84,6 +88,7 @@ class SourceReader:
                         if position.epoch != NO_EPOCH
                     },
                     lambda partition, error: unreadable.append(UnreadablePartition(partition, error)),
+                    self._rack,
                 )
                 while not self._stopping.is_set():
                     while self._left:

@@ -80,6 +80,7 @@ class MirrorShare:
     number: int
     source: End
     target: End
+    source_rack: str = ""  # of this host at the source (KIP-392)
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
     accept_ranges: bool = False  # forget the ranges that the stored positions list
     first_start: bool = False  # what has no position was never mirrored
@@ -301,7 +302,8 @@ class MirrorTask(Thread):
                 progress()
                 self._reassigned.wait(POLL_SECONDS)
                 return
-            with SourceReader(self._share.source, self._share.name, positions) as reader:
+            share = self._share
+            with SourceReader(share.source, share.name, positions, share.source_rack) as reader:
                 while not self._is_over():
                     if copy.transaction(next(turns), reader, self._is_over):
                         progress()
