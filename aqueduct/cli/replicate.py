@@ -39,6 +39,7 @@ from aqueduct.cli.termination import until_signal
 from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, Refused, left_out_entries
 from aqueduct.kafka import client_config
+from aqueduct.kafka.line import MBIT, fetch_settings
 from aqueduct.mirror import status
 from aqueduct.mirror.status import AffectedRange
 
@@ -122,6 +123,20 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         "`replica.selector.class` chooses for it; default: read from leaders",
     )
     add(
+        "--line-ms",
+        metavar="N",
+        type=selection.whole(0, 10_000),
+        default=0,
+        help="round-trip time of the line to the source, in milliseconds, for fetches that fill it",
+    )
+    add(
+        "--line-mbit",
+        metavar="N",
+        type=selection.whole(1, 1_000_000),
+        default=MBIT,
+        help=f"bandwidth of the line, in megabits per second; default {MBIT}",
+    )
+    add(
         "--topics-pattern",
         metavar="REGEX",
         type=_pattern,
@@ -152,7 +167,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         source=client_config.end("source", args.source_bootstrap_server, args.source_command_config),
         target=client_config.end("target", args.target_bootstrap_server, args.target_command_config),
         topics=MirroredTopics(args.topics_pattern, args.target_prefix),
-        source_rack=args.source_rack,
+        fetches=fetch_settings(args.line_ms, args.line_mbit, args.source_rack),
         tasks=args.tasks,
         refresh_seconds=args.refresh,
         replication_factor=args.replication_factor,

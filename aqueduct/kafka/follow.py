@@ -34,10 +34,8 @@ from aqueduct.kafka.fetch import (
     fetched_batches,
     log_start_above,
 )
+from aqueduct.kafka.line import DEFAULTS, FetchSettings
 from aqueduct.kafka.nearest_replicas import NO_REPLICA, NearestReplicas
-
-MAX_BYTES = 16 << 20  # of one answer
-PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
 
 # What a broker says that has forgotten a fetch session, or of a topic in it that was recreated.
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
@@ -81,7 +79,7 @@ class Follower:
         cut: Callable[[TopicPartition, int, int], None] | None = None,
         epochs: Mapping[TopicPartition, int] | None = None,
         refuse: Callable[[TopicPartition, KafkaError | Damaged], None] | None = None,
-        rack: str = "",
+        settings: FetchSettings = DEFAULTS,
     ) -> None:
         """`positions`: the next offset to read of each partition.
 
@@ -92,15 +90,16 @@ class Follower:
         With `refuse`, a partition that cannot be read from its position on is followed no more, and the
         others are: it gets the partition and the error. Without it, the error ends the poll.
 
-        With `rack`, leaders may choose a follower that is nearer (KIP-392). What only a follower says, such
-        as a start of the log above the position, is asked of the leader.
+        With a rack in `settings`, leaders may choose a follower that is nearer (KIP-392). What only a
+        follower says, such as a start of the log above the position, is asked of the leader.
         """
         self._client = client
         self._positions = dict(positions)
         self._cut = cut
         self._epochs = dict(epochs or {})
         self._refuse = refuse
-        self._nearest = NearestReplicas(rack)
+        self._nearest = NearestReplicas(settings.rack)
+        self._settings = settings
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
@@ -169,7 +168,7 @@ class Follower:
                 if not passing(error):
                     raise
         for broker, positions in positions_by_broker.items():
-            session = self._sessions.setdefault(broker, _FetchSession())
+            session = self._sessions.setdefault(broker, _FetchSession(self._settings))
             rack = self._nearest.rack(partitions_by_broker[broker])
             self._coming[broker] = self._client.submit(session.request(positions, epochs, rack), broker)
         self._troubled.intersection_update(self._coming)  # nothing that is followed is read from others
@@ -308,7 +307,8 @@ def _is_cut(diverging: Any, position: int) -> bool:
 class _FetchSession:
     """The fetch session at one broker: what it knows of the wanted partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: FetchSettings) -> None:
+        self._settings = settings
         self._id = self._epoch = 0  # it is to be opened
         self.positions: FetchPositions = {}
         self._epochs: Mapping[tuple[UUID, int], int] = {}
@@ -332,13 +332,13 @@ class _FetchSession:
                 partition=partition,
                 fetch_offset=position,
                 last_fetched_epoch=epochs.get((topic_id, partition), -1),
-                partition_max_bytes=PARTITION_BYTES,
+                partition_max_bytes=self._settings.partition_bytes,
             )
             entries.setdefault(topic_id, []).append(entry)
         return FetchRequest(
             max_wait_ms=WAIT_MILLISECONDS,
             min_bytes=1,
-            max_bytes=MAX_BYTES,
+            max_bytes=self._settings.answer_bytes,
             isolation_level=IsolationLevel.READ_COMMITTED.value,
             session_id=self._id,
             session_epoch=self._epoch,

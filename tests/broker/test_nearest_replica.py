@@ -24,6 +24,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import end
 from aqueduct.kafka.follow import Follower, News
+from aqueduct.kafka.line import FetchSettings
 from servers import quorum
 from servers.broker import Broker
 from servers.quorum import Quorum
@@ -125,7 +126,7 @@ def test_records_come_from_replica_of_rack(
     nodes: Quorum, client: Client, partition: TopicPartition, rack: str, near: int
 ) -> None:
     before = received(nodes)
-    assert read(Follower(client, {partition: 0}, rack=rack), partition) == written()
+    assert read(Follower(client, {partition: 0}, settings=FetchSettings(rack=rack)), partition) == written()
     after = received(nodes)
     [far] = RACKS.keys() - {near}
     assert after[near] - before[near] > RECORDS * VALUE_BYTES
@@ -135,7 +136,7 @@ def test_records_come_from_replica_of_rack(
 def test_reader_returns_to_leader_when_replica_dies(
     nodes: Quorum, client: Client, partition: TopicPartition
 ) -> None:
-    follower = Follower(client, {partition: 0}, rack="rack-2")
+    follower = Follower(client, {partition: 0}, settings=FetchSettings(rack="rack-2"))
     first = read(follower, partition, 1)
     [node] = [node for node in nodes.brokers if node.node_id == FOLLOWER]
     node.process.kill()
@@ -146,7 +147,7 @@ def test_records_that_only_follower_deleted_arrive(
     cluster: Broker, nodes: Quorum, client: Client, partition: TopicPartition
 ) -> None:
     """Each replica deletes old segments by itself, and a follower may be the first."""
-    follower = Follower(client, {partition: 0}, rack="rack-2")
+    follower = Follower(client, {partition: 0}, settings=FetchSettings(rack="rack-2"))
     first = read(follower, partition, 1)
     assert follower.positions[partition] < RECORDS / 2
     [node] = [node for node in nodes.brokers if node.node_id == FOLLOWER]

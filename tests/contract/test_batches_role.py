@@ -24,6 +24,8 @@ FLOWS = [
         "groups": ["billing"],
         "naming": "prefix",
         "tasks": 4,
+        "line_ms": 80,
+        "line_mbit": 200,
         "first_start": True,
     },
     {
@@ -111,6 +113,8 @@ def test_options_are_those_of_the_inventory(rendered: Mapping[str, Any], tmp_pat
         "target_command_config": tls,
         "target_prefix": "pro1.",
         "source_rack": "rack-2",
+        "line_ms": 80,
+        "line_mbit": 200,
         "tasks": 4,
         "replication_factor": 1,
         "refresh": 60,
