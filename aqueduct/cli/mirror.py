@@ -37,6 +37,7 @@ from aqueduct.mirror import classic_reading, reading, status
 from aqueduct.mirror.classic_reading import ClassicReader
 from aqueduct.mirror.engine.reading import BatchesReader, FlowWorker
 from aqueduct.mirror.engine.switch import check_mirror_maker
+from aqueduct.mirror.flow_reader import FlowReader, TaskReader
 from aqueduct.mirror.reading import MirrorReader
 from aqueduct.mirror.status import AffectedRange, FlowTask, MirrorProgress
 
@@ -133,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
                 state = _classic_state(flow, args)
         else:
             with connect(source_end, CLIENT, timeout_seconds=reading.CONNECT_SECONDS) as source:
-                mirror: MirrorReader | BatchesReader
+                mirror: TaskReader
                 if args.engine == "batches":
                     mirror = BatchesReader(args.flow, args.topics_pattern, source, target)
                 else:
@@ -166,7 +167,7 @@ def _classic_state(flow: ClassicReader, args: argparse.Namespace) -> _FlowState:
     return state if args.json else _renewed(flow, state)
 
 
-def _mirror_state(mirror: MirrorReader | BatchesReader, args: argparse.Namespace) -> _FlowState:
+def _mirror_state(mirror: TaskReader, args: argparse.Namespace) -> _FlowState:
     """Return the state, and bind MirrorMaker's positions to the ids of their topics."""
     findings, progress, lost = _look(mirror, args)
     if isinstance(mirror, MirrorReader) and args.accept_ranges:
@@ -237,7 +238,7 @@ def _workers(workers: list[FlowWorker] | None) -> dict[str, Any]:
     return {"workers": [{"host": worker.host, "tasks": list(worker.tasks)} for worker in workers]}
 
 
-def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str]:
+def _unmatched(mirror: FlowReader) -> list[str]:
     """Return the patterns that match no topic, a sentence each. `--wait` does not wait for their topics."""
     try:
         unmatched = mirror.unmatched(patterns.unmatched)
@@ -307,7 +308,7 @@ def _prepare(mirror: MirrorReader, args: argparse.Namespace, started: datetime) 
 
 
 def _look(
-    flow: MirrorReader | BatchesReader | ClassicReader, args: argparse.Namespace
+    flow: FlowReader, args: argparse.Namespace
 ) -> tuple[list[str], list[MirrorProgress], Collection[MirrorProgress]]:
     """Find what is not well, how far each partition is, and where records were lost.
 

@@ -39,6 +39,7 @@ from aqueduct.cli.termination import until_signal
 from aqueduct.common.wording import count
 from aqueduct.errors import ExitCode, Refused, left_out_entries
 from aqueduct.kafka import client_config
+from aqueduct.kafka.line import MBIT, fetch_settings
 from aqueduct.mirror import status
 from aqueduct.mirror.status import AffectedRange
 
@@ -115,6 +116,27 @@ def _add_ends(parser: argparse.ArgumentParser) -> None:
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
         add(f"--{end}-command-config", metavar="FILE", help="Kafka client properties")
     add(
+        "--source-rack",
+        metavar="RACK",
+        default="",
+        help="rack of this host, as `broker.rack` at the source: read from the replica that the source's "
+        "`replica.selector.class` chooses for it; default: read from leaders",
+    )
+    add(
+        "--line-ms",
+        metavar="N",
+        type=selection.whole(0, 10_000),
+        default=0,
+        help="round-trip time of the line to the source, in milliseconds, for fetches that fill it",
+    )
+    add(
+        "--line-mbit",
+        metavar="N",
+        type=selection.whole(1, 1_000_000),
+        default=MBIT,
+        help=f"bandwidth of the line, in megabits per second; default {MBIT}",
+    )
+    add(
         "--topics-pattern",
         metavar="REGEX",
         type=_pattern,
@@ -145,6 +167,7 @@ def run(args: argparse.Namespace) -> ExitCode:
         source=client_config.end("source", args.source_bootstrap_server, args.source_command_config),
         target=client_config.end("target", args.target_bootstrap_server, args.target_command_config),
         topics=MirroredTopics(args.topics_pattern, args.target_prefix),
+        fetches=fetch_settings(args.line_ms, args.line_mbit, args.source_rack),
         tasks=args.tasks,
         refresh_seconds=args.refresh,
         replication_factor=args.replication_factor,

@@ -12,6 +12,7 @@ from typing import Any
 
 from aqueduct.errors import Refused
 from aqueduct.estate.patterns import may_match, surely_matches
+from aqueduct.kafka.line import MBIT
 
 SITE_PREFIX = "site_"
 NEW, TRANSACTIONS_SINCE = (4,), (0, 11)  # versions of Kafka; the latter: KIP-98
@@ -68,6 +69,8 @@ class Flow:
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # of MirrorMaker 2
     start: str = ""  # of the classic one: earliest, latest
     threads: int = 1  # of each of its processes
+    line_ms: int = 0  # round-trip time of the line to the source; 0: not declared
+    line_mbit: int = MBIT
     first_start: bool = False  # of batches: topics at the target may have records of others
     source_servers: tuple[str, ...] = ()  # of a source outside the estate
     source_settings: Mapping[str, str] = field(
@@ -144,6 +147,8 @@ class Flow:
             settings=dict(declared.get("settings", {})),
             start=declared.get("start", ""),
             threads=int(declared.get("threads", 1)),
+            line_ms=int(declared.get("line_ms", 0)),
+            line_mbit=int(declared.get("line_mbit", MBIT)),
             first_start=bool(declared.get("first_start", False)),
             source_servers=texts(declared.get("source_servers", ())),
             source_settings=dict(declared.get("source_settings", {})),

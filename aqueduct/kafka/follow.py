@@ -34,9 +34,8 @@ from aqueduct.kafka.fetch import (
     fetched_batches,
     log_start_above,
 )
-
-MAX_BYTES = 16 << 20  # of one answer
-PARTITION_BYTES = 4 << 20  # of it for one partition; a batch over it comes all the same
+from aqueduct.kafka.line import DEFAULTS, FetchSettings
+from aqueduct.kafka.nearest_replicas import NO_REPLICA, NearestReplicas
 
 # What a broker says that has forgotten a fetch session, or of a topic in it that was recreated.
 _SESSION_IS_OVER = FetchSessionIdNotFoundError, InvalidFetchSessionEpochError, FetchSessionTopicIdError
@@ -80,6 +79,7 @@ class Follower:
         cut: Callable[[TopicPartition, int, int], None] | None = None,
         epochs: Mapping[TopicPartition, int] | None = None,
         refuse: Callable[[TopicPartition, KafkaError | Damaged], None] | None = None,
+        settings: FetchSettings = DEFAULTS,
     ) -> None:
         """`positions`: the next offset to read of each partition.
 
@@ -89,12 +89,17 @@ class Follower:
 
         With `refuse`, a partition that cannot be read from its position on is followed no more, and the
         others are: it gets the partition and the error. Without it, the error ends the poll.
+
+        With a rack in `settings`, leaders may choose a follower that is nearer (KIP-392). What only a
+        follower says, such as a start of the log above the position, is asked of the leader.
         """
         self._client = client
         self._positions = dict(positions)
         self._cut = cut
         self._epochs = dict(epochs or {})
         self._refuse = refuse
+        self._nearest = NearestReplicas(settings.rack)
+        self._settings = settings
         self._ids: dict[str, UUID] = {}
         self._sessions: dict[int, _FetchSession] = {}  # by broker, as the next
         self._coming: dict[int, Future] = {}
@@ -147,23 +152,26 @@ class Follower:
 
     def _ask(self) -> None:
         self._client.learn(topic for topic, _ in self._positions)
-        positions_by_leader: dict[int, FetchPositions] = {}
+        positions_by_broker: dict[int, FetchPositions] = {}
+        partitions_by_broker: dict[int, list[TopicPartition]] = {}
         epochs: dict[tuple[UUID, int], int] = {}
         for partition in self._positions:
             try:
-                leader = self._client.leader(*partition)
-                if leader not in self._coming:
+                broker = self._nearest.broker(partition, self._client.leader(*partition))
+                if broker not in self._coming:
                     position = self._position(*partition)
                     asked = self._ids[partition.topic], partition.partition
-                    positions_by_leader.setdefault(leader, {})[asked] = position
+                    positions_by_broker.setdefault(broker, {})[asked] = position
+                    partitions_by_broker.setdefault(broker, []).append(partition)
                     epochs[asked] = self._epochs.get(partition, NO_EPOCH)
             except KafkaError as error:
                 if not passing(error):
                     raise
-        for leader, positions in positions_by_leader.items():
-            session = self._sessions.setdefault(leader, _FetchSession())
-            self._coming[leader] = self._client.submit(session.request(positions, epochs), leader)
-        self._troubled.intersection_update(self._coming)  # others lead nothing that is followed
+        for broker, positions in positions_by_broker.items():
+            session = self._sessions.setdefault(broker, _FetchSession(self._settings))
+            rack = self._nearest.rack(partitions_by_broker[broker])
+            self._coming[broker] = self._client.submit(session.request(positions, epochs, rack), broker)
+        self._troubled.intersection_update(self._coming)  # nothing that is followed is read from others
 
     def _position(self, topic: str, partition: int) -> int:
         """Return the position of a partition; a recreated topic is followed from its beginning."""
@@ -185,12 +193,9 @@ class Follower:
         """Read a response; raise what is wrong with one partition when all the others' news are there."""
         self._troubled.add(broker)  # until nothing is wrong with its answer
         session = self._sessions.pop(broker)  # it continues if nothing is wrong with all of the answer
-        try:
-            answer = self._client.wait(response)
-            if answer.error_code:
-                raise for_code(answer.error_code)()
-        except _SESSION_IS_OVER:
-            return  # the next request opens another one
+        answer = self._answer(broker, response)
+        if answer is None:
+            return
         if session.goes_on(answer.session_id):
             self._sessions[broker] = session
         names = {topic_id: name for name, topic_id in self._ids.items()}
@@ -201,6 +206,8 @@ class Follower:
                 start = session.positions.get((topic.topic_id, partition.partition_index))
                 # A partition that was asked of two leaders comes twice.
                 if start is not None and self._positions.get(topic_partition) == start:
+                    if self._is_elsewhere(broker, topic_partition, partition):
+                        continue
                     if self._cut and _is_cut(partition.diverging_epoch, start):
                         self.leave_partition(topic_partition)
                         self._cut(topic_partition, start, partition.diverging_epoch.end_offset)
@@ -218,6 +225,29 @@ class Follower:
         self._troubled.discard(broker)
         if not self._troubled:  # also without news: idle partitions are not in the answer
             self._patience.progress()
+
+    def _answer(self, broker: int, response: Future) -> Any:
+        """Return the answer; None if the broker has forgotten the session, and the next request opens one."""
+        try:
+            answer = self._client.wait(response)
+            if answer.error_code:
+                raise for_code(answer.error_code)()
+        except _SESSION_IS_OVER:
+            return None
+        except KafkaError:
+            self._nearest.reject_broker(broker)
+            raise
+        return answer
+
+    def _is_elsewhere(self, broker: int, partition: TopicPartition, answer: Any) -> bool:
+        """Return whether the partition must be asked of another broker, and note of which."""
+        if answer.preferred_read_replica != NO_REPLICA:
+            self._nearest.choose(partition, answer.preferred_read_replica)
+            return True
+        doubtful = _is_doubtful(answer, self._positions[partition])
+        if is_elsewhere := doubtful and self._nearest.is_follower(partition, broker):
+            self._nearest.reject(partition)
+        return is_elsewhere
 
     def _news(self, partition: TopicPartition, topic_id: UUID, start: int, answer: Any) -> News:
         error = for_code(answer.error_code)
@@ -242,7 +272,7 @@ class Follower:
             start=start,
             next_offset=stop,
             log_start=answer.log_start_offset,
-            stable=answer.last_stable_offset,
+            stable=max(stop, answer.last_stable_offset),  # a follower learns it late
             first=fetched[0].base_offset if fetched else stop,
             epoch=self._epochs.get(partition, NO_EPOCH),
         )
@@ -264,6 +294,12 @@ class Follower:
         )
 
 
+def _is_doubtful(answer: Any, start: int) -> bool:
+    """Return whether the leader must be asked: a follower may be late, and deletes old segments by itself."""
+    is_diverging = answer.diverging_epoch is not None and answer.diverging_epoch.end_offset >= 0
+    return bool(answer.error_code) or is_diverging or answer.log_start_offset > start
+
+
 def _is_cut(diverging: Any, position: int) -> bool:
     return diverging is not None and 0 <= diverging.end_offset < position
 
@@ -271,12 +307,15 @@ def _is_cut(diverging: Any, position: int) -> bool:
 class _FetchSession:
     """The fetch session at one broker: what it knows of the wanted partitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: FetchSettings) -> None:
+        self._settings = settings
         self._id = self._epoch = 0  # it is to be opened
         self.positions: FetchPositions = {}
         self._epochs: Mapping[tuple[UUID, int], int] = {}
 
-    def request(self, positions: FetchPositions, epochs: Mapping[tuple[UUID, int], int]) -> FetchRequest:
+    def request(
+        self, positions: FetchPositions, epochs: Mapping[tuple[UUID, int], int], rack: str
+    ) -> FetchRequest:
         """Tell the broker which partitions are new, moved or forgotten, and the epochs that they reached."""
         changed = {
             partition: position
@@ -293,13 +332,13 @@ class _FetchSession:
                 partition=partition,
                 fetch_offset=position,
                 last_fetched_epoch=epochs.get((topic_id, partition), -1),
-                partition_max_bytes=PARTITION_BYTES,
+                partition_max_bytes=self._settings.partition_bytes,
             )
             entries.setdefault(topic_id, []).append(entry)
         return FetchRequest(
             max_wait_ms=WAIT_MILLISECONDS,
             min_bytes=1,
-            max_bytes=MAX_BYTES,
+            max_bytes=self._settings.answer_bytes,
             isolation_level=IsolationLevel.READ_COMMITTED.value,
             session_id=self._id,
             session_epoch=self._epoch,
@@ -310,6 +349,7 @@ class _FetchSession:
                 FetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[partition])
                 for topic_id, partition in forgotten
             ],
+            rack_id=rack,
             min_version=TOPIC_IDS_SINCE,
         )
 

@@ -26,6 +26,7 @@ from aqueduct.estate import (
     zookeeper,
 )
 from aqueduct.estate import site_hosts as hosts_of_site
+from aqueduct.kafka import line
 from aqueduct.store.bucket_policy import RIGHTS
 
 MIRRORS = "/etc/aqueduct/mirror_maker"  # the role's folder on its hosts
@@ -105,6 +106,11 @@ def engine_changes(flows: list[Json], paths: list[str]) -> list[Json]:
     as `aqueduct.estate.mirror_engines.EngineChange`."""
     declared = {flow["name"]: flow["engine"] for flow in flows}
     return [asdict(change) for change in mirror_engines.engine_changes(paths, declared)]
+
+
+def line_settings(settings: Json, milliseconds: Any, mbit: Any) -> Json:
+    """`settings | line_settings(line_ms, line_mbit)`: a consumer's, whose fetches fill the line."""
+    return line.with_line(settings, int(milliseconds), int(mbit))
 
 
 def classic_consumer(
@@ -628,7 +634,14 @@ class FilterModule:
         )
         every += (schema_registry_topics, schema_registry_url)
         every += (schema_registry_settings, properties_file, with_registry)
-        every += (managed_principals, classic_consumer, classic_producer, classic_arguments, argument_file)
+        every += (
+            managed_principals,
+            line_settings,
+            classic_consumer,
+            classic_producer,
+            classic_arguments,
+            argument_file,
+        )
         every += (
             source_settings,
             doctor_findings,

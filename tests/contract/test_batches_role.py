@@ -24,6 +24,8 @@ FLOWS = [
         "groups": ["billing"],
         "naming": "prefix",
         "tasks": 4,
+        "line_ms": 80,
+        "line_mbit": 200,
         "first_start": True,
     },
     {
@@ -34,9 +36,10 @@ FLOWS = [
         "source_settings": {"security.protocol": "PLAINTEXT"},
     },
 ]
+CONSUMER = DEFAULTS["mirror_maker_consumer_settings"] | {"client.rack": "rack-2"}
 INVENTORY = {
     "all": {
-        "vars": {**DEFAULTS, "mirror_maker_flows": FLOWS},
+        "vars": {**DEFAULTS, "mirror_maker_flows": FLOWS, "mirror_maker_consumer_settings": CONSUMER},
         "children": {
             "site_pro1": {"hosts": {"pro1-kafka-1": {"kafka_node_id": 1}}},
             "site_lake": {"hosts": {"lake-kafka-1": {"kafka_node_id": 1}, "lake-2": {}}},
@@ -109,6 +112,9 @@ def test_options_are_those_of_the_inventory(rendered: Mapping[str, Any], tmp_pat
         "source_command_config": tls,
         "target_command_config": tls,
         "target_prefix": "pro1.",
+        "source_rack": "rack-2",
+        "line_ms": 80,
+        "line_mbit": 200,
         "tasks": 4,
         "replication_factor": 1,
         "refresh": 60,

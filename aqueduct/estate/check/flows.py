@@ -22,8 +22,8 @@ MM2, BATCHES, CLASSIC = "mm2", "batches", "classic"
 PREFIXES_SEEN = (MM2, BATCHES)  # these see by a topic's prefixes that it came from the target
 # What only some of the engines have.
 OPTIONS = {
-    MM2: ("groups", "groups_exclude", "settings", "tasks"),
-    BATCHES: ("groups", "groups_exclude", "tasks", "first_start"),
+    MM2: ("groups", "groups_exclude", "settings", "tasks", "line_ms", "line_mbit"),
+    BATCHES: ("groups", "groups_exclude", "tasks", "line_ms", "line_mbit", "first_start"),
     CLASSIC: ("start", "threads"),
 }
 INSTEAD = {

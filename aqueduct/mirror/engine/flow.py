@@ -14,6 +14,7 @@ from aqueduct.kafka.admin.settings import settings_of
 from aqueduct.kafka.admin.topics import apply_accepted, find_topics, unsettled_topics
 from aqueduct.kafka.client import Client, Topic
 from aqueduct.kafka.client_config import End
+from aqueduct.kafka.line import DEFAULTS, FetchSettings
 from aqueduct.kafka.topics import DeclaredTopic, TopicChanges
 from aqueduct.mirror.engine.figures import MirrorFigures
 from aqueduct.mirror.engine.groups import GroupsSynchronised, GroupSynchroniser, MirroredGroups
@@ -60,6 +61,7 @@ class MirrorOrder:
     source: End
     target: End
     topics: MirroredTopics
+    fetches: FetchSettings = DEFAULTS  # from the source
     tasks: int = 2  # of a new flow; later, the flow keeps their number
     refresh_seconds: float = 30.0  # between two looks at topics
     replication_factor: int | None = None  # of new topics; None: the target's default

@@ -14,9 +14,10 @@ from aqueduct.kafka.batches.batch import Damaged
 from aqueduct.kafka.client import connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import NO_EPOCH, Follower, News
+from aqueduct.kafka.line import DEFAULTS, FetchSettings
 from aqueduct.mirror.engine.position import Position
 
-AHEAD_ANSWERS = 2  # that are kept in memory, each of up to 16 MB for each broker
+AHEAD_ANSWERS = 2  # that are kept in memory, each of up to FetchSettings.answer_bytes for each broker
 POLL_SECONDS = 1.0
 
 
@@ -36,8 +37,15 @@ class UnreadablePartition(Exception):
 class SourceReader:
     """What is new in some source partitions. Use it as a context manager."""
 
-    def __init__(self, end: End, client_id: str, positions: Mapping[TopicPartition, Position]) -> None:
+    def __init__(
+        self,
+        end: End,
+        client_id: str,
+        positions: Mapping[TopicPartition, Position],
+        settings: FetchSettings = DEFAULTS,
+    ) -> None:
         self._end = end
+        self._settings = settings
         self._client_id = client_id
         self._positions = positions
         self._ready: Queue[list[News] | Exception] = Queue(AHEAD_ANSWERS)
@@ -84,6 +92,7 @@ class SourceReader:
                         if position.epoch != NO_EPOCH
                     },
                     lambda partition, error: unreadable.append(UnreadablePartition(partition, error)),
+                    self._settings,
                 )
                 while not self._stopping.is_set():
                     while self._left:

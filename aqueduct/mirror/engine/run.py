@@ -184,6 +184,7 @@ class TaskPool:
                 number=lease.task,
                 source=self._order.source,
                 target=self._order.target,
+                fetches=self._order.fetches,
                 again=self._order.again,
                 accept_ranges=self._order.accept_ranges,
                 first_start=self._order.first_start,

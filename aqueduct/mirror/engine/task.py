@@ -24,6 +24,7 @@ from aqueduct.kafka.batches.produce import Ready
 from aqueduct.kafka.client import Client, connect
 from aqueduct.kafka.client_config import End
 from aqueduct.kafka.follow import News, ReadDenied
+from aqueduct.kafka.line import DEFAULTS, FetchSettings
 from aqueduct.kafka.produce import Fenced, Retry, TimesReplaced, TransactionalProducer, until_committed
 from aqueduct.mirror.binding import NO_EPOCH, Binding
 from aqueduct.mirror.engine.names import checkpoints_topic, positions_topic, task_id
@@ -80,6 +81,7 @@ class MirrorShare:
     number: int
     source: End
     target: End
+    fetches: FetchSettings = DEFAULTS  # from the source
     again: frozenset[str] = frozenset()  # topics to mirror from their beginning
     accept_ranges: bool = False  # forget the ranges that the stored positions list
     first_start: bool = False  # what has no position was never mirrored
@@ -301,7 +303,8 @@ class MirrorTask(Thread):
                 progress()
                 self._reassigned.wait(POLL_SECONDS)
                 return
-            with SourceReader(self._share.source, self._share.name, positions) as reader:
+            share = self._share
+            with SourceReader(share.source, share.name, positions, share.fetches) as reader:
                 while not self._is_over():
                     if copy.transaction(next(turns), reader, self._is_over):
                         progress()
