@@ -10,8 +10,10 @@ from aqueduct.errors import Refused
 MOST_LINKS = 40  # of one path, as Linux has it
 
 
-def refuse_root_beside_others(folder: Path, command: str) -> None:
+def refuse_root_beside_others(folder: Path, command: str = "") -> None:
     """Refuse root where another user can change which files a path below the folder leads to.
+
+    `command`: the verb, for the message.
 
     A command then runs as that user, and its kernel gives it no more rights than the user has.
     """
@@ -25,11 +27,12 @@ def refuse_root_beside_others(folder: Path, command: str) -> None:
             f"other files. Let root alone write in {path}, or give {folder} to the user of the service. "
             "Nothing was done.",
         )
+    verb = " ".join(filter(None, ("aqueduct", command, "...")))
     raise Refused(
         "folder-of-other-user",
         f"Root does not write in {folder}, because user {user} could lead root to other files with a link. "
         f"Run the command as that user, in the sandbox of its service (docs/security.md, in_sandbox): "
-        f"`in_sandbox {user} {folder} aqueduct {command} ...`. Nothing was done.",
+        f"`in_sandbox {user} {folder} {verb}`. Nothing was done.",
     )
 
 

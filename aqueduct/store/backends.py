@@ -29,6 +29,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 from aqueduct.common import guarded_files, job_files
+from aqueduct.common.folder_owners import refuse_root_beside_others
 from aqueduct.errors import AqueductError, Failed, Refused
 from aqueduct.store import names
 from aqueduct.store.error_messages import Trouble, explain, no_store
@@ -412,6 +413,7 @@ class _Directory:
         self._root = Path(location.path)
         self._synced: set[Path] = set()  # folders whose own names are durable
         self._swept = False
+        self._own: set[Path] = set()  # folders that nobody else can change, if this is root
         job_files.share(self._root, WRITING, names.STORE)
 
     def read(self, path: str, at_most: int | None = None) -> memoryview:
@@ -463,6 +465,7 @@ class _Directory:
                     f"The store {self.url} can't be made: there is no {self._root.parent}.",
                 )
             writing = self._root / WRITING
+            self._refuse_root(writing, target.parent)
             for folder in (self._root, writing):  # of parents, mkdir takes no mode
                 folder.mkdir(self._folder_mode, exist_ok=True)
             if not self._swept:
@@ -531,6 +534,7 @@ class _Directory:
     def move(self, path: str, to: str) -> None:
         source, target = self._root / path, self._root / to
         with self._sentences(path, "moved"):
+            self._refuse_root(source.parent, target.parent)
             try:
                 self._in(target.parent, lambda: source.rename(target), source)
             except FileNotFoundError:
@@ -543,11 +547,19 @@ class _Directory:
 
     def remove(self, path: str) -> None:
         with self._sentences(path, "removed"):
+            self._refuse_root((self._root / path).parent)
             (self._root / path).unlink(missing_ok=True)
             self._leave((self._root / path).parent)
 
     def remove_many(self, paths: Sequence[str]) -> None:
         remove_each(self.remove, paths)
+
+    def _refuse_root(self, *folders: Path) -> None:
+        """Refuse to write as root where another user could lead root elsewhere with a link."""
+        for folder in (self._root, *folders):
+            if folder not in self._own:
+                refuse_root_beside_others(folder)
+                self._own.add(folder)
 
     def _in(self, folder: Path, action: Callable[[], object], source: Path) -> None:
         """Bring a file into a folder, which others remove when they take the last object out of it."""
