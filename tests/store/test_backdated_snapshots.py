@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import grown_store
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from grown_store import BEGAN, HOURS, Grown
@@ -17,6 +18,7 @@ from kit.identifiers import raises
 from made_store import batch
 
 from aqueduct.cli import main
+from aqueduct.common import timestamps
 from aqueduct.common.keys import ReceiverKey
 from aqueduct.errors import ExitCode, Refused
 from aqueduct.snapshots.prune.policy import KeepPolicy
@@ -28,6 +30,7 @@ from aqueduct.store.keyring import Keyring
 from aqueduct.store.manifest import Instance, InstanceState, Manifest, Segment, StoredPartition, pack
 from aqueduct.store.segments import SegmentLimits, Writer
 from aqueduct.store.signing import SigningKey, Trust
+from servers.object_store import Gateway
 
 Said = pytest.CaptureFixture[str]
 DAY = 86_400_000
@@ -94,6 +97,25 @@ def test_back_dated_snapshots_take_no_days(store: Grown, capsys: Said) -> None:
     assert "Nothing was removed." in said
     assert everything(store) == before
     assert real.items() <= before.items()
+
+
+def test_back_dated_snapshots_in_bucket_take_no_days(
+    s3: Gateway, monkeypatch: pytest.MonkeyPatch, capsys: Said
+) -> None:
+    """The server says when each object was written: now."""
+    monkeypatch.setattr(grown_store, "BEGAN", now := timestamps.now())
+    monkeypatch.setattr(grown_store, "HOURS", 0)
+    made = Grown("s3://store/back-dated")
+    made.run(4)
+    for days in range(40, 0, -1):
+        nothing = replace(made.read(), positions={}, starts={}, topics=(), segments=())
+        made.catalog.commit(replace(nothing, created=now - days * DAY))
+    before = [entry.path for entry in made.objects.list("")]
+    assert len(before) > 44
+    assert command(made) == ExitCode.REFUSED
+    said = capsys.readouterr().err
+    assert "[snapshot-time-backwards] Snapshot 5 of " in said
+    assert [entry.path for entry in made.objects.list("")] == before
 
 
 def test_signatures_of_a_captured_host_change_nothing(store: Grown) -> None:
