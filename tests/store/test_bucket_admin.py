@@ -101,6 +101,8 @@ def test_site_cannot_reach_other_sites_in_same_bucket(gateway: Gateway) -> None:
         with pytest.raises(ClientError, match="AccessDenied"):
             captured.copy_object(Bucket="shared", Key=key, CopySource="shared/pro1/own")
     with pytest.raises(ClientError, match="AccessDenied"):
+        captured.put_object(Bucket="shared", Key="pro2/runs/1", Body=b"")
+    with pytest.raises(ClientError, match="AccessDenied"):
         captured.copy_object(Bucket="shared", Key="pro1/stolen", CopySource="shared/pro2/runs/1")
     with pytest.raises(ClientError, match="AccessDenied"):
         captured.delete_object(Bucket="shared", Key="pro2/runs/1")
