@@ -159,6 +159,7 @@ def test_task_count_change_before_first_topic_is_reported(
     flow = Flow(source, target, unique("later"), tmp_path)
     with flow.running():
         clients.wait_for("its topics", lambda: set(state_topics(flow.name)) <= clients.topics(target))
+        clients.wait_for("its tasks", lambda: any(task["running"] for task in flow.looked()["tasks"]))
         for topic in state_topics(flow.name):
             clients.grow(target, topic, 3)
         clients.wait_for("the finding", lambda: any("mirror-tasks-differ" in one for one in flow.findings()))
