@@ -182,7 +182,7 @@ have_lab_image() {
     exec 7>&-
 }
 
-# The bare image of one scenario, whose hosts have none of the software.
+# The bare image of hosts of scenarios that have none of the software.
 have_debian_13() {
     ansible localhost --module-name ansible.builtin.include_role --args 'name=aqueduct.estate.lab tasks_from=image' \
         --extra-vars 'lab_release=trixie'

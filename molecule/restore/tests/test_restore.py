@@ -26,7 +26,10 @@ TOPICS = ["flights", EDGE, LONGEST, BY_BROKER, TRANSACTIONS, OPEN]
 
 
 def test_every_service_is_in_its_sandbox(estate: Estate) -> None:
+    """The lake's broker and its mirrors are on Debian 13, the other hosts on Debian 12."""
     sandboxes.check(estate.lab)
+    releases = {host: estate.lab.run(host, "cat", "/etc/os-release").stdout for host in (SITE, LAKE)}
+    assert ["trixie" in releases[SITE], "trixie" in releases[LAKE]] == [False, True]
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda name: name[:20])
