@@ -70,7 +70,7 @@ def client(cluster: Broker) -> Iterator[Client]:
 def partition(cluster: Broker) -> TopicPartition:
     """Return a full partition whose replicas are in sync."""
     name, admin = clients.unique("nearest"), clients.admin(cluster)
-    admin.create_topics([NewTopic(name, replica_assignment=[[LEADER, FOLLOWER]])])[name].result()
+    admin.create_topics([NewTopic(name, 1, replica_assignment=[[LEADER, FOLLOWER]])])[name].result()
 
     def in_sync() -> bool:
         topic = clients.metadata(admin).topics.get(name)
