@@ -104,7 +104,7 @@ def _without_gaps(status: ObjectStatus) -> ObjectStatus:
     if not missing and not is_empty:
         return status
     host = next(iter(status.declared.hosts), status.declared.source_host)
-    cause = f"no value of {', '.join(missing)}" if missing else "no host was asked for a figure of it"
+    cause = f"no value of {', '.join(missing)}" if missing else "no host was queried for its figures"
     return replace(
         status, findings=(*findings, unanswered(status.declared, host, cause, "systemctl --failed"))
     )

@@ -87,7 +87,7 @@ class HostFacts:
     def parse(cls, host: str, raw: Any) -> "HostFacts":
         """Parse what a host answered; an answer of another form is none."""
         if not isinstance(raw, Mapping):
-            return cls.silent(host, "it was not asked")
+            return cls.silent(host, "it was not queried")
         try:
             if error := raw.get("error"):  # others may have answered in its place: brokers of its cluster
                 return replace(cls.silent(host, str(error)), answers=_answers(raw))

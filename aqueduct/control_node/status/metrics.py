@@ -17,8 +17,8 @@ def text(status: EstateStatus) -> str:
 
 
 def _lines(status: EstateStatus) -> Iterator[str]:
-    yield from _gauge("time", "when the hosts were asked, Unix time", [(status.asked / 1000, {})])
-    yield from _gauge("hosts", "hosts that were asked", [(status.hosts, {})])
+    yield from _gauge("time", "when the hosts were queried, Unix time", [(status.asked / 1000, {})])
+    yield from _gauge("hosts", "hosts that were queried", [(status.hosts, {})])
     yield from _gauge("hosts_answered", "hosts that answered", [(status.answered, {})])
     count_by_state = Counter(
         (object_status.declared.kind.section, object_status.state) for object_status in status.objects

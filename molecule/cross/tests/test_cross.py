@@ -137,7 +137,9 @@ def test_reconcile_fails_while_the_source_is_not_heard(crossing: Crossing, stopp
         # A sending end announces its offsets each minute.
         compared = crossing.lab.play("reconcile", dedup_announced_within_seconds=75)
         stale = "Announcements of raw topic diode-raw-pro1 are not fresh" in " ".join(compared.stdout.split())
-        assert not stale or (compared.returncode == 2 and "All announced offsets arrived" not in compared.stdout)
+        assert not stale or (
+            compared.returncode == 2 and "All announced offsets arrived" not in compared.stdout
+        )
         return stale
 
     wait_until("a fresh announcement", lambda: not is_stale(), every=5)
