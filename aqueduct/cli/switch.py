@@ -40,7 +40,7 @@ CLIENT = "aqueduct-switch"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--flow", metavar="NAME", required=True, help="the flow's name; by default its source's")
+    add("--flow", metavar="NAME", required=True, help="name of the flow; default: that of its source")
     add("--to", choices=(MM2, BATCHES), required=True, help="the engine that gets the positions")
     for end in ("source", "target"):
         servers = f"--{end}-bootstrap-server"
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replication-factor",
         metavar="N",
         type=selection.whole(1, 1000),
-        help="of the topics of positions, if they are created; default: the target's own",
+        help="replication factor of new topics of positions; default: that of the target",
     )
     add("--dry-run", action="store_true", help="show the plan, and change nothing")
     report_file.add_arguments(parser)

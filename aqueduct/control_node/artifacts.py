@@ -1,4 +1,4 @@
-"""Artifacts that hosts can't fetch themselves: fetched once on the controller, checked, packed, cached.
+"""Artifacts that hosts can't fetch themselves: fetched once on the control node, checked, packed, cached.
 
 Four artifacts: jars of Kafka or Hadoop (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and
 the requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
@@ -463,7 +463,7 @@ def _read(url: str, variable: str) -> bytes:
 
 
 def _read_whole(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline control nodes)
         return _limited(answer)
 
 

@@ -182,7 +182,7 @@ def _failed_units(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _skew(raw: Mapping[str, Any]) -> float | None:
-    """Return how far the host's clock is outside of the time in which the controller asked it."""
+    """Return how far the host's clock is outside of the time in which the control node asked it."""
     if not {"time", "asked", "answered"} <= raw.keys():
         return None
     clock, asked, answered = (_finite(raw[name]) for name in ("time", "asked", "answered"))

@@ -1,6 +1,6 @@
 """The state of an estate as metrics: text for the textfile collector of Prometheus's node exporter.
 
-By hand, because this package runs on the controller and on hosts without prometheus_client.
+By hand, because this package runs on the control node and on hosts without prometheus_client.
 """
 
 from collections import Counter

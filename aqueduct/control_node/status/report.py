@@ -147,7 +147,7 @@ def document(status: EstateStatus) -> dict[str, Any]:
     }
 
 
-# A file of facts: what the controller gathered, to be evaluated again anywhere.
+# A file of facts: what the control node gathered, to be evaluated again anywhere.
 
 
 def facts_document(
