@@ -151,7 +151,7 @@ def metastores(text: str) -> tuple[tuple[str, int], ...]:
     for address in text.split(","):
         host, _, port = address.removeprefix("thrift://").rpartition(":")
         if not address.startswith("thrift://") or not host or not port.isdecimal() or int(port) not in PORTS:
-            raise argparse.ArgumentTypeError(f"{address!r} isn't a metastore; write thrift://host:9083")
+            raise argparse.ArgumentTypeError(f"{address!r} is not a metastore; write thrift://host:9083")
         addresses.append((host.strip("[]"), int(port)))
     return tuple(addresses)
 
@@ -372,9 +372,9 @@ def _offsets(text: str) -> "dict[TopicPartition, int]":
     for position in text.split(","):
         match = re.fullmatch(r"(.+):(\d+):(\d+)", position)
         if not match:
-            raise argparse.ArgumentTypeError(f"{position!r} isn't topic:partition:offset")
+            raise argparse.ArgumentTypeError(f"{position!r} is not topic:partition:offset")
         partition = TopicPartition(match[1], int(match[2]))
         if partition in offsets:
-            raise argparse.ArgumentTypeError(f"{partition} stands twice")
+            raise argparse.ArgumentTypeError(f"{partition} is listed twice")
         offsets[partition] = int(match[3])
     return offsets

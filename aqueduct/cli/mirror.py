@@ -263,7 +263,7 @@ def _unmatched(mirror: MirrorReader | BatchesReader | ClassicReader) -> list[str
 def _refuse(args: argparse.Namespace) -> None:
     is_batches = args.engine == "batches"
     if bool(args.group) and is_batches:
-        raise Refused("option-conflict", "--group is for a classic mirror: leave --engine out.")
+        raise Refused("option-conflict", "--group is for a classic mirror. Remove --engine.")
     if bool(args.group or is_batches) != bool(args.topics_pattern):
         raise Refused(
             "option-conflict",
@@ -271,9 +271,7 @@ def _refuse(args: argparse.Namespace) -> None:
             "--topics-pattern. MirrorMaker 2 has neither.",
         )
     if (args.group or is_batches) and args.before_start:
-        raise Refused(
-            "option-conflict", "--before-start is for MirrorMaker 2: leave --group and --engine out."
-        )
+        raise Refused("option-conflict", "--before-start is for MirrorMaker 2. Remove --group and --engine.")
     if is_batches and args.accept_ranges:
         raise Refused(
             "option-conflict", "--accept-ranges of --engine batches is an option of `aqueduct replicate`."

@@ -202,7 +202,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def _flow(text: str) -> str:
     if not _FLOW.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a name; write up to 100 of a-z, A-Z, 0-9, . _ -")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name; write up to 100 of a-z, A-Z, 0-9, . _ -")
     return text
 
 

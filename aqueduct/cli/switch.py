@@ -98,9 +98,9 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def _lines(plan: SwitchPlan, *, is_dry: bool) -> list[str]:
     if plan.is_made:
-        has = f"The engine {plan.to} has the flow {plan.flow} already."
+        has = f"The flow {plan.flow} already uses the engine {plan.to}."
         new = f"No engine has mirrored a record of the flow {plan.flow}."
-        sentence = f"{has if plan.holder else new} Nothing is to be moved."
+        sentence = f"{has if plan.holder else new} Nothing needs to be moved."
         return [labelled("mirror-switch-unneeded", sentence)]
     number = count(len(plan.moved), "position")
     verb = "would be moved" if is_dry else "moved"
