@@ -72,7 +72,7 @@ class ActionModule(ActionBase):
             if reason := certificates.provided_fault(files[0], ca, key["principal"], now):
                 raise AnsibleActionFail(
                     "[provided-certificate-unusable] "
-                    f"{self._host} cannot use {files[0]}: {reason}. Replace the file. "
+                    f"{files[0]} cannot be used on {self._host}: {reason}. Replace the file. "
                     f"Nothing of {self._host} was changed."
                 )
             pem = files[0].read_text()

@@ -68,7 +68,7 @@ def test_datanode_with_loopback_address_is_reported(plugin: ModuleType) -> None:
 
 
 def test_it_is_waited_for(plugin: ModuleType) -> None:
-    answers = (OSError("refused"), ValueError("it is not up yet"), "safeMode", "Operational")
+    answers = (OSError("refused"), ValueError("no beans"), "safeMode", "Operational")
     assert plugin.waited(given(seconds=20), Names(*answers)) == ""
 
 

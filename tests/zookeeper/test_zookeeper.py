@@ -879,7 +879,7 @@ def test_a_report_can_t_overwrite_the_store(tree: Tree, store: str, what: str) -
     [
         (("--connect", "nobody.invalid:2181"), "has a name that is not known here"),
         (("--connect", "here:1:2"), "is not an ensemble; write HOST:PORT"),
-        (("--connect", "localhost:1/a/../b"), "isn't a znode's path"),
+        (("--connect", "localhost:1/a/../b"), "is not the path of a znode"),
     ],
 )
 def test_a_wrong_address_is_a_sentence(

@@ -126,7 +126,7 @@ def test_a_key_that_others_can_read_is_refused(crossing: Crossing) -> None:
     finally:
         key.chmod(0o600)
     assert done.returncode == 2
-    assert f"{key} can be read by others than its owner: chmod 0600 {key}" in " ".join(done.stdout.split())
+    assert f"can read {key}. Run: chmod 0600 {key}" in " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("stopped", UNITS[:2], ids=["receiving_end", "dedup"])
