@@ -57,7 +57,7 @@ MAVEN_OPTIONS = ("--quiet", "--batch-mode")
 REACH_MAVEN = "check that the control node can reach a Maven repository (set a mirror in ~/.m2/settings.xml)"
 # Go's and `uname`'s words for a machine.
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-# How modules are reached is the user's; what else of Go's environment might change the binary is left out.
+# The user can set how Go reaches modules. Other Go variables, which could change the binary, are ignored.
 GO_NETWORK = {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH"}
 MOST_BYTES = 2 << 30  # of an artifact, several times the largest one that is known
 DOWNLOAD_SECONDS = 3600.0  # for all of an artifact, however slowly it is sent

@@ -328,7 +328,9 @@ def _unpack(archive: Path, folder: Path) -> None:
             names = [os.path.normpath(name) for name in packed.namelist()]
         if twice := next((name for name, times in Counter(names).items() if times > 1), ""):
             raise ValueError(_not_unpacked(archive, f"{twice} is there twice"))
-        shutil.unpack_archive(archive, folder)  # leaves out what leads out, and knows neither links nor modes
+        shutil.unpack_archive(
+            archive, folder
+        )  # skips paths outside the folder; supports neither links nor modes
         return
     with tarfile.open(archive) as packed:
         members = packed.getmembers()

@@ -90,7 +90,7 @@ def evaluate(
 def _without_gaps(status: ObjectStatus) -> ObjectStatus:
     """Return the status of an object; one without a required figure is unknown, not well.
 
-    A figure that a judge left out, because another finding makes it meaningless, is not missing.
+    A figure that a check skipped, because another finding makes it meaningless, is not missing.
     """
     findings, figures = status.findings, status.figures
     if not status.is_asked or any(finding.is_unknown for finding in findings):

@@ -185,7 +185,8 @@ def _values(by_name: NodeSamples, name: str, label: str) -> dict[str, list[float
 def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
     """Return the states of units. The collector lists each unit that is loaded, and so each active one.
 
-    A unit with two states is failed if one of them is that. Else its state is unknown, and it is left out.
+    A unit with two states is failed if one of them is failed. Otherwise, its state is unknown, and the unit
+    is skipped.
     """
     listed = _unit_states(by_name)
     states = {unit: _one_state(unit_states) for unit, unit_states in listed.items()}
