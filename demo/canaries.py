@@ -25,7 +25,7 @@ SEARCHED = ("/etc", "/home", "/root", "/run", "/srv", "/tmp", "/var", "/dev/shm"
 # What anybody may list, or what is read by others than the service that a secret is for.
 TOLD = re.compile(r"^/(tmp|var/tmp|dev/shm|var/log|etc/ansible|etc/systemd|run/systemd)/")
 LARGEST = 64 << 20
-# What stays on the controller.
+# What stays on the control node.
 NEVER_SENT = ("ca.key", "admin.key")
 
 

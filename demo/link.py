@@ -143,7 +143,7 @@ class Crossing:
     def compare(self) -> dict[str, object]:
         """Compare both ends by `aqueduct reconcile`.
 
-        No host sees both ends, and no host's key may read at both: the controller's does.
+        No host sees both ends, and no host's key may read at both: the control node's does.
         """
         report = self.lab.reports / f"{self.link.source}-{self.link.target}.json"
         source, target = (

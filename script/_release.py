@@ -67,7 +67,7 @@ def sbom(source: Path, version: str) -> str:
         purl=PackageURL("pypi", None, "aqueduct-estate", version),
     )
     found: dict[str, Component] = {}
-    # The controller's lock comes first: what hosts have, too, is required.
+    # The control node's lock comes first: what hosts have, too, is required.
     for lock in sorted((source / "locks").glob("*.txt"), key=lambda lock: lock.stem != "controller"):
         found |= {str(component.bom_ref): component for component in python_packages(lock)}
     for lock in sorted((source / "artifacts").glob("*.sha256")):

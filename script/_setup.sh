@@ -163,7 +163,7 @@ have_controller() {
     have_python
 }
 
-# Hosts of labs start with the software that the controller would bring to each of them.
+# Hosts of labs start with the software that the control node would copy to each of them.
 have_lab_image() {
     local made_of package=()
     # Hosts install another version of our own package anew, in each lab: whoever runs all labs makes the image for this one.
@@ -224,7 +224,7 @@ archive_classes() {
     .venv/bin/python -m servers.kafka_classes "$AQUEDUCT_KAFKA_JARS"
 }
 
-# What only tests need on the controller: promtool, Spark, from the same wheels as the hosts', and servers of their own,
+# What only tests need on the control node: promtool, Spark, from the same wheels as the hosts', and servers of their own,
 # which are Kafka's jars and the object store's binary.
 have_test_software() {
     have_promtool

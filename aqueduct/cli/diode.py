@@ -102,7 +102,7 @@ class _Once(argparse.Action):
         _: str | None = None,
     ) -> None:
         if hasattr(namespace, self.dest):
-            raise argparse.ArgumentError(self, "is given twice; leave one")
+            raise argparse.ArgumentError(self, "is given twice; remove one")
         setattr(namespace, self.dest, values)
 
 
@@ -228,19 +228,19 @@ def _resend(settings: Resend, args: argparse.Namespace) -> ExitCode:
     withheld = f"; the filter withheld {count(outcome.withheld, 'record')}" if outcome.withheld else ""
     print(f"{count(outcome.offsets, 'offset')} {fate}{withheld}.")
     for unsent in outcome.gone:
-        print(f"{unsent.topic_partition}: {unsent.start} to {unsent.stop - 1} can't be sent any more.")
+        print(f"{unsent.topic_partition}: {unsent.start} to {unsent.stop - 1} cannot be sent any more.")
     for unsent in outcome.beyond:
         span = f"{unsent.topic_partition}: {unsent.start} to {unsent.stop - 1}"
-        print(f"{span} can't be sent: beyond the source's last stable offset.")
+        print(f"{span} cannot be sent: beyond the last stable offset of the source.")
     for sentence in outcome.misfits:
-        print(f"Left out: {sentence}")
+        print(f"Skipped: {sentence}")
     if outcome.others:
         offsets = count(sum(size(partition.gaps) for partition in outcome.others), "offset")
         named = some(f"{partition.topic}-{partition.partition}" for partition in outcome.others)
         message = (
-            f"Skipped {offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}). They "
-            "are of none of this link's topics, or outside partitionStartValue and partitionStopValue. Send "
-            "the bundle over the link of these topics, too."
+            f"Skipped {offsets} of {count(len(outcome.others), 'partition')} of the bundle ({named}). These "
+            "partitions are not in the topics of this link, or are outside partitionStartValue and "
+            "partitionStopValue. Also send the bundle over the link of these topics."
         )
         print(f"aqueduct: {labelled('bundle-partition-uncovered', message)}", file=sys.stderr)
     incomplete = outcome.gone or outcome.beyond or outcome.misfits

@@ -280,11 +280,11 @@ def _page(outcome: "Replayed", dry_run: bool) -> str:
         lines = [f"{'records':>9}  connector  error", *lines]
     fate = "would be sent back" if dry_run else "sent back"
     lines += [
-        f"{count(total, 'dead-letter record')} {fate}; {outcome.before:,} had been before; "
-        f"{outcome.others:,} not chosen."
+        f"{count(total, 'dead-letter record')} {fate}; {outcome.before:,} sent back before; "
+        f"{outcome.others:,} not selected."
     ]
     lines += [
-        labelled(reason.id, f"{count(number, 'dead-letter record')} can't be sent back: {reason.why}.")
+        labelled(reason.id, f"{count(number, 'dead-letter record')} cannot be sent back: {reason.why}.")
         for reason, number in sorted(outcome.left_out.items())
     ]
     return "\n".join(lines)

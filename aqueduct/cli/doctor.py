@@ -290,7 +290,7 @@ def _connect(args: argparse.Namespace) -> ExitCode:
     for finding in findings:
         print(finding)
     for skipped in left_out:
-        print(f"not looked at: {labelled(skipped.id, skipped.what)}, because {skipped.why}.")
+        print(f"not inspected: {labelled(skipped.id, skipped.what)}, because {skipped.why}.")
     faults = [finding for finding in findings if args.strict or finding.severity == "fault"]
     if not findings:
         print("Nothing is wrong with the rest." if left_out else "Nothing is wrong.")

@@ -13,7 +13,7 @@ def parse(text: str) -> int:
     try:
         return durations.parse(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a duration; write {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a duration; write {error}") from None
 
 
 def period(text: str) -> int:
@@ -32,6 +32,6 @@ def hours(text: str) -> float:
         number = math.nan
     if not 0 < number <= LONGEST_HOURS:  # which nothing is that is not a number
         raise argparse.ArgumentTypeError(
-            f"{text!r} isn't a number of hours; write one above 0 and up to {LONGEST_HOURS} (10 years)"
+            f"{text!r} is not a number of hours; write a number above 0 and up to {LONGEST_HOURS} (10 years)"
         )
     return number

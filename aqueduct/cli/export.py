@@ -6,8 +6,8 @@ them go to files whose names begin with _bad.
 A file appears only when it is complete. _export.json, the list of all files, is written last. If a run is
 interrupted, run the same command again: it resumes, and writes nothing twice.
 
-Exit code: 0 done, bad records are counted in the report; 3 done, but some records are missing, which the
-output lists (deleted before the backup, expired, or not readable), or there are bad records and
+Exit code: 0 done, rejected records are counted in the report; 3 done, but some records are missing, which the
+output lists (deleted before the backup, expired, or not readable), or records were rejected and
 --fail-on-poison is given; 1 failed, or the store or the export is damaged; 2 refused, nothing was written,
 for example because the directory contains something else.
 """
@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         help="YAML list of tables, in the format of the variable land_tables: columns for their topics",
     )
-    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--fail-on-poison", action="store_true", help="exit with 3 if records are rejected")
     add("--skip-verify", action="store_true", help="do not verify the stored objects before writing")
     common.add_run(parser)
 

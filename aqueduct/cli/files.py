@@ -181,7 +181,7 @@ def _add_at(parser: argparse.ArgumentParser, default: str) -> None:
 def _name(text: str) -> str:
     if not plan.NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(
-            f"{text!r} isn't a name; write up to 100 letters, digits, '.', '_' and '-'"
+            f"{text!r} is not a name; write up to 100 letters, digits, '.', '_' and '-'"
         )
     return text
 
@@ -204,14 +204,14 @@ def _source(text: str) -> plan.FileSource:
     try:
         return plan.source(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a folder; write {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a folder; write {error}") from None
 
 
 def _until(text: str) -> int:
     try:
         return plan.until(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a time; write {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write {error}") from None
 
 
 def _backup(args: argparse.Namespace) -> int:
@@ -376,7 +376,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _verified(outcome: "FilesVerified") -> str:
     if not outcome.backups and not outcome.unusable:
-        return f"{outcome.name}: there is NO complete backup."
+        return f"{outcome.name}: NO complete backup exists."
     lines = [f"{outcome.name}: {reason}" for reason in outcome.unusable]
     lines += [
         f"{outcome.name}: {shown(damage.path)}: {damage.what}; in {', '.join(damage.dates)}."
@@ -391,7 +391,7 @@ def _verified(outcome: "FilesVerified") -> str:
             "backup --checksum` backs them up again."
         )
     else:
-        lines.append(f"{outcome.name}: {figures}: all is as it was backed up.")
+        lines.append(f"{outcome.name}: {figures}: all files are as they were backed up.")
     lines += [
         f"{outcome.name}: NOT in {date}: {shown(path)}: {reason}." for date, path, reason in outcome.left_out
     ]
@@ -416,8 +416,8 @@ def _restore(args: argparse.Namespace) -> int:
     lacks = tree.left_out or tree.unread or (tree.without_owners and not args.dry_run)
     code = ExitCode.INCOMPLETE if lacks else ExitCode.DONE
     date, figures = tree.snapshot.date, f"{count(tree.files, 'file')}, {tree.bytes:,} bytes"
-    source, but = shown(tree.snapshot.source), ", but for what follows" if lacks else ""
-    over = f", {len(tree.overwritten):,} of them in the place of others" if tree.overwritten else ""
+    source, but = shown(tree.snapshot.source), ", except for the items below" if lacks else ""
+    over = f", {len(tree.overwritten):,} of them replaced existing files" if tree.overwritten else ""
     if tree.changed_folders:
         over += f"; {count(len(tree.changed_folders), 'folder')} had another mode or owner"
     if args.dry_run:
@@ -430,10 +430,10 @@ def _restore(args: argparse.Namespace) -> int:
             "set."
         )
     if tree.top:
-        print(f"{args.to} itself was there, and stays as it is: with {tree.top} than in the backup.")
+        print(f"{args.to} itself existed, and was not changed: it has {tree.top} than in the backup.")
     if tree.unread:
         print(
-            f"NOT compared, for their mode lets root alone read them: {some(map(shown, tree.unread))}. They "
+            f"NOT compared, because only root can read them: {some(map(shown, tree.unread))}. They "
             "are written."
         )
     for path, reason in tree.left_out:

@@ -1,21 +1,22 @@
 """Show the lag of consumer groups, in records and in seconds, and whether they keep up.
 
-The command looks at the groups several times within --window, and evaluates what it saw as Burrow does:
+The command reads the offsets of the groups several times within --window, and evaluates them as Burrow does:
 
   ok              the group has read everything at some time of the window, or its lag does not grow
   falling behind  the group reads, and its lag grows
   stuck           the group has members and unread records, and its offset does not move
   stopped         the group has no members and unread records, and its offset does not move
 
-If no group lags, one look is enough. The lag in seconds is the age of the oldest unread record. Use a window
-that is longer than consumers take between two commits: 5 seconds by default, 60 for sinks of Kafka Connect.
+If no group lags, the command reads the offsets once. The lag in seconds is the age of the oldest unread
+record. Use a window that is longer than the commit interval of the consumers: 5 seconds by default, 60 for
+sinks of Kafka Connect.
 
 A group, a partition or a coordinator that does not answer is unknown, and never ok.
 
 Permissions: ACL Describe on the groups and on __consumer_offsets, and Read on the groups' topics. A broker
-conceals offsets of topics that the client may not describe: the command cannot report them.
+does not return offsets of topics for which the client lacks Describe: the command cannot report them.
 
-Exit code: 0 all groups are ok; 3 a group is not, or something is unknown; 1 the cluster does not answer; 2
+Exit code: 0 all groups are ok; 3 a group is not ok, or a state is unknown; 1 the cluster does not answer; 2
 the arguments are not valid.
 """
 
@@ -46,27 +47,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="only this group; may be repeated; default: all that the client may describe",
+        help="only this group; may be repeated; default: all groups that the client can describe",
     )
     add(
         "--exclude",
         metavar="REGEX",
         type=selection.pattern,
-        help="no group whose whole name matches, such as aqueduct-backup-.*",
+        help="exclude groups whose whole names match, such as aqueduct-backup-.*",
     )
     add(
         "--window",
         metavar="DURATION",
         type=duration.parse,
         default=WINDOW_SECONDS,
-        help="how long lagging groups are observed, such as 2m; default 30s",
+        help="time for which lagging groups are observed, such as 2m; default 30s",
     )
     add(
         "--patience",
         metavar="SECONDS",
         type=selection.positive,
         default=PATIENCE_SECONDS,
-        help="how long a broker without an answer is asked again; default 10",
+        help="time limit for retries if a broker does not answer; default 10",
     )
     add("--json", action="store_true", help="print JSON for programs, with each partition")
 

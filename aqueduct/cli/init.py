@@ -4,10 +4,10 @@ Sites whose names begin with `lake` or `dw` are lakes: each mirrors the topics o
 lake keeps their backups. Edit the inventory afterwards. The README of the new repository has the commands.
 
 The repository installs its release from package indexes. With --from, it installs the package (.whl) and the
-collection (.tar.gz) in a folder. It has their paths from itself: keep them there, or in the repository.
+collection (.tar.gz) in a folder. The repository contains relative paths to these files, so do not move them.
 
-Nothing is overwritten. Exit code: 0 done, 1 it cannot be written, 2 a name is invalid, a file exists, or a
-file of the release is missing.
+Nothing is overwritten. Exit code: 0 done, 1 the repository cannot be written, 2 a name is invalid, a file
+exists, or a file of the release is missing.
 """
 
 import argparse
@@ -21,10 +21,10 @@ from aqueduct.errors import ExitCode, Refused
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("folder", metavar="DIR", type=Path, help="the new repository; it may exist")
-    add("--sites", metavar="NAME,...", default="pro1,lake1", help="the sites; default: %(default)s")
-    add("--name", metavar="NAME", default="estate", help="the inventory; default: %(default)s")
-    add("--lab", action="store_true", help="containers on this machine instead of hosts")
+    add("folder", metavar="DIR", type=Path, help="folder of the new repository; it may exist")
+    add("--sites", metavar="NAME,...", default="pro1,lake1", help="names of the sites; default: %(default)s")
+    add("--name", metavar="NAME", default="estate", help="name of the inventory; default: %(default)s")
+    add("--lab", action="store_true", help="use containers on this machine instead of hosts")
     add(
         "--from",
         dest="release_folder",

@@ -1,4 +1,4 @@
-"""Write topics into tables: each record becomes one row of its table, or of the table of bad records.
+"""Write topics into tables: each record becomes one row of its table, or of the table of rejected records.
 
 Without an action, the command lands: it reads new records and commits them to the tables. Commits are
 recorded in a log below each table's folder; readers never see uncommitted records. You can kill the command
@@ -11,21 +11,22 @@ Actions:
   - compact joins small files of each table. It can run beside a landing.
   - reset moves tables to other offsets of their topics, back or ahead. One commit removes the rows from
     there on; the next landing writes them again.
-  - replay --bad converts bad records again by the present declarations. Those that match become rows; the
-    others stay bad. It can run beside a landing.
+  - replay --bad converts rejected records again, with the present declarations. Records that match become
+    rows; the others stay rejected. It can run beside a landing.
 
 Without --execute, reset and replay only show what they would do.
 
 Exit codes:
-  0  done; without an action, the report counts bad records
+  0  done; without an action, the report counts rejected records
   1  a table failed, or another process lands it; the report lists what was committed before
   2  refused: a declaration or an argument cannot be used; the metastore has another table of that name;
      reset: an offset does not exist, or goes back in a compacted topic; replay: a table has columns of
-     headers, which its bad table does not store, or cannot become what is declared
+     headers, which its table of rejected records does not store, or cannot be changed as declared
   3  done, except for the items in the report:
      - landing: records that were deleted before they were read; batches that decompress to more than
        100 MiB; topics that were deleted or re-created; partitions that cannot be read further; a group
-       offset that could not be committed; a Hive metastore that is behind; with --fail-on-poison, bad records
+       offset that could not be committed; a Hive metastore that is behind; with --fail-on-poison, rejected
+       records
      - status: topics that do not exist or were re-created; partitions that have no leader, or whose log was
        truncated; a Hive metastore that is behind or does not answer
      - verify: tables that differ from their topics or from what readers see; items that could not be
@@ -65,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     help_ = (
         "status: show position and lag; verify: compare tables with topics; compact: join small files; "
-        "reset: land again from other offsets; replay: convert bad records again; default: land"
+        "reset: land again from other offsets; replay: convert rejected records again; default: land"
     )
     add("what", nargs="?", choices=("status", "verify", "compact", "reset", "replay"), help=help_)
     common.add_cluster(parser)
@@ -81,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="keep running, one round per interval, such as 60s; a table's own `every` overrides it",
     )
     _add_changes(parser)
-    add("--fail-on-poison", action="store_true", help="exit with 3 if there are bad records")
+    add("--fail-on-poison", action="store_true", help="exit with 3 if records are rejected")
     common.add_metrics(parser)
     common.add_run(parser)
 
@@ -140,8 +141,8 @@ def _add_changes(parser: argparse.ArgumentParser) -> None:
         type=timestamp_argument.parse,
         help="reset: continue at the first record of this time, such as 2026-01-31T18:00:00Z",
     )
-    add("--bad", action="store_true", help="replay: convert the records of the bad tables again (required)")
-    add("--execute", action="store_true", help="reset, replay: do it; default: only show what would be done")
+    add("--bad", action="store_true", help="replay: convert rejected records again (required)")
+    add("--execute", action="store_true", help="reset, replay: write the changes; default: only show them")
 
 
 def metastores(text: str) -> tuple[tuple[str, int], ...]:
@@ -150,7 +151,7 @@ def metastores(text: str) -> tuple[tuple[str, int], ...]:
     for address in text.split(","):
         host, _, port = address.removeprefix("thrift://").rpartition(":")
         if not address.startswith("thrift://") or not host or not port.isdecimal() or int(port) not in PORTS:
-            raise argparse.ArgumentTypeError(f"{address!r} isn't a metastore; write thrift://host:9083")
+            raise argparse.ArgumentTypeError(f"{address!r} is not a metastore; write thrift://host:9083")
         addresses.append((host.strip("[]"), int(port)))
     return tuple(addresses)
 
@@ -371,9 +372,9 @@ def _offsets(text: str) -> "dict[TopicPartition, int]":
     for position in text.split(","):
         match = re.fullmatch(r"(.+):(\d+):(\d+)", position)
         if not match:
-            raise argparse.ArgumentTypeError(f"{position!r} isn't topic:partition:offset")
+            raise argparse.ArgumentTypeError(f"{position!r} is not topic:partition:offset")
         partition = TopicPartition(match[1], int(match[2]))
         if partition in offsets:
-            raise argparse.ArgumentTypeError(f"{partition} stands twice")
+            raise argparse.ArgumentTypeError(f"{partition} is listed twice")
         offsets[partition] = int(match[3])
     return offsets

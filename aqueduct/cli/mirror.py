@@ -4,9 +4,9 @@ The command reads MirrorMaker's internal topics at the target, and the ends of t
 checks each position against the id and the log of its topic, and stores the topic ID beside the position, in
 mm2-offsets.ALIAS.internal. It thus detects re-created topics. The position of a classic mirror is a consumer
 group at the source: pass it with --group. Its topic IDs are stored in the group GROUP-bindings at the target.
-For a mirror engine flow (--engine batches), the command reads its topic of positions at the target, in which
-each task reports its state every ten seconds. It lists the workers that share the flow, and the tasks of
-each: a worker without tasks stands by.
+For a flow with the engine `batches` (--engine), the command reads the topic of positions at the target, in
+which each task reports its state every ten seconds. It lists the workers that share the flow, and the tasks
+of each worker. A worker without tasks is a standby.
 
 Records that the source deleted before they were mirrored are reported until the mirror has passed them. Run
 the command regularly, or compare with `aqueduct reconcile`.
@@ -47,7 +47,7 @@ CLIENT = "aqueduct-mirror"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--flow", metavar="NAME", required=True, help="the flow's name; by default its source's")
+    add("--flow", metavar="NAME", required=True, help="name of the flow; default: that of its source")
     for end in ("source", "target"):
         servers = f"--{end}-bootstrap-server"
         add(servers, metavar="HOST:PORT,...", type=selection.servers, required=True)
@@ -56,45 +56,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--engine",
         choices=("mm2", "batches"),
         default="mm2",
-        help="batches: a mirror of `aqueduct replicate`; wants --topics-pattern; default mm2",
+        help="mm2: MirrorMaker 2; batches: `aqueduct replicate`, requires --topics-pattern; default mm2",
     )
-    add("--group", metavar="GROUP", help="of a classic mirror, at the source; wants --topics-pattern")
+    add(
+        "--group",
+        metavar="GROUP",
+        help="classic mirror: consumer group of the mirror at the source; requires --topics-pattern",
+    )
     add(
         "--topics-pattern",
         metavar="REGEX",
         type=selection.pattern,
-        help="of a classic mirror or with --engine batches: whole names at the source",
+        help="classic mirror or --engine batches: topics of the flow, by whole name at the source",
     )
     add(
         "--target-prefix",
         metavar="PREFIX",
         default="",
-        help="of a classic mirror: of names at the target",
+        help="classic mirror: prefix of the topic names at the target",
     )
     add(
         "--begin-at-ends",
         action="store_true",
-        help="a classic mirror that has no position yet begins at the ends of the logs as they are now",
+        help="classic mirror without a position: set its offsets to the present ends of the logs",
     )
     add(
         "--before-start",
         action="store_true",
-        help="before the workers start: move positions that do not fit their topics; prints what was moved",
+        help="before the workers start: correct positions that do not match their topics, and print them",
     )
     add(
         "--accept-ranges",
         action="store_true",
-        help="you have compared both ends: forget ranges that the target has twice, accept offsets of "
-        "synchronised groups, and bind positions of a classic mirror to the present topics",
+        help="after a comparison of both ends: remove the listed ranges that the target has twice, accept "
+        "offsets of synchronised groups, and bind positions of a classic mirror to the present topics",
     )
     add(
         "--started",
         action="store_true",
-        help="all is well if the workers and tasks run: lost records, positions that do not fit and patterns "
-        "that match no topic are only warnings",
+        help="report only workers and tasks that do not run as problems; lost records, positions that do not "
+        "match and patterns that match no topic are warnings",
     )
-    add("--wait", metavar="DURATION", type=duration.parse, default=0, help="such as 5m")
-    add("--until-caught-up", action="store_true", help="all is well only if none is behind")
+    add(
+        "--wait",
+        metavar="DURATION",
+        type=duration.parse,
+        default=0,
+        help="maximum wait until no problem is left, such as 5m",
+    )
+    add("--until-caught-up", action="store_true", help="a partition that lags is a problem, too")
     report_file.add_arguments(parser)
 
 
@@ -254,7 +264,7 @@ def _unmatched(mirror: FlowReader) -> list[str]:
 def _refuse(args: argparse.Namespace) -> None:
     is_batches = args.engine == "batches"
     if bool(args.group) and is_batches:
-        raise Refused("option-conflict", "--group is for a classic mirror: leave --engine out.")
+        raise Refused("option-conflict", "--group is for a classic mirror. Remove --engine.")
     if bool(args.group or is_batches) != bool(args.topics_pattern):
         raise Refused(
             "option-conflict",
@@ -262,9 +272,7 @@ def _refuse(args: argparse.Namespace) -> None:
             "--topics-pattern. MirrorMaker 2 has neither.",
         )
     if (args.group or is_batches) and args.before_start:
-        raise Refused(
-            "option-conflict", "--before-start is for MirrorMaker 2: leave --group and --engine out."
-        )
+        raise Refused("option-conflict", "--before-start is for MirrorMaker 2. Remove --group and --engine.")
     if is_batches and args.accept_ranges:
         raise Refused(
             "option-conflict", "--accept-ranges of --engine batches is an option of `aqueduct replicate`."

@@ -270,7 +270,7 @@ def _plan(args: argparse.Namespace) -> int:
             "use it all the same, pass --snapshot. Nothing was done.",
         )
     quorum_plan = plan.plan(newest, repair.hosts(args.inspection), args.lost)
-    print(f"Taken: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
+    print(f"Used: {name}, the newest of {len(sources)}: {some(source for source, _ in sources)}.")
     lines = plan.sentences(quorum_plan)
     print("\n".join(lines))
     if args.read_plan:
@@ -313,7 +313,7 @@ def _sources(args: argparse.Namespace) -> Iterator[tuple[str, metadata.Metadata]
         except AqueductError as error:
             if args.snapshot is not None or not args.copy:
                 raise
-            print(f"No backup is taken: {error.labelled}")
+            print(f"No backup is used: {error.labelled}")
             return
         yield f"snapshot {snapshot.number} (offset {snapshot.metadata.end:,})", snapshot.metadata
 
@@ -348,7 +348,7 @@ def _check(args: argparse.Namespace) -> int:
             "with all that was committed."
         )
         if silent := sorted(partition for partition, offset in promised.fit.committed.items() if not offset):
-            print(f"No disk says of {count(len(silent), 'partition')} what was committed: {some(silent)}.")
+            print(f"No disk shows for {count(len(silent), 'partition')} what was committed: {some(silent)}.")
     return ExitCode.INCOMPLETE if left else ExitCode.DONE
 
 

@@ -165,5 +165,5 @@ def _servers_or_store(text: str) -> str:
 def _header(text: str) -> tuple[str, bytes]:
     name, equals, value = text.partition("=")
     if not (name and equals):
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a header; write NAME=VALUE")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a header; write NAME=VALUE")
     return name, value.encode()

@@ -1,12 +1,12 @@
-"""Mirror topics to another cluster with the engine `batches`: each record once, as the batches that hold it.
+"""Mirror topics to another cluster with the engine `batches`: whole record batches, each record once.
 
-Records and positions are committed in the same transactions at the target, so the command may be killed at
-any moment and started again. Keys, values, headers, times and order are kept; offsets are not. Only committed
+Records and positions are committed in the same transactions at the target, so the command can be killed at
+any time and started again. Keys, values, headers, times and order are kept; offsets are not. Only committed
 records are mirrored. A second process of the same flow takes over, and the first one ends with 1.
 
 With --shared, processes on several hosts share the tasks of a flow. If one ends, is killed or does not
-respond for ten seconds, the others take over its tasks. A process without tasks stands by. A process without
---shared takes over all tasks, and those with --shared stand back until it has ended.
+respond for ten seconds, the others take over its tasks. A process without tasks is a standby. A process
+without --shared takes over all tasks, and processes with --shared wait until it has ended.
 
 A topic that the target refuses is skipped and listed, and the others continue. With --shared, a task that
 fails is listed and starts again after a pause.
@@ -16,8 +16,8 @@ translation of offsets in aqueduct-mirror-checkpoints.FLOW.internal. Both are co
 for each task. If a position is missing or does not match the target, the partition is not mirrored and is
 listed; the others continue.
 
-With --groups-pattern, a group continues at the target with the very next record. A group that has members at
-the target is skipped and listed. No group is moved back, or beyond what has arrived.
+With --groups-pattern, a group continues at the target with exactly its next record. A group that has members
+at the target is skipped and listed. No group is moved back, or beyond what has arrived.
 
 A range of source offsets that were lost, or that only the target has, is listed until --accept-ranges. If a
 source topic is re-created, the range begins at the position in the deleted topic. Its end is unknown.
@@ -49,7 +49,13 @@ _FLOW = re.compile(r"[a-zA-Z0-9._-]{1,100}")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--flow", metavar="NAME", type=_flow, required=True, help="the flow's name, by default its source's")
+    add(
+        "--flow",
+        metavar="NAME",
+        type=_flow,
+        required=True,
+        help="name of the flow; default: that of its source",
+    )
     _add_ends(parser)
     add(
         "--tasks",
@@ -62,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replication-factor",
         metavar="N",
         type=selection.whole(1, 1000),
-        help="of topics that are created at the target; default: the target's own",
+        help="replication factor of topics that are created at the target; default: that of the target",
     )
     add(
         "--refresh",
@@ -74,8 +80,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--first-start",
         action="store_true",
-        help="no engine has mirrored from this source to the target topics of which the flow has no "
-        "position: mirror to them although they have records",
+        help="mirror to target topics that have records but no position of the flow; use it only if no "
+        "engine has mirrored this source to these topics, because records would arrive twice",
     )
     add(
         "--again",
@@ -103,7 +109,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--metrics-port",
         metavar="PORT",
         type=selection.whole(1, selection.PORTS[-1]),
-        help="figures for Prometheus, on localhost; default: none",
+        help="serve Prometheus metrics on this port of localhost; default: no metrics",
     )
     report_file.add_arguments(parser)
 
@@ -219,7 +225,7 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def _flow(text: str) -> str:
     if not _FLOW.fullmatch(text):
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a name; write up to 100 of a-z, A-Z, 0-9, . _ -")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a name; write up to 100 of a-z, A-Z, 0-9, . _ -")
     return text
 
 

@@ -67,7 +67,7 @@ def _store(path: Path, report: Mapping[str, Any]) -> None:
         write_whole(path, text.encode("utf-8", "backslashreplace"))
     except OSError as error:
         raise Failed(
-            "report-not-writable", f"The report {path} can't be written: {error.strerror}."
+            "report-not-writable", f"The report {path} cannot be written: {error.strerror}."
         ) from None
 
 
@@ -111,7 +111,7 @@ def file(text: str) -> Path:
     path = Path(text)
     try:
         if path.exists() and not path.is_file():
-            raise argparse.ArgumentTypeError(f"{text!r} isn't a file")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a file")
         probe(path)
     except OSError as error:
         raise argparse.ArgumentTypeError(

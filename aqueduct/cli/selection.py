@@ -22,7 +22,7 @@ def servers(text: str) -> str:
     for address in listed:
         match = re.fullmatch(r"(?:[^\s:/\[\]]+|\[[0-9A-Fa-f:.]+(?:%[\w.-]+)?\]):([0-9]{1,9})", address)
         if not match:
-            raise argparse.ArgumentTypeError(f"{text!r} isn't a broker list; write HOST:PORT,HOST:PORT")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a broker list; write HOST:PORT,HOST:PORT")
         if int(match[1]) not in PORTS:
             raise argparse.ArgumentTypeError(f"{address!r} has no port from {PORTS[0]} to {PORTS[-1]}")
     return ",".join(listed)
@@ -42,7 +42,7 @@ def whole(least: int = 1, most: int = MOST) -> Callable[[str], int]:
     def parse(text: str) -> int:
         if not re.fullmatch(r"[0-9]{1,19}", text) or not least <= int(text) <= most:
             bounds = f"of {least} or more" if most == MOST else f"from {least} to {most}"
-            raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number {bounds}")
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number {bounds}")
         return int(text)
 
     return parse

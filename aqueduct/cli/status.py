@@ -1,18 +1,19 @@
 """Show the state of the whole estate, the worst first, with a remedy for each finding.
 
-With --inventory, the command runs the playbook `aqueduct.estate.status`, which asks all hosts of an inventory
-in parallel, and writes its reports.
+With --inventory, the command runs the playbook `aqueduct.estate.status`, which queries all hosts of an
+inventory in parallel, and writes its reports.
 
 With --facts, it evaluates the file of facts that the playbook wrote, and contacts no host.
 
-With --estate, it asks without Ansible, from any host: the exporters of all hosts of the group `monitoring`,
-and the brokers, all at once and within --patience. It shows what the metrics and the ACL Describe of the
-principal `monitoring-<site>` show. All other objects are unknown. Hosts of the group have both files.
-There, run the command as the user monitoring, in the sandbox of its service (docs/security.md, in_sandbox):
+With --estate, it queries the exporters of all hosts of the group `monitoring`, and the brokers, all at once
+and within --patience. It needs no Ansible, and runs on any host. It reports objects that are visible in the
+metrics, or with the ACL Describe of the principal `monitoring-<site>`. All other objects are unknown. Hosts
+of the group have the files for --estate and --command-config. On these hosts, run the command as the user
+monitoring, in the sandbox of its service (docs/security.md, in_sandbox):
 `in_sandbox monitoring '' /opt/aqueduct/base/bin/aqueduct status --config /etc/aqueduct/status/status.yml`.
 
-The command changes nothing. If no host was asked about an object, or the asked host did not answer, its state
-is unknown.
+The command changes nothing. If no host was queried about an object, or the queried host did not answer, the
+state of the object is unknown.
 
 Exit code: 0 all is well; 3 an object is in the state "needs action" or "unknown"; 1 no host answered; 2
 refused, because of an invalid option or an unreadable file.
@@ -42,14 +43,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--estate",
         metavar="FILE",
         type=Path,
-        help="file that playbooks/monitoring.yml wrote (estate.json): ask the exporters and clusters in it",
+        help="file that playbooks/monitoring.yml wrote (estate.json): query the exporters and clusters in it",
     )
     source.add_argument(
         "--inventory",
         metavar="PATH",
         type=Path,
         action="append",
-        help="inventory whose hosts are asked with Ansible; may be repeated",
+        help="inventory whose hosts are queried with Ansible; may be repeated",
     )
     add(
         "--reports",
@@ -68,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         type=selection.positive,
         default=PATIENCE_SECONDS,
-        help=f"with --estate: time limit of all questions together; default {PATIENCE_SECONDS}",
+        help=f"with --estate: time limit of all queries together; default {PATIENCE_SECONDS}",
     )
     add("--site", metavar="SITE", default="", help="show only the objects of this site")
     add("--verbose", action="store_true", help="also show a table of all objects for each section")

@@ -36,7 +36,7 @@ def ask(inventories: Sequence[Path], site: str, reports: Path | None) -> Any:
         sys.stderr.write((process.stdout + process.stderr).decode(errors="replace"))
         raise Failed(
             "estate-not-asked",
-            f"The playbook {PLAYBOOK} asked no host (exit code {process.returncode}). Its output is above.",
+            f"The playbook {PLAYBOOK} queried no host (exit code {process.returncode}). Its output is above.",
         )
     return facts
 

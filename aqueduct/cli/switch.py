@@ -40,7 +40,7 @@ CLIENT = "aqueduct-switch"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--flow", metavar="NAME", required=True, help="the flow's name; by default its source's")
+    add("--flow", metavar="NAME", required=True, help="name of the flow; default: that of its source")
     add("--to", choices=(MM2, BATCHES), required=True, help="the engine that gets the positions")
     for end in ("source", "target"):
         servers = f"--{end}-bootstrap-server"
@@ -65,7 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--replication-factor",
         metavar="N",
         type=selection.whole(1, 1000),
-        help="of the topics of positions, if they are created; default: the target's own",
+        help="replication factor of new topics of positions; default: that of the target",
     )
     add("--dry-run", action="store_true", help="show the plan, and change nothing")
     report_file.add_arguments(parser)
@@ -98,9 +98,9 @@ def run(args: argparse.Namespace) -> ExitCode:
 
 def _lines(plan: SwitchPlan, *, is_dry: bool) -> list[str]:
     if plan.is_made:
-        has = f"The engine {plan.to} has the flow {plan.flow} already."
+        has = f"The flow {plan.flow} already uses the engine {plan.to}."
         new = f"No engine has mirrored a record of the flow {plan.flow}."
-        sentence = f"{has if plan.holder else new} Nothing is to be moved."
+        sentence = f"{has if plan.holder else new} Nothing needs to be moved."
         return [labelled("mirror-switch-unneeded", sentence)]
     number = count(len(plan.moved), "position")
     verb = "would be moved" if is_dry else "moved"

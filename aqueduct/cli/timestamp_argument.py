@@ -10,4 +10,4 @@ def parse(text: str) -> int:
     try:
         return timestamps.parse(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a time; write {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time; write {error}") from None

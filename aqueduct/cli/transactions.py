@@ -1,7 +1,7 @@
 """Find hanging transactions, and abort or commit them, as kafka-transactions.sh does.
 
-A transaction hangs on a partition if its coordinator will not end it there. Read-committed consumers stop
-before it for ever; so does MirrorMaker when it reads its positions. No timeout applies.
+A transaction hangs on a partition if its coordinator will not end it there. Read-committed consumers
+cannot read beyond it; neither can MirrorMaker, when it reads its positions. No timeout applies.
 
 find-hanging compares the open transactions of the partition leaders with the state of the coordinators. It
 reports when a transaction began, which groups wait for it, and whether the coordinator had committed it.

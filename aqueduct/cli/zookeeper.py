@@ -50,8 +50,8 @@ from aqueduct.recovery.broker_ids.log_comparison import sentences
 
 PORT = 2181  # where brokers ask a server that is named without one
 UNSEEN = (
-    "Brokers' logs were not looked at. Where some go further than the snapshot, what was committed since may "
-    "be truncated: stop the brokers, and give --inspection of each."
+    "The logs of brokers were not inspected. If a log is longer than in the snapshot, brokers may truncate "
+    "records that were committed since then. Stop the brokers, and pass --inspection for each of them."
 )
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _connect(text: str) -> str:
         return selection.servers(",".join(named)) + slash + chroot
     except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} isn't an ensemble; write HOST:PORT,HOST:PORT/CHROOT"
+            f"{text!r} is not an ensemble; write HOST:PORT,HOST:PORT/CHROOT"
         ) from None
 
 
@@ -144,7 +144,7 @@ def _znode(text: str) -> str:
     from aqueduct.recovery.zookeeper.znodes import is_path
 
     if not is_path(text):
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a znode's path; write /a/b")
+        raise argparse.ArgumentTypeError(f"{text!r} is not the path of a znode; write /a/b")
     return text
 
 
@@ -160,7 +160,7 @@ def _backup(args: argparse.Namespace) -> int:
     code = ExitCode.DONE if whole else ExitCode.INCOMPLETE
     print("\n".join(_told(kept.snapshot)))
     if kept.less:
-        print(f"FAR LESS than before: {kept.less}. See whether the others were removed on purpose.")
+        print(f"FAR LESS than before: {kept.less}. Check whether the others were deleted on purpose.")
     if kept.removed:
         print(f"Removed: {count(len(kept.removed), 'older snapshot')}, {some(kept.removed)}.")
     if kept.not_removed:
@@ -171,22 +171,30 @@ def _backup(args: argparse.Namespace) -> int:
 
 
 def _told(snapshot: "ZnodeSnapshot") -> list[str]:
-    of = f"cluster {snapshot.cluster}" if snapshot.cluster else "no cluster of Kafka's"
-    when = f"as they were at zxid {snapshot.zxid:#x}" if not snapshot.moving else "NOT of one moment"
+    of = f"cluster {snapshot.cluster}" if snapshot.cluster else "no Kafka cluster"
+    when = (
+        f"as they were at zxid {snapshot.zxid:#x}"
+        if not snapshot.moving
+        else "NOT consistent: some znodes changed meanwhile"
+    )
     lines = [
         f"Snapshot {snapshot.number} of {snapshot.connect} ({of}): {count(len(snapshot.znodes), 'znode')}, "
         f"{snapshot.bytes:,} bytes, {when}."
     ]
     if snapshot.ephemeral:
         number = count(len(snapshot.ephemeral), "ephemeral znode")
-        lines.append(f"Not kept, for they end with their sessions: {number}, {some(snapshot.ephemeral)}.")
+        lines.append(f"Not kept, because they are ephemeral: {number}, {some(snapshot.ephemeral)}.")
     if snapshot.counters:
         lines.append(
-            f"ZooKeeper numbers from 0 again after a restore: children of {some(snapshot.counters)}."
+            "After a restore, ZooKeeper numbers sequential children from 0 again, below "
+            f"{some(snapshot.counters)}."
         )
     lines += [f"NOT kept: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
-        lines.append(f"Changed faster than they were read: {some(snapshot.moving)}. Run it again.")
+        lines.append(
+            f"NOT consistent, because they changed while they were read: {some(snapshot.moving)}. "
+            "Run the command again."
+        )
     return lines
 
 
@@ -218,8 +226,8 @@ def _restore(args: argparse.Namespace) -> int:
         if stale := sorted(
             path for path, before in data_by_path.items() if fitted.znodes[path].data != before
         ):
-            written = "would be" if args.dry_run else "is"
-            print(f"What is there {written} written over, to fit the logs: {some(stale)}.")
+            written = "would be" if args.dry_run else "are"
+            print(f"Existing znodes {written} overwritten to match the logs: {some(stale)}.")
         order = replace(order, snapshot=fitted, overwrite=(*order.overwrite, *stale))
         fits = not fit.differs
     outcome = restore(order)
@@ -249,22 +257,25 @@ def _restored(args: argparse.Namespace, snapshot: "ZnodeSnapshot", znodes: "Rest
     where = args.connect + args.prefix.rstrip("/")
     if args.dry_run:
         which = f" ({some(znodes.missing)})" if znodes.missing else ""
+        missing = count(len(znodes.missing), "znode")
         lines = [
-            f"Snapshot {snapshot.number} would make {count(len(znodes.missing), 'znode')} at {where}{which}, "
-            f"and overwrite {len(znodes.overwritten):,}; {znodes.there:,} are as in it."
+            f"Snapshot {snapshot.number} would create {missing} at {where}{which}, "
+            f"and overwrite {len(znodes.overwritten):,}; {znodes.there:,} are equal."
         ]
     else:
         lines = [
-            f"Snapshot {snapshot.number} at {where}: {count(len(znodes.created), 'znode')} made, "
-            f"{len(znodes.overwritten):,} overwritten, {znodes.there:,} were as in it."
+            f"Snapshot {snapshot.number} at {where}: {count(len(znodes.created), 'znode')} created, "
+            f"{len(znodes.overwritten):,} overwritten, {znodes.there:,} were equal before."
         ]
     if znodes.left:
-        lines += [f"Left as it is there: {path}: {mismatch}." for path, mismatch in znodes.left]
+        lines += [f"NOT changed, because it differs: {path}: {mismatch}." for path, mismatch in znodes.left]
         lines.append("To replace the data and the ACL of such a znode, pass --overwrite /PATH.")
     lines += [f"NOT restored: {path}: {reason}." for path, reason in znodes.failed]
     lines += [f"NOT in the snapshot: {path}: {reason}." for path, reason in snapshot.left_out]
     if snapshot.moving:
-        lines.append(f"NOT of one moment in the snapshot: {some(snapshot.moving)}.")
+        lines.append(
+            f"NOT consistent in the snapshot, because they changed meanwhile: {some(snapshot.moving)}."
+        )
     return "\n".join(lines)
 
 
@@ -293,11 +304,14 @@ def _diff(args: argparse.Namespace) -> int:
 
 def _differs(args: argparse.Namespace, snapshot: "ZnodeSnapshot", paths: "TreeDifference") -> str:
     if not paths:
-        return f"{args.connect} is as snapshot {snapshot.number}: {count(len(snapshot.znodes), 'znode')}."
+        return (
+            f"{args.connect} is equal to snapshot {snapshot.number}: {count(len(snapshot.znodes), 'znode')}."
+        )
     return "\n".join(
         [
-            f"{args.connect} is NOT as snapshot {snapshot.number}: {len(paths.missing):,} missing, "
-            f"{len(paths.changed):,} other, {len(paths.added):,} added, {len(paths.unread):,} not compared.",
+            f"{args.connect} is NOT equal to snapshot {snapshot.number}: {len(paths.missing):,} missing, "
+            f"{len(paths.changed):,} changed, {len(paths.added):,} added, "
+            f"{len(paths.unread):,} not compared.",
             *(f"- {path}" for path in paths.missing),
             *(f"~ {path} ({change})" for path, change in paths.changed),
             *(f"+ {path}" for path in paths.added),

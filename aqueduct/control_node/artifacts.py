@@ -1,4 +1,4 @@
-"""Artifacts that hosts can't fetch themselves: fetched once on the controller, checked, packed, cached.
+"""Artifacts that hosts can't fetch themselves: fetched once on the control node, checked, packed, cached.
 
 Four artifacts: jars of Kafka or Hadoop (one tar with a `libs/` folder), a wheelhouse (one tar with wheels and
 the requirements to install), versitygw (one static binary) and single files, such as Connect's plugins. Every
@@ -54,10 +54,10 @@ VERSITYGW = "github.com/versity/versitygw/cmd/versitygw"
 # Named whole: by its short name Maven would run whatever version the repository calls the newest.
 MAVEN_PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:2.8"
 MAVEN_OPTIONS = ("--quiet", "--batch-mode")
-REACH_MAVEN = "see that this controller reaches a Maven repository (a mirror goes into ~/.m2/settings.xml)"
+REACH_MAVEN = "check that the control node can reach a Maven repository (set a mirror in ~/.m2/settings.xml)"
 # Go's and `uname`'s words for a machine.
 GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
-# How modules are reached is the user's; what else of Go's environment might change the binary is left out.
+# The user can set how Go reaches modules. Other Go variables, which could change the binary, are ignored.
 GO_NETWORK = {"GOPROXY", "GONOPROXY", "GOPRIVATE", "GOSUMDB", "GONOSUMDB", "GOINSECURE", "GOAUTH"}
 MOST_BYTES = 2 << 30  # of an artifact, several times the largest one that is known
 DOWNLOAD_SECONDS = 3600.0  # for all of an artifact, however slowly it is sent
@@ -123,7 +123,7 @@ def maven_jars(name: str, coordinates: Sequence[str], *, lock: str, cache: str) 
     """Fetch jars by their Maven coordinates (`group:artifact:version`), with what they need; pack them."""
 
     def fetch(jars: Path) -> None:
-        _fetch_from_maven(coordinates, jars, f"the jars of {name}", f"leave {name} out")
+        _fetch_from_maven(coordinates, jars, f"the jars of {name}", f"do not use {name}")
 
     return _jars(Path(cache) / f"{name}.tar", lock, fetch)
 
@@ -353,7 +353,7 @@ def _fetch_from_maven(coordinates: Sequence[str], destination: Path, goal: str, 
 def _copy_from_maven(coordinates: str, destination: Path) -> None:
     _run(
         [
-            _maven("say its url instead"),
+            _maven("set the url of the file instead of its Maven coordinates"),
             *MAVEN_OPTIONS,
             f"{MAVEN_PLUGIN}:copy",
             f"-Dartifact={coordinates}",
@@ -400,7 +400,7 @@ def _build_versitygw(version: str, machine: str, toolchain: str, scratch: Path) 
     _run(
         [str(packages / "go/bin/go"), "install", "-ldflags=-s -w", f"{VERSITYGW}@v{version}"],
         f"build versitygw {version}",
-        "see that this controller reaches a Go module proxy (GOPROXY names another one), "
+        "check that the control node can reach a Go module proxy (set another one in GOPROXY), "
         "or set artifact_versitygw_source to archive",
         {
             **{key: value for key, value in os.environ.items() if key[:2] != "GO" or key in GO_NETWORK},
@@ -463,7 +463,7 @@ def _read(url: str, variable: str) -> bytes:
 
 
 def _read_whole(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline controllers)
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 (file: is wanted: offline control nodes)
         return _limited(answer)
 
 
@@ -526,9 +526,9 @@ def _digests_in_tar(path: Path, lock: str, locked: Collection[str]) -> tuple[dic
                 stream = archive.extractfile(member) if member.isreg() else None
                 parent, _, name = member.name.rpartition("/")
                 if stream is None or (parent != "libs" if name != LAST_ENTRY else parent or member.size):
-                    raise _changed(path, lock, f"{member.name} is no jar in libs/")
+                    raise _changed(path, lock, f"{member.name} is not a jar in libs/")
                 if name in digests:
-                    raise _changed(path, lock, f"{name} is there twice")
+                    raise _changed(path, lock, f"{name} exists twice")
                 if name not in locked and name != LAST_ENTRY:
                     raise _changed(path, lock, f"{name} is not in the lock")
                 entry = tarfile.TarInfo(member.name)
@@ -540,9 +540,9 @@ def _digests_in_tar(path: Path, lock: str, locked: Collection[str]) -> tuple[dic
             while block := file.read(1 << 20):
                 whole.update(block)
     except (tarfile.TarError, EOFError, OSError, UnicodeError, ValueError) as error:
-        raise _changed(path, lock, f"it is no archive of jars ({error})") from error
+        raise _changed(path, lock, f"it is not an archive of jars ({error})") from error
     if again.hexdigest() != whole.hexdigest():
-        raise _changed(path, lock, "it is packed otherwise than such archives are")
+        raise _changed(path, lock, "its entries are not packed as Aqueduct packs them")
     digests.pop(LAST_ENTRY, None)
     return digests, whole.hexdigest()
 
@@ -623,7 +623,9 @@ def _platforms() -> list[str]:
 def _pip(arguments: list[str], goal: str) -> None:
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
     _run(
-        [*pip, *arguments], f"get {goal} with pip", "see that this controller reaches a Python package index"
+        [*pip, *arguments],
+        f"get {goal} with pip",
+        "check that the control node can reach a Python package index",
     )
 
 
@@ -635,5 +637,8 @@ def _run(command: list[str], goal: str, remedy: str, environment: Mapping[str, s
             for line in (completed.stdout + completed.stderr).strip().splitlines()
             if not line.startswith("go: downloading")
         ]
-        errors = [line for line in output if "ERROR" in line] or output or ["it said nothing"]
-        raise Failed("artifact-unavailable", f"Could not {goal}: {errors[0].strip()} — {remedy}.")
+        errors = (
+            [line for line in output if "ERROR" in line] or output or ["the command failed without output"]
+        )
+        remedy = f"{remedy[:1].upper()}{remedy[1:]}"
+        raise Failed("artifact-unavailable", f"Cannot {goal}: {errors[0].strip().rstrip('.')}. {remedy}.")

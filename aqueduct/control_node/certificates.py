@@ -93,23 +93,23 @@ def self_signed(key: ec.EllipticCurvePrivateKey, called: str, now: datetime) -> 
 
 
 def fault(pem: str, public_key: str, request: Wanted, authority: Authority, now: datetime) -> str:
-    """Say why a certificate is to be replaced; nothing where it is good."""
+    """Return why a certificate must be replaced; empty if it is valid."""
     if not pem:
-        return "there is none"
+        return "it does not exist"
     try:
         certificate = x509.load_pem_x509_certificate(pem.encode())
     except ValueError:
-        return "it can't be read"
+        return "it cannot be read"
     if certificate.public_key() != _public(public_key):
-        return "it is another key's"
+        return "it belongs to another key"
     if not _signed(certificate, authority.certificate):
-        return "another authority signed it"
+        return "another CA signed it"
     if certificate.subject != _subject(request.principal):
-        return f"it isn't {request.principal}'s"
+        return f"its subject is not {request.principal}"
     if _names(certificate) != set(map(_name, request.names)) or _usages(certificate) != request.usages:
         return "it has other names or usages"
     if certificate.not_valid_after_utc < now + timedelta(days=request.renewal_days):
-        return "it is due"
+        return "it expires soon"
     return ""
 
 
@@ -136,16 +136,16 @@ def of_another_authority(pem: str, authority: Authority) -> bool:
 
 
 def provided_fault(file: Path, authorities: Path, principal: str, now: datetime) -> str:
-    """Say why a provided file (private key and certificate chain) can't serve; nothing where it can.
+    """Return why a provided file (private key and certificate chain) cannot be used; empty if it can.
 
-    `authorities` is the site's `ca.pem`; `principal` is what brokers take from the certificate's subject.
+    `authorities` is the site's `ca.pem`; `principal` is the CN that brokers read from the subject.
     """
     texts = {}
     for path, name in ((file, "it"), (authorities, authorities.name)):
         try:
             texts[path] = path.read_text(encoding="utf-8", errors="replace")
         except OSError as error:
-            return f"{name} can't be read: {error.strerror}"
+            return f"{name} cannot be read: {error.strerror}"
     return _chain_fault(texts[file], texts[authorities], principal, now)
 
 
@@ -153,22 +153,22 @@ def _chain_fault(pem: str, authorities: str, principal: str, now: datetime) -> s
     try:
         trusted = x509.load_pem_x509_certificates(authorities.encode())
     except ValueError:
-        return "ca.pem has no certificate that can be read"
+        return "ca.pem has no readable certificate"
     try:
         certificate, *intermediates = x509.load_pem_x509_certificates(pem.encode())
     except ValueError:
-        return "it has no certificate that can be read"
+        return "it has no readable certificate"
     try:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
         public = certificate.public_key()
     except (TypeError, ValueError):
-        return "it has no private key that can be read without a password"
+        return "it has no private key that is readable without a password"
     except UnsupportedAlgorithm as error:
-        return f"its key can't be used: {error}"
+        return f"its key cannot be used: {error}"
     if "BEGIN PRIVATE KEY" not in pem:
-        return "its private key isn't PKCS #8, the form that Kafka reads (openssl pkcs8 -topk8 -nodes)"
+        return "its private key is not in the format PKCS #8, which Kafka needs (openssl pkcs8 -topk8 -nodes)"
     if key.public_key() != public:
-        return "its private key isn't its first certificate's"
+        return "its private key does not match its first certificate"
     subject = certificate.subject.rfc4514_string()
     if not re.match(f"CN={re.escape(principal)}(,|$)", subject):
         return f"its subject is {subject}, not CN={principal}"
@@ -182,7 +182,7 @@ def _chain_fault(pem: str, authorities: str, principal: str, now: datetime) -> s
             return min(faults)  # nothing, where one of them is in date
         if above is None or not _signed(below, above):
             break
-    return "it does not lead to a certificate of ca.pem"
+    return "no certificate in ca.pem has signed its chain"
 
 
 def _out_of_date(certificate: x509.Certificate, role: str, now: datetime) -> str:
@@ -190,7 +190,9 @@ def _out_of_date(certificate: x509.Certificate, role: str, now: datetime) -> str
     if begin <= now <= end:
         return ""
     which = f"{role} of {certificate.subject.rfc4514_string()}"
-    return f"{which} ended at {_minute(end)}" if end < now else f"{which} begins at {_minute(begin)}"
+    return (
+        f"{which} expired at {_minute(end)}" if end < now else f"{which} is not valid before {_minute(begin)}"
+    )
 
 
 def issue(public_key: str, request: Wanted, authority: Authority, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""Names of software, on the controller and on hosts. Each name changes with the content.
+"""Names of software, on the control node and on hosts. Each name changes with the content.
 
 Nothing is fetched to know them: a host is asked by these names what it lacks.
 """

@@ -15,7 +15,7 @@ HERE = Path(aqueduct.__file__).resolve().parents[1]
 def check_fit(collection: Path) -> None:
     """Refuse a collection whose modules differ from those that this process runs.
 
-    The hosts get the modules of the collection: they would be of another release than the control node's.
+    The hosts would get modules of another release than that of the control node.
     """
     root = collection.resolve()
     if root == HERE or code_digest(root) == code_digest(HERE):
@@ -24,7 +24,7 @@ def check_fit(collection: Path) -> None:
     raise Refused(
         "release-mismatch",
         f"The collection aqueduct.estate {release} in {root} and the Python package {DISTRIBUTION} "
-        f"{_installed()} in {HERE} are not of one release. Install both of one release: run "
+        f"{_installed()} in {HERE} have different releases. Install the same release of both: run "
         f"'{sys.executable} -m pip install {DISTRIBUTION}[controller]==VERSION' and "
         "'ansible-galaxy collection install --force aqueduct.estate:==VERSION'. "
         "Nothing was done.",
@@ -35,4 +35,4 @@ def _installed() -> str:
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:  # a folder on PYTHONPATH
-        return "of a folder"
+        return "(from a folder)"

@@ -25,7 +25,7 @@ BUFFERS = {"receive.buffer.bytes": "-1", "send.buffer.bytes": "-1"}
 # What keeps records safe; no tuning is above it.
 CONSUMER = {
     # A topic that is new begins at its start, and so does what the source has cut: `start` is for the flow's
-    # beginning, and is done once. `latest` here would leave out what nobody has chosen to leave out.
+    # beginning, and is done once. `latest` here would skip records unintentionally.
     "auto.offset.reset": "earliest",
     "enable.auto.commit": "false",
     "allow.auto.create.topics": "false",

@@ -57,8 +57,8 @@ def nothing_found(hosts: Mapping[str, Mapping[str, Any]]) -> str:
     sites = ", ".join(sorted({site_name(variables["group_names"]) for variables in hosts.values()}))
     return (
         f"The clusters of {sites} have no finding: their nodes, partitions, transactions, data folders, and "
-        "clients that were rejected within 2 minutes. Nothing else was asked: playbooks/status.yml reports "
-        "flows, links, connectors, landings, backups and hosts."
+        "clients that were rejected in the last 2 minutes. Nothing else was inspected: playbooks/status.yml "
+        "reports flows, links, connectors, landings, backups and hosts."
     )
 
 
@@ -74,8 +74,9 @@ def comparison_findings(hosts: Mapping[str, Mapping[str, Any]]) -> list[str]:
             lines += variables.get(f"_{group}_unequal", ())
             if variables.get(f"_{group}_compared") is not True:
                 lines.append(
-                    f"{host} did not compare all of its {COMPARED[group]}: it did not answer, or a task "
-                    "above failed. Whether records are missing there is unknown. Correct it, and run again."
+                    f"{host} did not compare all of its {COMPARED[group]}: the host did not answer, or a "
+                    "task above failed. It is unknown whether records are missing. Correct the cause, and "
+                    "run the playbook again."
                 )
     return lines
 
@@ -106,7 +107,7 @@ def ill_flows(results: Iterable[Mapping[str, Any]], site: str) -> list[str]:
     for result in results:
         if not result.get("skipped") and result.get("rc", ExitCode.FAILED) != ExitCode.DONE:
             flow = result["_mirror_maker_flow"]["name"]
-            lines.append(f"The flow {flow} to {site} does not run as it should:")
+            lines.append(f"The flow {flow} to {site} has problems:")
             lines += [*result.get("stdout_lines", ())[1:], *result.get("stderr_lines", ())]
     return lines
 
@@ -132,13 +133,13 @@ def changed_id(host: str, logs_id: int, declared_id: int) -> str:
     """Return a sentence about a broker whose cluster does not answer, with the id that its logs have."""
     if int(logs_id) == int(declared_id):
         return (
-            f"{host} has the logs of broker {logs_id}, as in the inventory: not its id keeps it from "
-            "answering. See journalctl -u kafka there."
+            f"{host} has the logs of broker {logs_id}, as in the inventory. Its broker id is not the cause. "
+            "Find the cause with journalctl -u kafka on this host."
         )
     return (
-        f"{host} has the logs of broker {logs_id}, and is {declared_id} in the inventory: a broker does not "
-        f"start so. Set its kafka_node_id to {logs_id} there, and run playbooks/kafka.yml; then run this "
-        "again."
+        f"{host} has the logs of broker {logs_id}, but kafka_node_id {declared_id} in the inventory, so its "
+        f"broker does not start. For this host, set kafka_node_id to {logs_id}, and run playbooks/kafka.yml. "
+        "Then run this playbook again."
     )
 
 
@@ -155,9 +156,9 @@ def uncompared_links(links: Iterable[Link]) -> list[str]:
     return [
         labelled(
             "link-not-compared",
-            f"Nothing was compared of the link {link.name} from {link.source} to {link.target}: with mode: "
-            "record, a link has no ledger, and missing records are unknown. Remove mode: record, or list the "
-            f"link in diode_downstream_uncompared_links of {link.target} to accept this.",
+            f"The link {link.name} from {link.source} to {link.target} was not compared. A link with mode: "
+            "record has no ledger, so missing records are unknown. Remove mode: record, or list the link in "
+            f"diode_downstream_uncompared_links of {link.target} to accept this.",
         )
         for link in links
     ]
@@ -167,4 +168,4 @@ def _reason(result: Mapping[str, Any]) -> str:
     """Return the reason: the last line of the command's errors, or Ansible's message about the host."""
     message = str(result.get("stderr") or result.get("module_stderr") or result.get("msg") or "")
     lines = [line.strip() for line in message.split("\n") if line.strip()]
-    return f": {lines[-1]}" if lines else ", and why is not known."
+    return f": {lines[-1]}" if lines else ", for an unknown reason."

@@ -29,7 +29,7 @@ class Declaration:
     usage: str = ""
 
     def remedy(self) -> str:
-        return self.usage or f"It has {', '.join(self.kinds)}."
+        return self.usage or f"Variables of this playbook: {', '.join(self.kinds)}."
 
 
 def unknown(given: Collection[str], declared: Collection[str], of_roles: Collection[str]) -> list[str]:
@@ -51,7 +51,7 @@ def check(declaration: Declaration, given: Mapping[str, Any], of_roles: Collecti
         )
     if missing := [name for name in declaration.required if name not in given]:
         raise Refused(
-            "playbook-variable-missing", f"{playbook} needs {', '.join(missing)}. {NOTHING_DONE} {remedy}"
+            "playbook-variable-missing", f"{playbook} requires {', '.join(missing)}. {NOTHING_DONE} {remedy}"
         )
     flags = [name for name, kind in declaration.kinds.items() if kind == "flag" and name in given]
     if unclear := sorted(f"{name}={given[name]}" for name in flags if str(given[name]).lower() not in TRUTHS):

@@ -11,7 +11,7 @@ def test_demo_reports_taken_port_before_creating_containers() -> None:
     with socket.create_server(("127.0.0.1", PORT)):
         run = subprocess.run(["script/demo"], capture_output=True, text=True)
     assert run.returncode == 1
-    sentence = f"Port {PORT} of this machine, which lab_published_port gives to pro1-kafka-1, is taken:"
+    sentence = f"Port {PORT} of this machine (lab_published_port of pro1-kafka-1) is in use."
     assert sentence in " ".join(run.stderr.split())
     assert not made("ps", "--all", "--quiet")
     assert not made("network", "ls", "--quiet")

@@ -1,4 +1,4 @@
-"""Replaces the estate's own authority, step by step, on the controller."""
+"""Replaces the estate's own certificate authority, step by step, on the control node."""
 
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ class ActionModule(ActionBase):
             required_one_of=[["step", "rolled_out"]],
         )
         if self._task.check_mode:
-            return {"changed": False, "skipped": True, "msg": "nothing is replaced in check mode"}
+            return {"changed": False, "skipped": True, "msg": "Nothing is replaced in check mode."}
         folder = Path(given["directory"]) / "ca"
         try:
             if given["rolled_out"]:

@@ -1,4 +1,4 @@
-"""Makes the estate's own authority, and keys and certificates of people's clients, on the controller."""
+"""Creates the estate's own CA, and keys and certificates of clients, on the control node."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ class ActionModule(ActionBase):
             }
         )
         if self._task.check_mode:
-            return {"changed": False, "skipped": True, "msg": "nothing is made in check mode"}
+            return {"changed": False, "skipped": True, "msg": "Nothing is created in check mode."}
         root, now = Path(given["directory"]), certificates.utc_now()
         folders = (root, root / "ca", root / "clients")
         try:

@@ -1,4 +1,4 @@
-"""Evaluates, on the controller, what all hosts answered; prints it and writes it for programs."""
+"""Evaluates the answers of all hosts on the control node; prints the state, and writes it for programs."""
 
 import json
 from collections.abc import Mapping
@@ -90,7 +90,7 @@ def _facts(answer: Any) -> Any:
     """Return the facts of a host's answer, or why it gave none."""
     if not isinstance(answer, Mapping):
         return None
-    return answer.get("facts") or {"error": str(answer.get("msg") or "it was not asked")}
+    return answer.get("facts") or {"error": str(answer.get("msg") or "the host was not queried")}
 
 
 def _json(path: Path) -> Any:

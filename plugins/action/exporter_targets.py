@@ -1,9 +1,10 @@
-"""Finds, on the controller, the exporters of all hosts that are monitored, and writes what Prometheus needs.
+"""Finds the exporters of all monitored hosts, and writes the files for Prometheus, on the control node.
 
-The file `estate.json` lists all declared objects, and whom to ask: `aqueduct status --estate` reads it.
+The file `estate.json` lists all declared objects and the addresses to query: `aqueduct status --estate`
+reads it.
 
-Each role says in `_<role>_exporters` and in `metrics` of `_<role>_status` (vars/main.yml) which ports of
-localhost give metrics. No host is contacted, so `--limit` leaves no target out.
+Each role declares the ports on localhost that serve metrics, in `_<role>_exporters` and in `metrics` of
+`_<role>_status` (vars/main.yml). No host is contacted, so the files contain all targets, also with `--limit`.
 """
 
 import json

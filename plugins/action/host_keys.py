@@ -1,7 +1,7 @@
-"""Brings a key and a certificate for each of a host's principals; its module does the host's part.
+"""Installs a key and a certificate for each of a host's principals; the module of this name runs on the host.
 
-Asks the host what it has, signs on the controller what is missing, due or not as the inventory says, and
-brings all that is new at once.
+Asks the host for its keys and certificates. On the control node, signs each certificate that is missing,
+expires soon or differs from the inventory. Then copies all new files to the host at once.
 """
 
 import base64
@@ -66,13 +66,13 @@ class ActionModule(ActionBase):
             files = [path for path in (folder / self._host / name, folder / name) if path.is_file()]
             if not files:
                 raise AnsibleActionFail(
-                    f"[provided-certificate-missing] {folder} has neither {self._host}/{name} nor {name}: "
-                    "put key and certificate chain of that principal there, in one file."
+                    f"[provided-certificate-missing] {folder} has neither {self._host}/{name} nor {name}. "
+                    "Copy the key and the certificate chain of this principal there, in one file."
                 )
             if reason := certificates.provided_fault(files[0], ca, key["principal"], now):
                 raise AnsibleActionFail(
                     "[provided-certificate-unusable] "
-                    f"{files[0]} can't serve {self._host}: {reason}; put one there that can. "
+                    f"{files[0]} cannot be used on {self._host}: {reason}. Replace the file. "
                     f"Nothing of {self._host} was changed."
                 )
             pem = files[0].read_text()
@@ -179,6 +179,6 @@ class ActionModule(ActionBase):
         ):
             raise AnsibleActionFail(
                 "[host-answer-wrong] "
-                f"{self._host} did not answer with one public key for each of its {asked} principals: "
-                "nothing was signed. The module that ran there was not ours: see who has that host."
+                f"{self._host} did not send one public key for each of its {asked} principals. Nothing was "
+                "signed. A module of Aqueduct always sends them. Find out who can change files on this host."
             )

@@ -1,7 +1,7 @@
-"""Brings all software of a host's services; the module of this name does the host's part.
+"""Installs all software of a host's services; the module of this name runs on the host.
 
-Asks the host what it lacks, fetches that to the controller, checked against the locks, brings it, and asks
-again. Nothing is fetched for a host that has all.
+Asks the host what it lacks, fetches it to the control node, checks it against the locks, copies it to the
+host, and asks again. Nothing is fetched for a host that lacks nothing.
 """
 
 import sys
@@ -22,7 +22,7 @@ from aqueduct.errors import AqueductError, with_identifier
 
 MODULE, APT = "aqueduct.estate.host_software", "ansible.builtin.apt"
 OWN = "own"
-# Several times as fast as pip, and checked with the controller's own environment (locks/controller.txt).
+# Several times as fast as pip, and checked with the control node's own environment (locks/controller.txt).
 UV, UV_HERE = "uv", Path(sys.executable).with_name("uv")
 TELL_SECONDS = 10
 JAVA_17 = "openjdk-17-jre-headless"  # which Debian 13 does not have
@@ -87,7 +87,8 @@ class ActionModule(ActionBase):
                 brought[name] = self._bring(name, report["python"])
         raise AnsibleActionFail(
             "[host-software-incomplete] "
-            f"{self._host} still lacks {', '.join(report['lacks'] + report['packages'])}."
+            f"{self._host} still lacks {', '.join(report['lacks'] + report['packages'])}. "
+            "Run the playbook again."
         )
 
     def _file(self, file: dict[str, Any]) -> tuple[str, dict[str, str]]:
@@ -128,7 +129,9 @@ class ActionModule(ActionBase):
         return str(self._repository / f"locks/{name}.txt")
 
     def _ask(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        with self._told("unpacking and installing" if arguments["brought"] else "looking at what is there"):
+        with self._told(
+            "unpacking and installing" if arguments["brought"] else "checking installed software"
+        ):
             return self._module(MODULE, arguments)
 
     def _install(self, packages: list[str]) -> None:
@@ -146,13 +149,13 @@ class ActionModule(ActionBase):
                     if JAVA_17 in packages and "No package matching" in str(error):
                         raise AnsibleActionFail(
                             "[java-package-missing] "
-                            f"{self._host} has no package {JAVA_17}. HDFS, Hive's metastore and the SQL "
-                            "server need Java 17: give them a host with Debian 12."
+                            f"The distribution of {self._host} has no package {JAVA_17}. HDFS, Hive's "
+                            "metastore and the SQL server need Java 17. Move them to a host with Debian 12."
                         ) from error
                     raise
 
     def _bring(self, name: str, python: str) -> dict[str, str]:
-        """Fetch something to the controller and copy it to the host; where it is there, and its digest."""
+        """Fetch a file to the control node and copy it to the host; return its path there, and its digest."""
         fetched = self._fetch(name, python)
         local = fetched.path
         folder = self._connection._shell.tmpdir or self._make_tmp_path()
@@ -164,7 +167,7 @@ class ActionModule(ActionBase):
     def _fetch(self, name: str, python: str) -> artifacts.Artifact:
         given, cache = self._given, self._given["cache"]
         artifact = f"{self._repository}/artifacts"
-        with self._told(f"fetching {name} to the controller"):
+        with self._told(f"fetching {name} to the control node"):
             if name.startswith("kafka-"):
                 return artifacts.kafka_jars(
                     version=name.removeprefix("kafka-"),
@@ -198,7 +201,7 @@ class ActionModule(ActionBase):
                 of_file = {key: file[key] for key in ("maven", "url", "sha256")}
                 if names.file_and_digest(**of_file, lock=self._files_lock)[0] == name:
                     return artifacts.single_file(**of_file, lock=self._files_lock, cache=cache)
-        raise AnsibleActionFail(f"[artifact-name-unknown] nothing of the name {name} is known.")
+        raise AnsibleActionFail(f"[artifact-name-unknown] No role declares the file {name}.")
 
     def _module(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         result: dict[str, Any] = self._execute_module(
@@ -211,7 +214,7 @@ class ActionModule(ActionBase):
 
     @contextmanager
     def _told(self, step: str) -> Iterator[None]:
-        """Say what is being done, where it takes longer than a moment, and for how long it has."""
+        """Print the current step and its duration at intervals, until it ends."""
         over, started = threading.Event(), time.monotonic()
 
         def tell() -> None:

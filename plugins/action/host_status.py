@@ -86,4 +86,4 @@ class ActionModule(ActionBase):
 def _reason(result: dict[str, Any]) -> str:
     """Return why a host gave no facts: the last line of its errors, or Ansible's message."""
     errors = str(result.get("module_stderr") or "").strip()
-    return errors.split("\n")[-1].strip() if errors else str(result.get("msg") or "it gave no facts")
+    return errors.split("\n")[-1].strip() if errors else str(result.get("msg") or "no facts were returned")

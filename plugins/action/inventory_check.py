@@ -1,4 +1,4 @@
-"""Checks the whole inventory on the controller. What is wrong is found by `aqueduct.estate.check`."""
+"""Checks the whole inventory on the control node, with `aqueduct.estate.check`."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping

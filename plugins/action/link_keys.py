@@ -1,4 +1,4 @@
-"""Makes the pairs of keys of one-way links, on the controller."""
+"""Creates the key pairs of one-way links, on the control node."""
 
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ class ActionModule(ActionBase):
                 if private.stat().st_mode & OTHERS:
                     raise AnsibleActionFail(
                         "[key-file-permissions] "
-                        f"{private} can be read by others than its owner: chmod 0600 {private}"
+                        f"Other users than the owner can read {private}. Run: chmod 0600 {private}"
                     )
                 continue
             made.append(pair["name"])

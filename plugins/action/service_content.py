@@ -1,6 +1,6 @@
-"""Reads a file that a service may have written, and brings it to the controller where `dest` is given.
+"""Reads a file that a service may have written; with `dest`, copies it to the control node.
 
-Ansible's own `fetch` reads as root, and follows a link that the service put in the place of the file.
+Ansible's own `fetch` reads as root, and follows a link that the service created instead of the file.
 """
 
 import base64
@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
         )
         dest = given.pop("dest")
         if dest and self._task.check_mode:
-            return {"changed": False, "skipped": True, "msg": "nothing is brought in check mode"}
+            return {"changed": False, "skipped": True, "msg": "Nothing is copied in check mode."}
         result: dict[str, Any] = self._execute_module(
             module_name=MODULE, module_args=given, task_vars=task_vars or {}
         )

@@ -33,13 +33,13 @@ class ActionModule(ActionBase):
             }
         )
         if self._task.check_mode:
-            return {"changed": True, "skipped": True, "msg": "it is not run in check mode"}
+            return {"changed": True, "skipped": True, "msg": "The command does not run in check mode."}
         self._variables, self._unit = task_vars or {}, f"{given['name']}.service"
         state = self._state()
         if state["ActiveState"] not in ("inactive", "failed"):
             raise AnsibleActionFail(
-                f"[unit-already-running] {given['name']} runs on this host already: wait for it "
-                f"(journalctl --follow --unit {given['name']}) or end it (systemctl stop {given['name']})."
+                f"[unit-already-running] The unit {given['name']} already runs here. Wait until it ends "
+                f"(journalctl --follow --unit {given['name']}), or stop it (systemctl stop {given['name']})."
             )
         if state["ActiveState"] == "failed":
             self._command("systemctl", "reset-failed", self._unit)
@@ -62,10 +62,10 @@ class ActionModule(ActionBase):
             lines += new_lines
         # One that failed stays known until it is started again; one that succeeded is gone.
         code = int(state["ExecMainStatus"]) if state["ActiveState"] == "failed" else 0
-        # Said here, or Ansible goes by `rc`, and takes what was left out (3) for a failure.
+        # Set here: otherwise, Ansible uses `rc`, and treats skipped items (3) as a failure.
         result = {"changed": True, "failed": False, "rc": code, "lines": lines, "result": state["Result"]}
         if state["Result"] not in ("success", "exit-code"):
-            sentence = f"{given['name']} did not end by itself: {state['Result']}."
+            sentence = f"systemd ended the unit {given['name']} ({state['Result']})."
             result |= {"failed": True, "msg": f"[unit-ended-otherwise] {sentence}"}
         elif code not in (ExitCode.DONE, ExitCode.INCOMPLETE):
             result |= {"failed": True, "msg": _reason(lines)}
@@ -79,9 +79,9 @@ class ActionModule(ActionBase):
         )
 
     def _journal(self, *options: str, cursor: str = "") -> tuple[list[str], str]:
-        """Return what the command said, and the cursor after it: the old one, where it said nothing.
+        """Return the new output of the command and the cursor after it; without output, the old cursor.
 
-        A cursor is always one of the unit's own lines: after another, systemd 252 leaves out the first.
+        A cursor is always one of the unit's own lines: after another one, systemd 252 skips the first line.
         """
         show = ("journalctl", "--quiet", "--no-pager", "--output=cat", "--show-cursor")
         printed = self._command(*show, *options, f"_SYSTEMD_UNIT={self._unit}", codes=(0, 1))  # 1: no line
@@ -102,6 +102,6 @@ class ActionModule(ActionBase):
 
 
 def _reason(lines: Sequence[str]) -> str | list[str]:
-    """Return the sentence that the command ends with, or else the last that it said."""
+    """Return the error of the command, or its last lines if it printed no error."""
     sentences = [line.removeprefix("aqueduct: ") for line in lines if line.startswith("aqueduct: ")]
-    return sentences[-1] if sentences else list(lines[-LAST_LINES:]) or "it failed without a word."
+    return sentences[-1] if sentences else list(lines[-LAST_LINES:]) or "The command failed without output."

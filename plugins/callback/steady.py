@@ -1,10 +1,11 @@
 """Prints a playbook's progress as Ansible does, but no failure that is only a retry; refuses unknown --tags.
 
-What hosts answer is shown as text: a captured one would else set the operator's terminal. That includes
-colours: black text would hide what the host did.
+Answers of hosts are shown as plain text: control characters of a compromised host could change the operator's
+terminal. Colours are removed, too, because black text would hide what the host did.
 
-While a task waits (`until`), Ansible prints `FAILED - RETRYING` for each attempt, also where all goes well.
-The attempts are shown with -v. With a tag that no task has, Ansible does nothing and exits with 0.
+While a task waits (`until`), Ansible prints `FAILED - RETRYING` for each attempt, even if nothing is wrong.
+This plugin shows these attempts only with -v. With a tag that no task has, Ansible does nothing and exits
+with 0.
 """
 
 DOCUMENTATION = """

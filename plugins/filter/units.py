@@ -120,7 +120,7 @@ def option_words(options: Mapping[str, Any]) -> list[str]:
 def option_file(options: Mapping[str, Any]) -> str:
     """`options | option_file`: the content of a file for `aqueduct VERB --config`.
 
-    An option whose value is an empty text, an empty list, none or false is left out.
+    An option whose value is an empty text, an empty list, none or false is skipped.
     """
     # JSON is YAML, and leaves no value to guess at.
     return "\n".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in _given(options))

@@ -1,13 +1,13 @@
-"""Refuses an inventory with a file that can't be read, before Ansible's own plugins read it.
+"""Refuses an inventory with an unreadable file, before Ansible's own plugins read it.
 
-Ansible says what is wrong with a file of variables, but not which file it is; of hosts.yml, it has each of
-its plugins complain. Here each broken file gets one sentence, and all of them in one run.
+For an invalid file of variables, Ansible does not show the name of the file. For an invalid hosts.yml, it
+shows an error of each inventory plugin. This plugin shows one error for each invalid file, all in one run.
 """
 
 DOCUMENTATION = """
 name: readable
-short_description: Refuses an inventory with a file that can't be read
-description: It is enabled before Ansible's own inventory plugins, and declares no host.
+short_description: Refuse an inventory with an unreadable file
+description: Enable it before Ansible's own inventory plugins. It adds no hosts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -38,9 +38,9 @@ class InventoryModule(BaseFileInventoryPlugin):
         for fault in faults:
             self.display.error(fault, wrap_text=False)
         if faults:
-            # After an error Ansible would ask its next plugin, and print what each of them says of the file.
+            # Otherwise, Ansible would call its next plugins, and print an error of each.
             raise SystemExit(int(ExitCode.PARSER_ERROR))
-        raise AnsibleError("All files are read; Ansible's own plugins come next.")  # which nobody gets to see
+        raise AnsibleError("All files are read; Ansible's own plugins come next.")  # Ansible does not show it
 
 
 def _faults_of_hosts(loader: DataLoader, path: str) -> Iterator[str]:
@@ -65,13 +65,13 @@ def _faults(loader: DataLoader, path: str, mapping: str) -> Iterator[str]:
         lines_before = error.object.count(b"\n", 0, error.start)
         yield f"{place(path, lines_before + 1)}: a character is not UTF-8; save the file as UTF-8."
     except AnsibleVaultError as error:
-        remedy = "give its password with --vault-password-file or --ask-vault-pass"
+        remedy = "pass the password of the vault with --vault-password-file or --ask-vault-pass"
         yield f"{place(path)}: {str(error).rstrip('.')}; {remedy}."
     except AnsibleError as error:
         line = error.obj.line_num if isinstance(error.obj, Origin) else None
-        remedy = "correct it here or just above (indentation, quotes, brackets)"
+        remedy = "correct this line or the lines above it (indentation, quotes, brackets)"
         yield f"{place(path, line)}: {str(error).rstrip('.')}; {remedy}."
     else:
         if not isinstance(content, Mapping) and (content or "groups" in mapping):
             held = "a list" if isinstance(content, list) else "a text" if content else "nothing"
-            yield f"{place(path)}: it holds {held}; make it a mapping of {mapping}."
+            yield f"{place(path)}: the file contains {held}; write a mapping of {mapping}."

@@ -49,8 +49,8 @@ class Access:
 
 def _refused(path: Path, kind: str) -> UnsafePath:
     return UnsafePath(
-        f"{path} is {kind}: it may lead root elsewhere. Nothing was done with it. Find out who made it, and "
-        "remove it; then run again."
+        f"{path} is {kind}, so root could change another file by mistake. Nothing was done with it. Find out "
+        "who created it. Then remove it, and run the playbook again."
     )
 
 
@@ -92,8 +92,8 @@ class Folder:
             return None
         if len(content) > most:
             raise LargeFile(
-                f"{self.path / name} is larger than {most >> 20} MiB, and was not read. Find out what "
-                "its service wrote there."
+                f"{self.path / name} is larger than {most >> 20} MiB, and was not read. Find out what the "
+                "service wrote to this file."
             )
         return content
 
@@ -104,9 +104,9 @@ class Folder:
         try:
             status = os.fstat(descriptor)
             if not stat.S_ISREG(status.st_mode):
-                raise _refused(self.path / name, "no file")
+                raise _refused(self.path / name, "not a regular file")
             if status.st_nlink > 1 and not _is_own(self._here):
-                raise _refused(self.path / name, "another file, too")
+                raise _refused(self.path / name, "a hard link to another file")
             yield descriptor
         finally:
             os.close(descriptor)
@@ -165,8 +165,8 @@ class Folder:
                 current = above
                 if _inode(current) != levels[-1][0]:
                     raise UnsafePath(
-                        f"{self.path / top} was changed while it was removed. Stop the service whose folder "
-                        "this is, and run again."
+                        f"{self.path / top} was changed while it was removed. Stop the service that owns "
+                        "this folder, and run the playbook again."
                     )
                 os.rmdir(entered.pop(), dir_fd=current)
         finally:
@@ -183,7 +183,7 @@ class Folder:
 
     def _check(self, name: str) -> None:
         if "/" in name or name in ("", ".", ".."):
-            raise _refused(self.path / name, "no name of a file")
+            raise _refused(self.path / name, "not a valid file name")
 
     def _opened(self, name: str, flags: int) -> int:
         self._check(name)
@@ -203,7 +203,7 @@ def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
     """
     full_path = Path(path)
     if not full_path.is_absolute():
-        raise _refused(full_path, "no absolute path")
+        raise _refused(full_path, "not an absolute path")
     steps, links, walked = list(full_path.parts[1:]), 0, Path("/")
     descriptor = os.open("/", FOLDER)
     above = os.fstat(descriptor)
@@ -216,7 +216,7 @@ def folder(path: str | Path, *, make: bool = False) -> Iterator[Folder]:
                 target = _target(descriptor, name, walked)
                 links += 1
                 if links > MOST_LINKS:
-                    raise _refused(full_path, "a circle of symbolic links") from None
+                    raise _refused(full_path, "a loop of symbolic links") from None
                 steps[:0] = [part for part in Path(target).parts if part != "/"]
                 following = os.open("/" if target.startswith("/") else ".", FOLDER, dir_fd=descriptor)
                 walked = Path("/") if target.startswith("/") else walked
@@ -281,7 +281,7 @@ def _target(descriptor: int, name: str, parent: Path) -> str:
     if not stat.S_ISLNK(status.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(parent / name))
     if status.st_uid not in (0, os.geteuid()) or not _keeps_links(os.fstat(descriptor)):
-        raise _refused(parent / name, f"a symbolic link that user {status.st_uid} may have made")
+        raise _refused(parent / name, f"a symbolic link that user {status.st_uid} may have created")
     return os.readlink(name, dir_fd=descriptor)
 
 
@@ -291,7 +291,7 @@ def _give(descriptor: int, access: Access, path: Path, above: os.stat_result, dr
     if has == access:
         return False
     if not _is_own(above) and has.user not in (0, os.geteuid(), access.user, above.st_uid):
-        raise _refused(path, f"of user {has.user}")
+        raise _refused(path, f"owned by user {has.user}")
     if not dry:
         os.fchown(descriptor, access.user, access.group)
         os.fchmod(descriptor, access.mode)

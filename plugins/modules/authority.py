@@ -10,7 +10,7 @@ description:
 author: The Aqueduct project (!UNKNOWN)
 options:
   step:
-    description: The step to take. Needed if O(rolled_out) is false.
+    description: The step to run. Required if O(rolled_out) is false.
     type: str
     choices: [introduce, switch, retire]
   rolled_out: {description: Record that all hosts have completed the step., type: bool, default: false}

@@ -12,7 +12,10 @@ options:
   clients: {description: Principals of the clients., type: list, elements: str, required: true}
   directory: {description: The folder of the estate's keys on the control node., type: path, required: true}
   validity_days: {description: Validity of a new certificate., type: int, required: true}
-  renewal_days: {description: Renew a certificate that expires within these days., type: int, required: true}
+  renewal_days:
+    description: Renew a certificate that expires within this number of days.
+    type: int
+    required: true
 """
 
 EXAMPLES = r"""

@@ -5,28 +5,29 @@ DOCUMENTATION = r"""
 module: connect_connectors
 short_description: Create, change, pause, restart and delete connectors of Kafka Connect
 description:
-  - Runs on a host that reaches Connect's REST. All connectors go into one call; those that are not named stay
-    as they are.
-  - Every configuration is first validated by its plugin, in check mode too, and what it sets for its
-    own clients is looked at as C(aqueduct doctor connect --strict) does. A setting that nobody knows, which
-    Connect ignores, is warned about.
-  - One that its plugin refuses is not changed. The others are, and then the task fails.
-  - Returns when each connector and all its tasks are in the declared state. What has failed is restarted
-    once; if it fails again, so does this, with the trace.
-  - Secrets belong into a file of a config provider, C(${file:...:...}); a password that stands in a
-    configuration is refused, because REST shows it to everyone who may use it.
+  - Runs on a host that can reach the REST API of Connect. Pass all connectors in one call. Connectors that
+    are not listed stay as they are.
+  - First, Connect validates each configuration with its plugin, in check mode, too. The client settings in
+    the configuration are checked as by C(aqueduct doctor connect --strict). The module warns about a setting
+    that neither Connect nor the plugin defines, because Connect ignores it.
+  - A connector whose configuration is refused is not changed. The other connectors are changed, and then the
+    task fails.
+  - Returns when each connector and all its tasks are in the declared state. A connector or task that has
+    failed is restarted once. If it fails again, the module fails and shows the stack trace.
+  - Keep secrets in a file of a config provider, C(${file:...:...}). A password in a configuration is refused,
+    because the REST API shows it to every client with access.
 author: The Aqueduct project (!UNKNOWN)
 options:
   urls:
-    description: "REST of the workers, such as C(https://connect-1.example.com:8083); tried in turn."
+    description: "REST URLs of the workers, such as C(https://connect-1.example.com:8083); tried in turn."
     type: list
     elements: str
     required: true
   client_config:
-    description: File of Kafka client properties, whose CA, certificate and key are used for https.
+    description: File of Kafka client properties; its CA, certificate and key are used for HTTPS.
     type: path
   worker_config:
-    description: The worker's properties; without them clients are not looked at.
+    description: File of the worker's properties; without it, client settings are not checked.
     type: path
   connectors:
     description: The connectors.
@@ -36,28 +37,29 @@ options:
     suboptions:
       name: {description: Name of the connector., type: str, required: true}
       state:
-        description: V(absent) deletes it.
+        description: The state of the connector; V(absent) deletes it.
         type: str
         choices: [running, paused, stopped, absent]
         default: running
       config:
         description:
-          - All its settings. Without any, an existing connector keeps its own. One that is null is left out.
+          - All settings of the connector. If empty, an existing connector keeps its settings. A setting with
+            the value null is omitted.
         type: dict
   file_directories:
     description:
-      - Folders that Kafka's file connectors may use; with an empty list they are refused.
+      - Folders that Kafka's file connectors can use. With an empty list, these connectors are refused.
       - Needs O(secrets_file), the only file that a configuration may refer to.
-      - Without both, files are not looked at.
+      - Without both options, file names in configurations are not checked.
     type: list
     elements: str
   secrets_file: {description: "See O(file_directories).", type: str}
   timeout_seconds:
-    description: How long to wait for REST, and until everything is as declared.
+    description: Time limit in seconds until REST answers and all connectors are in their declared state.
     type: int
     default: 120
   settle_seconds:
-    description: How long what was changed must stay in its state to be believed.
+    description: Seconds for which a changed connector must stay in its declared state.
     type: int
     default: 10
 """
@@ -76,10 +78,16 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-created: {description: Names of connectors that were made., type: list, returned: success}
+created: {description: Names of connectors that were created., type: list, returned: success}
 updated: {description: Names of connectors that got other settings., type: list, returned: success}
-moved: {description: "Names of those that were paused, stopped or resumed.", type: list, returned: success}
-restarted: {description: Names of those of which something had failed., type: list, returned: success}
+moved:
+  description: "Names of connectors that were paused, stopped or resumed."
+  type: list
+  returned: success
+restarted:
+  description: Names of connectors that were restarted because they or a task had failed.
+  type: list
+  returned: success
 deleted: {description: Names of connectors that were deleted., type: list, returned: success}
 """
 

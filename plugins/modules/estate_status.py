@@ -14,24 +14,30 @@ options:
   answers: {description: The variable in which each host has its answer., type: str, required: true}
   roles: {description: The folder of the roles., type: path, required: true}
   directory: {description: The folder to write to., type: path, required: true}
-  site: {description: Report this site alone., type: str, default: ""}
+  site: {description: Report only this site., type: str, default: ""}
   unreachable_sites:
-    description: Sites that this control node cannot reach. Their objects are not asked from here.
+    description: Sites that this control node cannot reach. Their objects are not queried.
     type: list
     elements: str
     default: []
-  verbose: {description: Print also what is well., type: bool, default: false}
-  disk_percent: {description: Limit of the used part of a file system., type: int, required: true}
+  verbose: {description: "Print all objects, not only findings.", type: bool, default: false}
+  disk_percent: {description: Limit of the used space of a file system in percent., type: int, required: true}
   certificate_days: {description: Least days until a certificate expires., type: int, required: true}
   clock_seconds: {description: Limit of the difference of two clocks., type: int, required: true}
   backup_hours: {description: Limit of the age of a backup., type: int, required: true}
   drill_days: {description: Limit of the age of a drill., type: int, required: true}
   verify_days: {description: Limit of the age of a verify of a backup., type: int, required: true}
   dead_letters: {description: Limit of the number of dead-letter records., type: int, required: true}
-  round_minutes: {description: Limit of the time since a round of a landing., type: int, required: true}
+  round_minutes:
+    description: Limit of the age of the last round of a landing or dedup service.
+    type: int
+    required: true
   lag_records: {description: Limit of the lag of a flow in records., type: int, required: true}
   lag_seconds: {description: Limit of the lag of a flow in seconds., type: int, required: true}
-  keepalive_seconds: {description: Limit of the silence of a link., type: int, required: true}
+  keepalive_seconds:
+    description: Limit of the age of the last keepalive of a link.
+    type: int
+    required: true
   missing_records: {description: Limit of the number of missing records of a link., type: int, required: true}
   lost_records: {description: Limit of the number of lost records of a link., type: int, required: true}
 """

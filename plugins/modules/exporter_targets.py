@@ -5,8 +5,8 @@ DOCUMENTATION = r"""
 module: exporter_targets
 short_description: Write the files that Prometheus and Grafana need, and list the exporters of each host
 description:
-  - Runs on the control node. No host is contacted, so C(--limit) leaves no target out.
-  - Also writes C(estate.json), from which C(aqueduct status --estate) asks the estate without Ansible.
+  - Runs on the control node. No host is contacted, so the files contain all targets, also with C(--limit).
+  - Also writes C(estate.json), which C(aqueduct status --estate) uses to query the estate without Ansible.
 author: The Aqueduct project (!UNKNOWN)
 options:
   roles: {description: The folder of the roles., type: path, required: true}
@@ -29,7 +29,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 estate:
-  description: "The content of C(estate.json): declared objects, and whom C(aqueduct status --estate) asks."
+  description: "Content of C(estate.json): the declared objects, and the hosts that can be queried."
   type: str
   returned: success
 exporters: {description: "C(name) and C(port) of exporters, by host.", type: dict, returned: success}

@@ -9,14 +9,17 @@ author: The Aqueduct project (!UNKNOWN)
 options:
   variables:
     description: >-
-      The playbook's own variables, each with its kind: C(value) and C(flag) are options of a command, C(own)
-      is for the playbook alone.
+      The playbook's own variables, each with its kind: C(value) and C(flag) are options of a command; only
+      the playbook itself uses a variable of the kind C(own).
     type: dict
     required: true
   required: {description: Variables that must be given., type: list, elements: str, default: []}
-  choices: {description: "The values of a variable that has only some, by its name.", type: dict, default: {}}
-  confirms: {description: The variable whose value C(confirm) repeats., type: str, default: ""}
-  usage: {description: The remedy in a message; by default the list of the variables., type: str, default: ""}
+  choices: {description: "The accepted values of variables, by name.", type: dict, default: {}}
+  confirms: {description: The variable whose value C(confirm) must repeat., type: str, default: ""}
+  usage:
+    description: "The remedy in error messages; default: the list of the variables."
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""

@@ -3,18 +3,18 @@
 
 DOCUMENTATION = r"""
 module: hdfs_ready
-short_description: Wait until a host's part of HDFS serves, and have folders there
+short_description: Wait until the HDFS nodes of a host are ready, and create folders in HDFS
 description:
-  - Runs on a host of HDFS and asks its NameNode, as who may do everything.
-  - A NameNode serves when it is out of its safe mode, a DataNode when the NameNode has it as alive.
-  - It warns of a DataNode that registered by an address of loopback, to which no other host can write.
-  - When the time is up it fails with what is still wrong. No folder is ever deleted.
+  - Runs on a host of HDFS and queries its NameNode as the super user of HDFS.
+  - A NameNode is ready when it has left safe mode. A DataNode is ready when the NameNode lists it as live.
+  - Warns about a DataNode that has registered with a loopback address, because no other host can write to it.
+  - If the time limit expires, the module fails and lists the remaining problems. No folder is ever deleted.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  page: {description: "The address of the NameNode's page, without a path.", type: str, required: true}
-  datanode: {description: "The name of the host's DataNode; empty where it has none.", type: str, default: ""}
-  certificate: {description: PEM file with key and certificate for the page., type: path, required: true}
-  ca: {description: PEM file of the authority., type: path, required: true}
+  page: {description: "URL of the NameNode's web interface, without a path.", type: str, required: true}
+  datanode: {description: "Name of the host's DataNode; empty if the host has none.", type: str, default: ""}
+  certificate: {description: PEM file with key and certificate of the client., type: path, required: true}
+  ca: {description: PEM file of the CA., type: path, required: true}
   folders:
     description: The folders, parents first.
     type: list
@@ -24,7 +24,7 @@ options:
       path: {description: The folder., type: str, required: true}
       owner: {description: "Its owner, and the group of that name.", type: str, required: true}
       mode: {description: Its permissions in octal digits., type: str, default: "755"}
-  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  timeout_seconds: {description: Time limit in seconds., type: int, default: 120}
 """
 
 EXAMPLES = r"""
@@ -38,7 +38,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-made: {description: Folders that were made or changed., type: list, returned: success}
+made: {description: Folders that were created or changed., type: list, returned: success}
 """
 
 import json
@@ -71,7 +71,7 @@ class NameNode:
         query = urllib.parse.urlencode({"qry": f"Hadoop:service=NameNode,name={name}"})
         beans = self._asked("GET", f"/jmx?{query}")["beans"]
         if not beans:
-            raise ValueError("it is not up yet")
+            raise ValueError("it has not started yet")
         return dict(beans[0])
 
     def status(self, path: str) -> dict[str, Any] | None:
@@ -114,19 +114,20 @@ def look(given: dict[str, Any], names: Any) -> str:
         return f"The NameNode at {page} does not answer ({getattr(error, 'reason', error)})."
     if given["datanode"] and given["datanode"] not in alive:
         others = ", ".join(sorted(alive)) or "none"
-        return f"The NameNode at {page} does not have the DataNode {given['datanode']} (it has {others})."
+        return f"The NameNode at {page} does not list the DataNode {given['datanode']} (it lists {others})."
     if state != "Operational":
-        return f"The NameNode at {page} is in safe mode: DataNodes that have blocks of files are not there."
+        return f"The NameNode at {page} is in safe mode: DataNodes with blocks of files have not registered."
     return ""
 
 
 def loopback(given: dict[str, Any], names: Any) -> str:
-    """Say that the DataNode registered by an address of loopback, empty if it has another, or is none."""
+    """Return a warning if the DataNode has registered with a loopback address; empty otherwise."""
     for name, live in json.loads(names.bean("NameNodeInfo")["LiveNodes"]).items():
         if name.rpartition(":")[0] == given["datanode"] and live["xferaddr"].startswith("127."):
             return (
-                f"The DataNode {given['datanode']} registered by {live['xferaddr']}, to which no other host "
-                "can write: give the host its real address in /etc/hosts, and restart hdfs_datanode."
+                f"The DataNode {given['datanode']} has registered with {live['xferaddr']}, a loopback "
+                "address. No other host can write to it. Set the real address of the host in /etc/hosts, and "
+                "restart hdfs_datanode."
             )
     return ""
 
@@ -136,11 +137,11 @@ def waited(given: dict[str, Any], names: Any) -> str:
     deadline = time.monotonic() + given["timeout_seconds"]
     while (problem := look(given, names)) and time.monotonic() < deadline:
         time.sleep(0.5)
-    return problem and f"{problem} It was waited for {given['timeout_seconds']} s."
+    return problem and f"{problem} The time limit of {given['timeout_seconds']} s has expired."
 
 
 def lacking(folder: dict[str, str], names: Any) -> bool:
-    """Tell whether a folder is not there as it is to be."""
+    """Report whether a folder is missing or differs from its declaration."""
     status = names.status(folder["path"])
     declared = ("DIRECTORY", folder["owner"], folder["owner"], int(folder["mode"], 8))
     return not status or declared != (
@@ -178,7 +179,7 @@ def main() -> None:
         names = NameNode(given["page"], given["certificate"], given["ca"])
     except OSError as error:
         module.fail_json(
-            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} cannot be used: {error}."
         )
     if problem := waited(given, names):
         module.fail_json(msg=f"[hdfs-not-ready] {problem}")
@@ -196,7 +197,7 @@ def main() -> None:
                     names.make(**folder)
         except (OSError, ValueError) as error:
             module.fail_json(
-                msg=f"[hdfs-folder-unavailable] The folder {folder['path']} of HDFS can't be had: {error}."
+                msg=f"[hdfs-folder-unavailable] Cannot create the folder {folder['path']} in HDFS: {error}."
             )
     module.exit_json(changed=bool(made), made=made)
 

@@ -3,10 +3,10 @@
 
 DOCUMENTATION = r"""
 module: host_addresses
-short_description: Find out under which addresses a host sees other hosts
+short_description: Resolve the names of other hosts on a host
 description:
   - Names are resolved on the host itself, as its services resolve them. Nothing is changed.
-  - A host that has no address here is reported, and the others are returned.
+  - The module warns about a host name that this host cannot resolve, and returns the other addresses.
 author: The Aqueduct project (!UNKNOWN)
 options:
   hosts: {description: "The names of each host, as lists.", type: list, elements: list, required: true}
@@ -23,8 +23,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 ipv4: {description: "Addresses and networks, without loopback ones.", type: list, returned: success}
-ipv6: {description: The same of IPv6., type: list, returned: success}
-unknown: {description: Names of hosts without an address., type: list, returned: success}
+ipv6: {description: IPv6 addresses and networks., type: list, returned: success}
+unknown: {description: Names of hosts that cannot be resolved., type: list, returned: success}
 """
 
 import socket
@@ -85,8 +85,8 @@ def main() -> None:
     facts: dict[str, Any] = dict(addresses(module.params["hosts"], module.params["others"]))
     if facts["unknown"]:
         module.warn(
-            f"{', '.join(facts['unknown'])} has no address on this host: its connections to restricted ports "
-            "are dropped. When its name is known here, run the playbook again."
+            f"This host cannot resolve the name of {', '.join(facts['unknown'])}. Connections from there to "
+            "restricted ports are dropped. Add the name to DNS or /etc/hosts, and run the playbook again."
         )
     module.exit_json(changed=False, **facts)
 

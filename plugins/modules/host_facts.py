@@ -3,10 +3,10 @@
 
 DOCUMENTATION = r"""
 module: host_facts
-short_description: Gather what a host knows about the state of its services
+short_description: Collect the state of a host's services
 description:
-  - Changes nothing. All questions are asked at once, each with a time limit, and one that gets no answer
-    does not keep the others from theirs.
+  - Changes nothing. All queries run at the same time, each with a time limit. A query without an answer does
+    not delay the others.
 author: The Aqueduct project (!UNKNOWN)
 options:
   units: {description: Names of systemd units., type: list, elements: str, default: []}
@@ -16,10 +16,10 @@ options:
     type: list
     elements: str
     default: []
-  metrics: {description: "Ports of localhost that give metrics, by name.", type: dict, default: {}}
-  files: {description: "Files of metrics, by name.", type: dict, default: {}}
+  metrics: {description: "Ports on localhost that serve metrics, by name.", type: dict, default: {}}
+  files: {description: "Files with metrics, by name.", type: dict, default: {}}
   commands: {description: "Commands that print JSON, by name.", type: dict, default: {}}
-  seconds: {description: Time limit of each question., type: int, default: 6}
+  seconds: {description: Time limit of each query., type: int, default: 6}
 """
 
 EXAMPLES = r"""

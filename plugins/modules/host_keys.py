@@ -3,19 +3,19 @@
 
 DOCUMENTATION = r"""
 module: host_keys
-short_description: Have a key and a certificate for each of a host's principals
+short_description: Install a key and a certificate for each of a host's principals
 description:
-  - The action of this name runs on the controller, which has the authority, and calls this on the host. A key
-    is made on the host and never leaves it; the host sends its public key, and the controller signs what the
-    inventory says.
-  - Each folder gets C(<principal>.pem) (key and certificate chain in one), C(ca.pem) and
-    C(client.properties); where O(keys[].java_password) is given, C(rest.p12), C(trust.p12) and
-    C(stores.properties), too. Without it, such files of an earlier run are removed.
-  - A service owns its files, so what it wrote there is only trusted if it can be a key. A file that is none,
-    or is larger than 1 MiB, is replaced, and so are stores that are not byte for byte those that root wrote.
-    C(.stores.json) has their digests, for root alone.
-  - Files are the user's. The folder is root's, and the user's group may read it, so that no service puts a
-    link in the place of a file. One that is there is refused.
+  - The action plugin of this name runs on the control node, which has the CA, and calls this module on the
+    host. The host creates each key, and the key never leaves the host. The host sends its public key. The
+    control node signs a certificate with the names in the inventory.
+  - Each folder gets C(<principal>.pem) (key and certificate chain in one file), C(ca.pem) and
+    C(client.properties). With O(keys[].java_password), it also gets C(rest.p12), C(trust.p12) and
+    C(stores.properties). Without this option, such files of an earlier run are removed.
+  - A service can change the files that it owns. A file that is not a key, or is larger than 1 MiB, is
+    therefore replaced. PKCS12 stores are replaced unless they are byte for byte as root wrote them.
+    C(.stores.json) contains their digests, and only root can read it.
+  - The user owns the files. Root owns the folder, and the user's group can read it, so a service cannot
+    replace a file by a link. An existing link is refused.
 author: The Aqueduct project (!UNKNOWN)
 options:
   keys:
@@ -25,19 +25,19 @@ options:
     required: true
     suboptions:
       principal: {description: "The certificate's CN.", type: str, required: true}
-      folder: {description: Where its files are., type: path, required: true}
-      owner: {description: The user who may read them., type: str, required: true}
-      ca: {description: "The authority's certificate.", type: str, required: true}
-      properties: {description: The text of C(client.properties)., type: str, required: true}
-      certificate: {description: "A new certificate for the key.", type: str}
-      new_key: {description: "Take a key that is made anew, not the one that is there.", type: bool}
-      provided: {description: Key and certificate chain that somebody else made., type: str}
-      java_password: {description: Make PKCS12 files with this password., type: str}
+      folder: {description: Folder of its files., type: path, required: true}
+      owner: {description: User who owns these files., type: str, required: true}
+      ca: {description: "Certificate of the CA.", type: str, required: true}
+      properties: {description: Content of C(client.properties)., type: str, required: true}
+      certificate: {description: "New certificate for the key.", type: str}
+      new_key: {description: "Create a new key, even if one exists.", type: bool}
+      provided: {description: "Key and certificate chain of another CA, as PEM.", type: str}
+      java_password: {description: Create PKCS12 files with this password., type: str}
       java_trust: {description: "The file C(trust.p12), in base64.", type: str}
 """
 
 EXAMPLES = r"""
-# The arguments of a task are those of the action of this name.
+# A task passes the arguments of the action plugin.
 - name: Install the key and the certificate of a broker
   aqueduct.estate.host_keys:
     keys:
@@ -50,7 +50,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 keys:
-  description: "For each principal C(public_key), C(certificate) (empty where there is none) and C(changed)."
+  description: "For each principal C(public_key), C(certificate) (empty if none exists) and C(changed)."
   type: list
   returned: success
 """
@@ -92,7 +92,8 @@ class Keys:
         except KeyError:
             module.fail_json(
                 msg="[host-user-missing] "
-                f"{entry['owner']}, who is to own {self.path}, is no user of this host."
+                f"{self.path} must belong to {entry['owner']}, but this host has no such user. "
+                "Run playbooks/hosts.yml without --tags."
             )
         self.user, self.group = owner.pw_uid, owner.pw_gid
 

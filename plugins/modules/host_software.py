@@ -3,31 +3,31 @@
 
 DOCUMENTATION = r"""
 module: host_software
-short_description: Have users, folders, packages and software of all of a host's services
+short_description: Install users, folders, packages and software for all services of a host
 description:
-  - The action of this name runs on the controller and calls this on the host, which answers what it C(lacks).
-    The controller brings that, and calls again.
+  - The action plugin of this name runs on the control node and calls this module on the host. The module
+    returns what the host C(lacks). The control node copies it to the host, and calls the module again.
 author: The Aqueduct project (!UNKNOWN)
 options:
   users:
-    description: "The services' users: C(name), C(home), and C(groups) beside the one of their name."
+    description: "Users of the services: C(name), C(home) and C(groups), further groups of the user."
     type: list
     elements: dict
     default: []
   folders:
     description: "Folders, parents first: C(path), C(owner), C(mode); C(group), if it is not the owner's;
-      C(shared_by), a group that may read and change all that is created there, whoever does it. A link is
-      followed only where root alone can have made it."
+      C(shared_by), a group that can read and change all files in the folder, whoever creates them. A link
+      is followed only if root alone can have created it."
     type: list
     elements: dict
     default: []
   packages:
-    description: Packages of the distribution, which Ansible's own module installs.
+    description: Packages of the distribution; Ansible's own module installs them.
     type: list
     elements: str
     default: []
   archives:
-    description: "Archives that are unpacked into a folder of their own: C(name), C(path)."
+    description: "Archives, each unpacked into its own folder: C(name), C(path)."
     type: list
     elements: dict
     default: []
@@ -39,18 +39,18 @@ options:
   environments:
     description:
       - "Python environments: C(name), C(path), C(wheels) (a name that changes with the packages), C(own) (the
-        file name of Aqueduct's own wheel) and C(uv) (what installs them: one of O(files))."
+        file name of Aqueduct's own wheel) and C(uv) (the installer: one of O(files))."
     type: list
     elements: dict
     default: []
   brought:
-    description: "What the controller has brought, by name: C(path), and C(sha256), which is checked."
+    description: "Files that the control node has copied to the host, by name: C(path) and C(sha256)."
     type: dict
     default: {}
 """
 
 EXAMPLES = r"""
-# The arguments of a task are those of the action of this name.
+# A task passes the arguments of the action plugin.
 - name: Collect the needs of the host's services
   aqueduct.estate.host_needs:
     roles: "{{ role_path | dirname }}"
@@ -67,9 +67,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-lacks: {description: Names of what is to be brought., type: list, returned: success}
+lacks: {description: Names of files that the host still lacks., type: list, returned: success}
 packages: {description: Packages that are not installed., type: list, returned: success}
-python: {description: "The host's Python, such as 3.11.", type: str, returned: success}
+python: {description: "Python version of the host, such as 3.11.", type: str, returned: success}
 """
 
 import grp
@@ -224,9 +224,9 @@ class Host:
             if (digest := _sha256(Path(path))) != sent:
                 self.module.fail_json(
                     msg="[artifact-digest-mismatch] "
-                    f"{Path(path).name} came with SHA-256 {digest} to this host, and left the controller "
-                    f"with {sent}. It was not installed; run again, and if it happens again, find out who "
-                    "changed it."
+                    f"{Path(path).name} has SHA-256 {digest} on this host, but {sent} on the control node. "
+                    "It was not installed. Run the playbook again. If it happens again, find out who changed "
+                    "the file."
                 )
             return str(path)
         if name not in self.lacks:
@@ -246,7 +246,8 @@ class Host:
             if not self.check:
                 self.module.fail_json(
                     msg="[host-user-missing] "
-                    f"{owner}:{group}, to whom {path} is to belong, is not on this host."
+                    f"{path} must belong to {owner}:{group}, but this host has no such user or group. "
+                    "Run playbooks/hosts.yml without --tags."
                 )
             return
         access = safe_files.Access(*ids, mode)
@@ -255,10 +256,10 @@ class Host:
             self._change(str(path))
 
     def _share(self, folder: safe_files.Folder, group: int) -> None:
-        """Have a default ACL: what is created there is the group's, too, and nobody else's.
+        """Set a default ACL: the group, and no other user, can read and write all new files.
 
-        The bit setgid would do it, but a program that keeps it when it changes a folder's mode may not do so
-        under RestrictSUIDSGID=.
+        The setgid bit would do the same. However, a program that keeps this bit when it changes the mode of a
+        folder fails under RestrictSUIDSGID=.
         """
         entries = [
             (USER_OBJ, 7, NOBODY),
@@ -279,7 +280,8 @@ class Host:
             except OSError as error:
                 self.module.fail_json(
                     msg="[file-system-without-acls] "
-                    f"{folder.path} can't be shared by a group: {error}; its file system must have ACLs."
+                    f"Cannot set a default ACL for a group on {folder.path}: {error}. Its file system must "
+                    "support ACLs. Use one that does, or mount it with ACLs."
                 )
 
     def _unpack(self, archive: Path, folder: Path) -> None:
@@ -326,7 +328,9 @@ def _unpack(archive: Path, folder: Path) -> None:
             names = [os.path.normpath(name) for name in packed.namelist()]
         if twice := next((name for name, times in Counter(names).items() if times > 1), ""):
             raise ValueError(_not_unpacked(archive, f"{twice} is there twice"))
-        shutil.unpack_archive(archive, folder)  # leaves out what leads out, and knows neither links nor modes
+        shutil.unpack_archive(
+            archive, folder
+        )  # skips paths outside the folder; supports neither links nor modes
         return
     with tarfile.open(archive) as packed:
         members = packed.getmembers()
@@ -341,13 +345,13 @@ def _unpack(archive: Path, folder: Path) -> None:
 
 
 def _not_unpacked(archive: Path, reason: str) -> str:
-    return f"{archive.name}: {reason}. It was not unpacked; find out who packed it."
+    return f"{archive.name}: {reason}. The archive was not unpacked. Find out who created it."
 
 
 def _fault(member: tarfile.TarInfo) -> str:
     """Return why an entry of an archive must not be unpacked; empty if it may be."""
     if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return f"{member.name} is no file"
+        return f"{member.name} is not a file, a directory or a link"
     paths = [member.name]
     if member.issym():
         paths += [member.linkname, os.path.join(os.path.dirname(member.name), member.linkname)]  # noqa: PTH118, PTH120
@@ -356,7 +360,7 @@ def _fault(member: tarfile.TarInfo) -> str:
     if any(os.path.isabs(path) for path in paths) or any(  # noqa: PTH117
         os.path.normpath(path).split("/")[0] == ".." for path in {paths[0], paths[-1]}
     ):
-        return f"{member.name} leads out of its folder"
+        return f"{member.name} points outside the folder of the archive"
     return ""
 
 
@@ -366,7 +370,7 @@ def _double(members: list[tarfile.TarInfo]) -> str:
     for member in members:
         name = os.path.normpath(member.name)
         if name in kinds and not (kinds[name] and member.isdir()):
-            return f"{member.name} is there twice"
+            return f"{member.name} exists twice"
         kinds[name] = member.isdir()
     for name in kinds:
         if any(not kinds.get(str(parent), True) for parent in Path(name).parents):

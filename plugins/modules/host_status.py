@@ -3,15 +3,15 @@
 
 DOCUMENTATION = r"""
 module: host_status
-short_description: Ask a host for the state of its services
+short_description: Query the state of a host's services
 description:
-  - Each role declares in C(_<role>_status) (C(vars/main.yml)) what to ask. M(aqueduct.estate.host_facts) asks
-    it on the host.
-  - Nothing is changed, and nothing is judged. M(aqueduct.estate.estate_status) judges.
+  - Each role declares its queries in C(_<role>_status) (C(vars/main.yml)). M(aqueduct.estate.host_facts) runs
+    them on the host.
+  - Changes nothing. M(aqueduct.estate.estate_status) evaluates the answers.
 author: The Aqueduct project (!UNKNOWN)
 options:
   roles: {description: The folder of the roles., type: path, required: true}
-  seconds: {description: Time limit of each question., type: int, required: true}
+  seconds: {description: Time limit of each query., type: int, required: true}
 """
 
 EXAMPLES = r"""
@@ -23,5 +23,5 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-facts: {description: "The answers; C(error) if the host gave none.", type: dict, returned: success}
+facts: {description: "The answers; C(error) if the host did not answer.", type: dict, returned: success}
 """

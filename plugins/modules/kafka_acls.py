@@ -5,15 +5,17 @@ DOCUMENTATION = r"""
 module: kafka_acls
 short_description: Grant and revoke ACLs so that managed principals have exactly the declared ones
 description:
-  - Runs on a host of the cluster. All ACLs go into one call. Every ACL allows, from any host.
-  - Managed are the principals that O(acls) names and those that O(managed_principals) matches. What they
-    have and is not declared is revoked; other principals are left alone.
+  - Runs on a host of the cluster. Pass all ACLs in one call. Each ACL allows access from any host.
+  - The managed principals are those in O(acls) and those that match O(managed_principals). Their ACLs that
+    are not declared are revoked. ACLs of other principals are not changed.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
-  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
+  bootstrap_servers: {description: "Kafka brokers, as C(host:port,...).", type: str, required: true}
+  client_config:
+    description: "File of Kafka client properties; default: PLAINTEXT."
+    type: path
   managed_principals:
-    description: Regular expression, searched in names of principals without C(User:).
+    description: Regular expression for names of principals without C(User:); it can match a part.
     type: str
     required: true
   acls:
@@ -27,12 +29,12 @@ options:
         description: V(topic), V(group), V(cluster) or V(transactional_id).
         type: str
         required: true
-      name: {description: Name of the resource; a cluster's is V(kafka-cluster)., type: str, required: true}
+      name: {description: Name of the resource; V(kafka-cluster) for the cluster., type: str, required: true}
       pattern:
-        description: Whether the name is the whole name (V(literal)) or its beginning (V(prefixed)).
+        description: Whether O(acls[].name) is a whole name (V(literal)) or a prefix (V(prefixed)).
         type: str
         default: literal
-      operations: {description: What is allowed., type: list, elements: str, required: true}
+      operations: {description: Allowed operations., type: list, elements: str, required: true}
 """
 
 EXAMPLES = r"""
@@ -47,8 +49,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-granted: {description: The ACLs that came., type: list, returned: success}
-revoked: {description: The ACLs that went., type: list, returned: success}
+granted: {description: ACLs that were granted., type: list, returned: success}
+revoked: {description: ACLs that were revoked., type: list, returned: success}
 """
 
 from ansible.module_utils.basic import AnsibleModule

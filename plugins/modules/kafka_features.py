@@ -3,18 +3,20 @@
 
 DOCUMENTATION = r"""
 module: kafka_features
-short_description: Raise a cluster's features, its metadata version among them, to what all of its brokers can
+short_description: Raise the feature levels of a cluster to the highest levels that all brokers support
 description:
-  - Runs on a host of the cluster. With check mode it tells what it would raise.
-  - No level goes down again where that would lose metadata; brokers of an older Kafka then start no more.
+  - Runs on a host of the cluster. Features are C(metadata.version) and others, as in C(kafka-features.sh). In
+    check mode, the module only reports the levels that it would raise.
+  - A level cannot be lowered again if this would lose metadata. Brokers of an older Kafka version then no
+    longer start.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
+  bootstrap_servers: {description: "Kafka brokers, as C(host:port,...).", type: str, required: true}
   client_config: {description: File of Kafka client properties., type: path, required: true}
   read_plan:
     description: >-
-      File with the levels that were shown, as C({"raised": {"metadata.version": 25}}). Other levels are
-      refused. A file that does not exist is reported alone.
+      File with the levels of the plan that was shown, as C({"raised": {"metadata.version": 25}}). Other
+      levels are refused. If the file does not exist, the module warns and continues.
     type: path
 """
 
@@ -27,8 +29,8 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-levels: {description: The cluster's level of each feature before., type: dict, returned: success}
-raised: {description: The new level of those that are higher now., type: dict, returned: success}
+levels: {description: Level of each feature before the change., type: dict, returned: success}
+raised: {description: New level of each feature that was raised., type: dict, returned: success}
 """
 
 from pathlib import Path
@@ -67,7 +69,10 @@ def main() -> None:
                         differences = of_features.plan_changes(read, raised)
                         read_plan.refuse(differences, changed=of_features.FeaturesPlanChanged)
                 else:
-                    module.warn("No plan was read before, so this one is compared with none.")
+                    module.warn(
+                        f"{path} does not exist: no plan was shown before, so the levels are not compared "
+                        "with a plan."
+                    )
             if raised and not module.check_mode:
                 raise_to(client, raised)
     except AqueductError as error:

@@ -3,29 +3,38 @@
 
 DOCUMENTATION = r"""
 module: kafka_migration
-short_description: Tell how far a cluster is led from ZooKeeper to KRaft (KIP-866)
+short_description: Report the progress of a migration from ZooKeeper to KRaft (KIP-866)
 description:
-  - Runs on a host of the cluster. Controllers, brokers and the ensemble are asked, each for itself.
-  - It changes nothing but with V(forgotten) for O(state).
+  - Runs on a host of the cluster. Queries each controller, each broker and the ensemble.
+  - Changes nothing, except with O(state=forgotten).
 author: The Aqueduct project (!UNKNOWN)
 options:
-  controllers: {description: "Their addresses, as C(host:port).", type: list, elements: str, required: true}
-  brokers: {description: "Theirs, as C(host:port).", type: list, elements: str, required: true}
-  zookeeper: {description: "The ensemble, as C(zookeeper.connect) had it; not asked without.", type: str}
+  controllers:
+    description: "Addresses of the controllers, as C(host:port)."
+    type: list
+    elements: str
+    required: true
+  brokers:
+    description: "Addresses of the brokers, as C(host:port)."
+    type: list
+    elements: str
+    required: true
+  zookeeper: {description: "The ensemble, as in C(zookeeper.connect); empty: not queried.", type: str}
   client_config: {description: File of Kafka client properties., type: path, required: true}
   state:
     description:
-      - V(asked) tells what there is, also of controllers that are not there yet.
-      - V(ready) waits until controllers that migrate are a quorum whose members all follow.
-      - V(copied) waits until it has all that is in ZooKeeper, and writes to both.
-      - V(followed) waits until each broker runs without ZooKeeper, too.
-      - V(finished) waits until controllers that don't migrate are a quorum, beside such brokers.
-      - V(forgotten) removes from ZooKeeper what a quorum left there, for brokers to go on by themselves. No
-        controller may run.
+      - V(asked) only reports the state. Controllers do not need to exist.
+      - V(ready) waits until the migrating controllers form a quorum, and all of them follow its leader.
+      - V(copied) waits until the quorum has copied all metadata from ZooKeeper, and writes to both.
+      - V(followed) waits until each broker also runs without ZooKeeper.
+      - V(finished) waits until the controllers form a quorum without migration settings, and each broker runs
+        without ZooKeeper.
+      - V(forgotten) removes the znodes that a quorum left in ZooKeeper, so that the brokers can elect a
+        controller again. No KRaft controller may run.
     type: str
     choices: [asked, ready, copied, followed, finished, forgotten]
     default: asked
-  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  timeout_seconds: {description: Time limit in seconds., type: int, default: 120}
 """
 
 EXAMPLES = r"""
@@ -40,13 +49,22 @@ EXAMPLES = r"""
 
 RETURN = r"""
 running: {description: Addresses of controllers that answer., type: list, returned: success}
-migrating: {description: Those of them that are set to migrate., type: list, returned: success}
+migrating:
+  description: Addresses of running controllers that have the migration enabled.
+  type: list
+  returned: success
 leader: {description: Node id of the quorum's leader or null., type: int, returned: success}
-without_zookeeper: {description: Addresses of brokers that run so., type: list, returned: success}
-begun: {description: Whether a quorum has had the brokers' control., type: bool, returned: success}
-copied: {description: Whether the quorum writes to ZooKeeper what it has., type: bool, returned: success}
-of_quorum: {description: Whether the quorum has the brokers' control., type: bool, returned: success}
-znodes: {description: Those that were removed., type: list, returned: success}
+without_zookeeper:
+  description: Addresses of brokers that run without ZooKeeper.
+  type: list
+  returned: success
+begun: {description: Whether a quorum has ever controlled the brokers., type: bool, returned: success}
+copied:
+  description: Whether the quorum also writes its metadata to ZooKeeper.
+  type: bool
+  returned: success
+of_quorum: {description: Whether the quorum controls the brokers., type: bool, returned: success}
+znodes: {description: Znodes that were removed., type: list, returned: success}
 """
 
 import time
@@ -58,7 +76,7 @@ PAUSE_SECONDS = 1.0
 
 
 def waits(given: dict[str, Any], controllers: Any, migration: Any, led: list[str]) -> list[str]:
-    """Say what is still to come before a state is reached."""
+    """List what is missing until a state is reached."""
     pending = [
         f"Controller {address} does not answer ({reason})." for address, reason in controllers.silent.items()
     ]
@@ -79,7 +97,8 @@ def waits(given: dict[str, Any], controllers: Any, migration: Any, led: list[str
         pending += [f"Broker {address} does not run without ZooKeeper." for address in others]
     if state in ("copied", "followed") and not (migration.copied and migration.of_quorum):
         pending.append(
-            "The controllers have not all metadata of ZooKeeper yet: each broker must be known to them."
+            "The controllers have not copied all metadata of ZooKeeper yet. Each broker must "
+            "register with them first."
         )
     return pending
 
@@ -127,12 +146,13 @@ def main() -> None:
         if state == "forgotten" and controllers.migrating:
             module.fail_json(
                 msg="[migration-step-refused] "
-                f"Controllers still run ({', '.join(controllers.migrating)}): stop them first."
+                f"Controllers still run: {', '.join(controllers.migrating)}. Nothing was changed. "
+                "Stop these controllers first."
             )
         migration, led = ask(), without_zookeeper(given["brokers"], config)
         while state not in ("asked", "forgotten") and (left := waits(given, controllers, migration, led)):
             if time.monotonic() > deadline:
-                waited = f"Waited {given['timeout_seconds']} s: {' '.join(left)}"
+                waited = f"{' '.join(left)} The time limit of {given['timeout_seconds']} s has expired."
                 module.fail_json(msg=f"[migration-step-unfinished] {waited}")
             time.sleep(PAUSE_SECONDS)
             controllers, migration = look(given["controllers"], config), ask()

@@ -3,22 +3,26 @@
 
 DOCUMENTATION = r"""
 module: kafka_ready
-short_description: Wait until a node of a Kafka cluster serves, or until it may be stopped
+short_description: Wait until a Kafka node is ready, or until it can be stopped safely
 description:
-  - Runs on a host of the cluster and changes nothing. When the time is up it fails with what is still wrong.
-  - Without O(node_id), O(no_under_replicated) and O(stopping) it only tells the cluster's state.
+  - Runs on a host of the cluster and changes nothing. If the time limit expires, the module fails and lists
+    the remaining problems.
+  - Without O(node_id), O(no_under_replicated) and O(stopping), the module only reports the state of the
+    cluster.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
-  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
-  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  bootstrap_servers: {description: "Kafka brokers, as C(host:port,...).", type: str, required: true}
+  client_config:
+    description: "File of Kafka client properties; default: PLAINTEXT."
+    type: path
+  timeout_seconds: {description: Time limit in seconds., type: int, default: 120}
   node_id:
-    description: Wait until this node serves in each of O(roles).
+    description: Wait until this node is ready in each of O(roles).
     type: int
   roles:
     description:
-      - A V(broker) serves when it is registered, unfenced and answers at its advertised address, a
-        V(controller) when it leads the quorum or has caught up with it.
+      - A V(broker) is ready when it is registered, unfenced and answers at its advertised address. A
+        V(controller) is ready when it leads the quorum or has caught up with it.
     type: list
     elements: str
     choices: [broker, controller]
@@ -26,20 +30,20 @@ options:
   no_under_replicated: {description: Wait until no partition is under-replicated., type: bool, default: false}
   stopping:
     description:
-      - Wait until this node may be stopped. Without it no partition may have fewer replicas in sync than its
-        C(min.insync.replicas), and most controllers must be caught up.
+      - Wait until the node with this id can be stopped safely. After the stop, each partition must still have
+        as many in-sync replicas as its C(min.insync.replicas), and most controllers must be caught up.
     type: int
   allow_unavailable:
     description:
-      - Let O(stopping) pass where something is unavailable whenever that node stops, because topics have no
-        more replicas than C(min.insync.replicas), or there are fewer than three controllers. Otherwise that
-        fails at once.
+      - Accept with O(stopping) that partitions or the quorum are unavailable while the node is stopped. This
+        cannot be avoided if topics have no more replicas than C(min.insync.replicas), or if the cluster has
+        fewer than three controllers. If false, the module fails at once in these cases.
     type: bool
     default: false
   expected:
     description:
-      - Node ids of all brokers that the cluster is to have. Replicas on other brokers that do not run are not
-        waited for, because they never come back into sync. By default all are waited for.
+      - Node ids of all declared brokers of the cluster. The module does not wait for replicas on other
+        brokers that are down, because they never become in sync again. By default, it waits for all replicas.
     type: list
     elements: int
 """
@@ -55,7 +59,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 cluster_id: {description: Id of the cluster., type: str, returned: success}
-brokers: {description: Node ids of the brokers that serve., type: list, returned: success}
+brokers: {description: Node ids of the brokers that are ready., type: list, returned: success}
 active_controller: {description: Node id of the active controller or null., type: int, returned: success}
 restart_order: {description: All node ids; the active controller is the last., type: list, returned: success}
 under_replicated: {description: Number of under-replicated partitions., type: int, returned: success}

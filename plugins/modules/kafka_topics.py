@@ -5,16 +5,18 @@ DOCUMENTATION = r"""
 module: kafka_topics
 short_description: Create topics, add partitions to them and change their settings
 description:
-  - Runs on a host of the cluster. All topics go into one call.
-  - Nothing is ever deleted, and a topic that has more partitions than declared fails the task. The controller
-    checks everything before anything is changed, in check mode too.
-  - A setting that is not declared stays as it is; one that is declared with the value null is set back to the
-    broker's default.
-  - Another replication factor than the declared one stays, and is returned as RV(unmet).
+  - Runs on a host of the cluster. Pass all topics in one call.
+  - Nothing is ever deleted. If a topic has more partitions than declared, the task fails. The active
+    controller of the cluster validates everything before anything is changed, in check mode, too.
+  - A setting that is not declared stays as it is. A setting with the value null is reset to the broker's
+    default.
+  - A replication factor that differs from the declared one is not changed, and is returned in RV(unmet).
 author: The Aqueduct project (!UNKNOWN)
 options:
-  bootstrap_servers: {description: "Brokers to ask, as C(host:port,...).", type: str, required: true}
-  client_config: {description: File of Kafka client properties; no TLS without it., type: path}
+  bootstrap_servers: {description: "Kafka brokers, as C(host:port,...).", type: str, required: true}
+  client_config:
+    description: "File of Kafka client properties; default: PLAINTEXT."
+    type: path
   topics:
     description: The topics.
     type: list
@@ -23,7 +25,9 @@ options:
     suboptions:
       name: {description: Name of the topic., type: str, required: true}
       partitions: {description: Number of partitions., type: int, required: true}
-      replication_factor: {description: By default the broker's., type: int}
+      replication_factor:
+        description: "Replication factor; default: the broker's."
+        type: int
       config: {description: Settings of the topic., type: dict, default: {}}
 """
 
@@ -37,10 +41,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-created: {description: Names of the topics that were made., type: list, returned: success}
-grown: {description: Names of the topics that got partitions., type: list, returned: success}
-altered: {description: Names of the topics that got other settings., type: list, returned: success}
-unmet: {description: Findings about what is declared and was not applied., type: list, returned: success}
+created: {description: Names of the topics that were created., type: list, returned: success}
+grown: {description: Names of the topics to which partitions were added., type: list, returned: success}
+altered: {description: Names of the topics whose settings were changed., type: list, returned: success}
+unmet: {description: Findings about declared values that were not applied., type: list, returned: success}
 """
 
 from ansible.module_utils.basic import AnsibleModule

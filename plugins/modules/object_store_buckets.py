@@ -3,17 +3,20 @@
 
 DOCUMENTATION = r"""
 module: object_store_buckets
-short_description: Wait until an S3 server answers, create buckets and set who may use them
+short_description: Wait until an S3 server answers, create buckets and set the permissions of users
 description:
   - Runs on a host of the object store. No bucket is ever deleted.
-  - A bucket's policy is made to be exactly what is declared, and removed where nobody is.
+  - The policy of a bucket gets exactly the declared permissions. It is removed if no user is declared.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  endpoint: {description: "The server, as C(host:port). It is spoken to with TLS.", type: str, required: true}
-  region: {description: The server's region., type: str, required: true}
-  ca: {description: Certificate of the authority that signed the server's., type: path, required: true}
-  access_key: {description: The store's administrator., type: str, required: true}
-  secret_key: {description: "The administrator's secret key.", type: str, required: true}
+  endpoint:
+    description: "Address of the server, as C(host:port). The connection uses TLS."
+    type: str
+    required: true
+  region: {description: Region of the server., type: str, required: true}
+  ca: {description: PEM file of the CA that signed the server's certificate., type: path, required: true}
+  access_key: {description: Access key of the store's administrator., type: str, required: true}
+  secret_key: {description: "Secret key of the administrator.", type: str, required: true}
   buckets:
     description: The buckets.
     type: list
@@ -21,24 +24,36 @@ options:
     required: true
     suboptions:
       name: {description: Name of the bucket., type: str, required: true}
-      read: {description: Users who may list it and read., type: list, elements: str, default: []}
-      write: {description: Users who may also create objects., type: list, elements: str, default: []}
-      delete: {description: "Users who may list it, read and delete.", type: list, elements: str, default: []}
+      read:
+        description: Users who can list the bucket and read its objects.
+        type: list
+        elements: str
+        default: []
+      write: {description: Users who can also create objects., type: list, elements: str, default: []}
+      delete:
+        description: Users who can list the bucket, and read and delete its objects.
+        type: list
+        elements: str
+        default: []
       prefixes:
-        description: Users who have these rights below a prefix alone.
+        description: Users who have these permissions only for objects with a prefix.
         type: list
         elements: dict
         default: []
         suboptions:
           name: {description: The prefix., type: str, required: true}
-          read: {description: Users who may list it and read., type: list, elements: str, default: []}
-          write: {description: Users who may also create objects., type: list, elements: str, default: []}
-          delete: {description: "Users who may read and delete.", type: list, elements: str, default: []}
+          read: {description: Users who can list and read objects., type: list, elements: str, default: []}
+          write: {description: Users who can also create objects., type: list, elements: str, default: []}
+          delete:
+            description: "Users who can read and delete objects."
+            type: list
+            elements: str
+            default: []
       locked_days:
-        description: Days in which no user may remove or replace what was written; 0 for none.
+        description: Days for which no user can delete or replace a new object; 0 means no lock.
         type: int
         default: 0
-  timeout_seconds: {description: How long to wait for the server., type: int, default: 60}
+  timeout_seconds: {description: Time limit in seconds until the server answers., type: int, default: 60}
 """
 
 EXAMPLES = r"""
@@ -54,7 +69,10 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-altered: {description: Names of buckets that were made or got other rights., type: list, returned: success}
+altered:
+  description: Names of buckets that were created, or whose permissions were changed.
+  type: list
+  returned: success
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -3,16 +3,16 @@
 
 DOCUMENTATION = r"""
 module: service_content
-short_description: Read a file in a service's folder, and none that the service leads to
+short_description: Read a file in a service's folder, without following a link of the service
 description:
-  - Root may read every file, so a link in the place of this one is refused, unless only root can have made
-    it.
-  - The action of this name brings the file to the controller, where O(dest) is given.
+  - The module runs as root, who can read every file. It therefore refuses a symbolic link instead of the
+    file, unless only root can have created the link.
+  - If O(dest) is set, the action plugin of this name copies the file to the control node.
 author: The Aqueduct project (!UNKNOWN)
 options:
   src: {description: The file., type: path, required: true}
-  dest: {description: "Where it is written on the controller.", type: path}
-  must_exist: {description: Whether it is an error that the file does not exist., type: bool, default: false}
+  dest: {description: "Path of the copy on the control node.", type: path}
+  must_exist: {description: Fail if the file does not exist., type: bool, default: false}
 """
 
 EXAMPLES = r"""
@@ -29,8 +29,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-content: {description: "Its bytes in base64; undefined if it does not exist.", type: str, returned: success}
-dest: {description: "Where it was written; undefined if it does not exist.", type: str, returned: success}
+content:
+  description: "Content in base64; undefined if the file does not exist."
+  type: str
+  returned: success
+dest: {description: "Path of the copy; undefined if the file does not exist.", type: str, returned: success}
 """
 
 import base64
@@ -58,7 +61,7 @@ def main() -> None:
     except safe_files.UnsafePath as error:
         module.fail_json(msg=f"[path-unsafe] {error}")
     if content is None and module.params["must_exist"]:
-        module.fail_json(msg=f"[host-file-missing] {path} does not exist.")
+        module.fail_json(msg=f"[host-file-missing] {path} does not exist on this host.")
     answer = {} if content is None else {"content": base64.b64encode(content).decode()}
     module.exit_json(changed=False, **answer)
 

@@ -5,12 +5,12 @@ DOCUMENTATION = r"""
 module: service_files
 short_description: Write the files of a service
 description:
-  - A file that is as declared is left alone, and its time, by which M(aqueduct.estate.service_units)
-    restarts.
-  - Others are replaced whole.
-  - Nothing is written where an owner or a folder is missing.
-  - A link is not followed, in the place of a file or of a folder, unless only root can have made it. It is
-    refused; V(absent) removes the link.
+  - A file that is as declared is not written, so its modification time does not change.
+    M(aqueduct.estate.service_units) uses this time to decide about restarts.
+  - Any other file is replaced as a whole.
+  - If the owner or the folder of a file does not exist, nothing is written.
+  - A symbolic link instead of a file or a folder is refused, unless only root can have created it. With the
+    state V(absent), the link is removed.
 author: The Aqueduct project (!UNKNOWN)
 options:
   files:
@@ -19,20 +19,20 @@ options:
     elements: dict
     required: true
     suboptions:
-      dest: {description: Its path., type: path, required: true}
-      content: {description: Its text., type: str, default: ""}
+      dest: {description: Path of the file., type: path, required: true}
+      content: {description: Content of the file., type: str, default: ""}
       state:
-        description: V(absent) removes it; a folder, too, with all that is in it.
+        description: V(absent) removes the file, or the folder with all its content.
         type: str
         choices: [present, absent]
         default: present
       owner: {description: Owner and group., type: str, default: root}
-      mode: {description: Its permissions in octal digits., type: str, default: "0644"}
-      shown: {description: Whether a difference (C(--diff)) is shown., type: bool, default: true}
+      mode: {description: Permissions in octal digits., type: str, default: "0644"}
+      shown: {description: Whether C(--diff) shows the difference., type: bool, default: true}
   secrets:
     description:
-      - Texts that are masked in all that is shown.
-      - One that only the file that was there has is not among them, and is shown.
+      - Texts that are masked in the output.
+      - A secret that only the previous content of a file contains is not masked.
     type: list
     elements: str
     default: []
@@ -87,8 +87,8 @@ def problem(file: dict[str, Any]) -> str | None:
         if file["state"] == "absent":
             return None
         return (
-            f"[host-folder-missing] {file['dest']} can't be written: the folder is not there; "
-            "playbooks/hosts.yml makes it."
+            f"[host-folder-missing] Cannot write {file['dest']}: its folder does not exist. "
+            "Run playbooks/hosts.yml, which creates it."
         )
     except safe_files.UnsafePath as error:
         return f"[path-unsafe] {error}"
@@ -99,8 +99,8 @@ def problem(file: dict[str, Any]) -> str | None:
     except KeyError:
         return (
             "[host-user-missing] "
-            f"{file['dest']} can't be written: there is no user and group {file['owner']}; "
-            "playbooks/hosts.yml makes them."
+            f"Cannot write {file['dest']}: this host has no user and group {file['owner']}. "
+            "Run playbooks/hosts.yml, which creates them."
         )
     return None
 

@@ -3,12 +3,13 @@
 
 DOCUMENTATION = r"""
 module: service_units
-short_description: Start, restart and retire units of systemd
+short_description: Start, restart and remove systemd units
 description:
-  - A unit restarts where a file of its is younger than its last start. systemd knows when that began, however
-    the unit was started. A service can change the times of its own folders, so these are not asked.
-  - What a timer starts has its files at every start.
-  - Files C(client.properties) are for people and other programs; they restart nothing.
+  - A unit is restarted if one of its files is newer than its last start, as systemd reports it. The
+    modification times of folders that the service itself owns are ignored, because the service can change
+    them.
+  - A service that a timer starts reads its files at each start, so it is not restarted.
+  - Files named C(client.properties) are for people and other programs. A change of them restarts nothing.
 author: The Aqueduct project (!UNKNOWN)
 options:
   units:
@@ -18,38 +19,40 @@ options:
     default: []
     suboptions:
       name:
-        description: Its name; of a service without C(.service), of a timer with C(.timer).
+        description: Name of the unit; without C(.service) for a service, with C(.timer) for a timer.
         type: str
         required: true
-      files: {description: Files and folders that it runs with., type: list, elements: path, required: true}
+      files: {description: Files and folders that the unit uses., type: list, elements: path, required: true}
       state:
-        description: V(stopped) disables it too.
+        description: State of the unit; V(stopped) also disables it.
         type: str
         choices: [started, stopped]
         default: started
-      metrics_port: {description: Port at which it answers when it has begun to work., type: int}
-      rounds_port: {description: Port of metrics that count its rounds., type: int}
+      metrics_port: {description: Port of metrics that answers when the service is ready., type: int}
+      rounds_port: {description: Port of metrics that count the rounds of the service., type: int}
   restart:
-    description: Without it, units that are to be restarted are only told (C(stale)).
+    description: If false, units that need a restart are only returned in RV(stale).
     type: bool
     default: true
   ready_seconds:
-    description: How long to wait until they answer at their C(metrics_port); 0 does not wait.
+    description: Time limit until the services answer at their C(metrics_port); 0 does not wait.
     type: int
     default: 0
   steady_seconds:
     description:
-      - How long a service must run before it counts as running; 0 does not ask. One that runs for longer is
-        not waited for, nor one whose metrics at C(rounds_port) count a round.
-      - One that has failed, and that systemd does not start again, fails the task, and so does one that
-        systemd starts again and again. I(waits_for) has the exception.
+      - Seconds for which a service must run before it counts as running; 0 skips this check. The module
+        does not wait for a service that has run for longer, or whose metrics at C(rounds_port) count a
+        round.
+      - The task fails if a service has failed and systemd does not restart it, or if systemd restarts it
+        again and again. O(waits_for) lists exceptions.
     type: int
     default: 0
   waits_for:
     description:
-      - Identifiers of errors with which a service ends while it waits for what others will create, such as
-        C(topic-unknown). If its last error has one of these, a service that systemd starts again and again
-        does not fail the task. It is in C(waiting), with a warning.
+      - Identifiers of errors with which a service ends until another service or client creates an object,
+        such as C(topic-unknown). If the last error of a service has one of these identifiers, the task does
+        not fail although systemd restarts the service again and again. The module warns, and returns the
+        service in RV(waiting).
     type: list
     elements: str
     default: []
@@ -58,9 +61,9 @@ options:
     type: dict
     suboptions:
       template: {description: "Such as C(mirror_maker@).", type: str, required: true}
-      folder: {description: Has a folder for each instance., type: path}
-      keep: {description: Folders there that are no instance., type: list, elements: str, default: []}
-      declared: {description: The instances that there are to be., type: list, elements: str, required: true}
+      folder: {description: Folder that contains one folder for each instance., type: path}
+      keep: {description: Folders in it that belong to no instance., type: list, elements: str, default: []}
+      declared: {description: Declared instances., type: list, elements: str, required: true}
 """
 
 EXAMPLES = r"""
@@ -72,11 +75,14 @@ EXAMPLES = r"""
 
 RETURN = r"""
 started: {description: Units that were not running., type: list, returned: success}
-restarted: {description: Units that ran with older files., type: list, returned: success}
-retired: {description: Instances that went., type: list, returned: success}
+restarted:
+  description: Units that were restarted because they ran with older files.
+  type: list
+  returned: success
+retired: {description: Instances that were removed., type: list, returned: success}
 stale: {description: Units that still run with older files., type: list, returned: success}
 waiting:
-  description: Units that systemd starts again until others create what they need.
+  description: Units that systemd restarts until another service or client creates what they need.
   type: list
   returned: success
 """
@@ -197,7 +203,7 @@ class Systemd:
             while True:
                 [shown] = self._show([_full(name)])
                 if has_failed(shown):
-                    self._fail(name, f"{name} was started and has failed ({shown.get('Result')}).")
+                    self._fail(name, f"{name} failed after its start ({shown.get('Result')}).")
                 if runs_for(shown) >= seconds or (port and _has_rounds(port)):
                     break
                 # A second more, because systemd starts it a moment after it was asked.
@@ -209,9 +215,7 @@ class Systemd:
     def _judge_unsteady(self, name: str, restarts: int, waits_for: list[str]) -> None:
         """Fail because a service does not stay, unless it waits for what others create."""
         times = "once" if restarts == 1 else f"{restarts} times"
-        reason = (
-            f"{name} does not run: it ends, and systemd has restarted it {times}; see journalctl -u {name}."
-        )
+        reason = f"{name} does not keep running: systemd has restarted it {times}. See journalctl -u {name}."
         if waits_for and last_error(self._journal(name, ERROR_LINES)) in waits_for:
             self.waiting.append(name)
             self.module.warn(

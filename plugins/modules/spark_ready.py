@@ -3,27 +3,32 @@
 
 DOCUMENTATION = r"""
 module: spark_ready
-short_description: Wait until a process of a Spark cluster serves
+short_description: Wait until a process of a Spark cluster is ready
 description:
-  - Runs on the process's host and changes nothing. When the time is up it fails with what is still wrong.
-  - A master serves when it leads, or is a standby of the leading one; a worker when the leading master has
-    it as alive; a history server when it answers.
+  - Runs on the host of the process and changes nothing. If the time limit expires, the module fails and lists
+    the remaining problems.
+  - A master is ready when it is the leader, or a standby of the leader. A worker is ready when the leading
+    master lists it as alive. A history server is ready when it answers.
 author: The Aqueduct project (!UNKNOWN)
 options:
   service:
-    description: What is asked.
+    description: Process to check.
     type: str
     choices: [spark_master, spark_worker, spark_history]
     required: true
   host:
-    description: The name under which others reach it. A name of this host alone is refused.
+    description: Name at which other hosts reach the process. A loopback name is refused.
     type: str
     required: true
-  page: {description: "The address of its page, without a path.", type: str, required: true}
-  masters: {description: Pages of the masters; for a worker., type: list, elements: str, default: []}
-  certificate: {description: PEM file with key and certificate for the pages., type: path, required: true}
-  ca: {description: PEM file of the authority., type: path, required: true}
-  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  page: {description: "URL of its web interface, without a path.", type: str, required: true}
+  masters:
+    description: URLs of the masters' web interfaces; for a worker.
+    type: list
+    elements: str
+    default: []
+  certificate: {description: PEM file with key and certificate of the client., type: path, required: true}
+  ca: {description: PEM file of the CA., type: path, required: true}
+  timeout_seconds: {description: Time limit in seconds., type: int, default: 120}
 """
 
 EXAMPLES = r"""
@@ -84,7 +89,7 @@ def loopback(host: str) -> str:
 
 
 def of_master(state: dict[str, Any], page: str) -> str:
-    """Tell why a master does not serve; empty if it does."""
+    """Return why a master is not ready; empty if it is ready."""
     return (
         ""
         if state.get("status") in ("ALIVE", "STANDBY")
@@ -93,7 +98,7 @@ def of_master(state: dict[str, Any], page: str) -> str:
 
 
 def of_worker(host: str, states: dict[str, dict[str, Any] | str]) -> str:
-    """Tell why a worker does not serve, by what masters' pages say (an error is text); empty if it does."""
+    """Return why a worker is not ready, by the masters' states (an error is text); empty if it is ready."""
     leading = {page: state for page, state in states.items() if isinstance(state, dict)}
     leading = {page: state for page, state in leading.items() if state.get("status") == "ALIVE"}
     if not leading:
@@ -101,7 +106,7 @@ def of_worker(host: str, states: dict[str, dict[str, Any] | str]) -> str:
             f"{page} {state if isinstance(state, str) else 'is ' + str(state.get('status'))}"
             for page, state in states.items()
         )
-        return f"No master leads that the worker {host} could be registered with: {answers}."
+        return f"The worker {host} cannot register, because no master is the leader: {answers}."
     alive = {
         worker["host"]
         for state in leading.values()
@@ -113,8 +118,9 @@ def of_worker(host: str, states: dict[str, dict[str, Any] | str]) -> str:
         return ""
     others = ", ".join(sorted(alive)) or "none"
     return (
-        f"The master at {' and '.join(leading)} does not have the worker {host} (it has {others}): "
-        "see that both have the same secret, and that they reach each other by these names."
+        f"The worker {host} is not registered with the master at {' and '.join(leading)} "
+        f"(registered: {others}). Check that both have the same secret, and can reach each other at these "
+        "names."
     )
 
 
@@ -144,22 +150,23 @@ def waited(given: dict[str, Any], pages: Pages) -> str:
     deadline = time.monotonic() + given["timeout_seconds"]
     while (problem := look(given, pages)) and time.monotonic() < deadline:
         time.sleep(0.5)
-    return problem and f"{problem} {given['service']} was waited for {given['timeout_seconds']} s."
+    return problem and f"{problem} The time limit of {given['timeout_seconds']} s has expired."
 
 
 def problem_of(given: dict[str, Any]) -> str:
-    """Tell what keeps the process from serving; empty if nothing does."""
+    """Return why the process is not ready; empty if it is ready."""
     host = given["host"]
     if own := loopback(host):
         return (
             "[spark-host-loopback] "
-            f"{host} is {own} on this host, by which nobody else reaches Spark: set spark_host to a name or "
-            "an address that all hosts of the cluster reach, or correct /etc/hosts."
+            f"{host} is {own} on this host, a loopback address. Other hosts cannot reach Spark at this "
+            "address. Set spark_host to a name or an address that all hosts of the cluster can reach, or "
+            "correct /etc/hosts."
         )
     try:
         reason = waited(given, Pages(given["certificate"], given["ca"]))
     except OSError as error:
-        return f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+        return f"[service-key-unusable] {given['certificate']} and {given['ca']} cannot be used: {error}."
     return f"[spark-not-ready] {reason}" if reason else ""
 
 

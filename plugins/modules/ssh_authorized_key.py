@@ -3,18 +3,18 @@
 
 DOCUMENTATION = r"""
 module: ssh_authorized_key
-short_description: Authorize an SSH key, and follow no link of the user
+short_description: Authorize an SSH key, without following a link of the user
 description:
   - The line of the key is in C(~/.ssh/authorized_keys). Lines of other keys stay as they are.
   - Another host may have sent the key. A text that is not a public key of OpenSSH is refused.
-  - The user can write in the home folder. A link in the place of C(.ssh) or of the file is refused, unless
-    only root can have made it.
+  - The user can write in the home folder. A symbolic link instead of C(.ssh) or of the file is therefore
+    refused, unless only root can have created it.
 author: The Aqueduct project (!UNKNOWN)
 options:
   user: {description: The account., type: str, required: true}
   key: {description: "The public key: its type and its base64 text.", type: str, required: true}
-  key_options: {description: What the key may do., type: str, default: ""}
-  comment: {description: The end of the line., type: str, default: ""}
+  key_options: {description: Options of the key that restrict its use., type: str, default: ""}
+  comment: {description: Comment at the end of the line., type: str, default: ""}
 """
 
 EXAMPLES = r"""
@@ -128,15 +128,14 @@ def main() -> None:
         account = pwd.getpwnam(user)
     except KeyError:
         module.fail_json(
-            msg=f"[host-user-missing] The key can't be authorized, because there is no user {user}. "
-            "Create the user."
+            msg=f"[host-user-missing] Cannot authorize the key: user {user} does not exist. Create the user."
         )
     try:
         public_key(module.params["key"])
     except ValueError as error:
         module.fail_json(
-            msg=f"[ssh-key-invalid] The key can't be authorized for {user}: it is not a public key of "
-            f"OpenSSH ({error}). Nothing was changed. Find out why the host that has the key answers with it."
+            msg=f"[ssh-key-invalid] Cannot authorize the key for {user}: it is not a public key of "
+            f"OpenSSH ({error}). Nothing was changed. Find out why the backup host sent this text."
         )
     path = Path(account.pw_dir, FOLDER, FILE)
     try:
@@ -145,8 +144,8 @@ def main() -> None:
         module.fail_json(msg=f"[path-unsafe] {error}")
     except OSError as error:
         module.fail_json(
-            msg=f"[host-file-unwritable] {path} can't be written: {error.strerror}. Create the home folder "
-            f"of {user}, or correct its rights."
+            msg=f"[host-file-unwritable] Cannot write {path}: {error.strerror}. Create the home folder of "
+            f"{user}, or correct its permissions."
         )
     module.exit_json(changed=changed, path=str(path))
 

@@ -14,7 +14,7 @@ options:
   name: {description: Name of the unit without C(.service)., type: str, required: true}
   argv: {description: The command and its arguments., type: list, elements: str, required: true}
   properties: {description: "Properties of the unit, as a unit file has them.", type: dict, default: {}}
-  poll_seconds: {description: Time between two questions for new output., type: int, default: 2}
+  poll_seconds: {description: Seconds between two queries for new output., type: int, default: 2}
 """
 
 EXAMPLES = r"""

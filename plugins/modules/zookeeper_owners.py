@@ -3,19 +3,19 @@
 
 DOCUMENTATION = r"""
 module: zookeeper_owners
-short_description: Have the top of a ZooKeeper's tree to its owners alone
+short_description: Restrict the top-level znodes of a ZooKeeper ensemble to their owners
 description:
-  - A new ensemble lets everybody make znodes at its top, and below C(/zookeeper).
-  - What owners made there has ACLs of its own, which this leaves as they are. Others may read.
+  - In a new ensemble, every client can create znodes at the top level and below C(/zookeeper).
+  - Znodes that the owners have created have their own ACLs, which are not changed. Other clients can read.
 author: The Aqueduct project (!UNKNOWN)
 options:
   connect: {description: "A server, as C(host:port).", type: str, required: true}
   client_config:
-    description: File of Kafka client properties, of a certificate that may change these ACLs.
+    description: File of Kafka client properties with a certificate that can change these ACLs.
     type: path
     required: true
   owners:
-    description: Distinguished names of the certificates of those who may do all there.
+    description: Distinguished names of the certificates that have all permissions.
     type: list
     elements: str
     required: true
@@ -30,7 +30,7 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-znodes: {description: Those that got another ACL., type: list, returned: success}
+znodes: {description: Znodes whose ACL was changed., type: list, returned: success}
 """
 
 from ansible.module_utils.basic import AnsibleModule

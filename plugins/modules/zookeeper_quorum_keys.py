@@ -3,27 +3,28 @@
 
 DOCUMENTATION = r"""
 module: zookeeper_quorum_keys
-short_description: Have a server's key for its ensemble's quorum, and the certificates that it trusts there
+short_description: Install a ZooKeeper server's quorum key, and the certificates that the server trusts
 description:
-  - A server signs a certificate for the key of its service, and shows it to the others of its ensemble.
-  - Without O(key), O(trusted) and O(take) it only reads. Keys never leave the host.
+  - A server signs its own certificate for the key of its service, and uses it with the other servers of its
+    ensemble.
+  - Without O(key), O(trusted) and O(take), the module only reads. Keys never leave the host.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  folder: {description: "The folder of the files, which is root's.", type: path, required: true}
-  owner: {description: The user who may read them., type: str, required: true}
+  folder: {description: "Folder of the files; root owns it.", type: path, required: true}
+  owner: {description: User who can read the files., type: str, required: true}
   key:
-    description: PEM file with key and certificate of the service, for which the server's own is made.
+    description: PEM file with key and certificate of the service; the quorum certificate is for this key.
     type: path
-  settings: {description: "The server's C(zoo.cfg), which says how it runs now.", type: path}
-  trusted: {description: "The certificates to trust, and no others.", type: list, elements: str}
+  settings: {description: "C(zoo.cfg) of the server, which shows its present configuration.", type: path}
+  trusted: {description: "Certificates to trust; no others are trusted.", type: list, elements: str}
   authorities: {description: PEM file of further certificates to trust., type: path}
-  take: {description: Use the key that is offered., type: bool, default: false}
+  take: {description: Use the new key and certificate., type: bool, default: false}
   ask:
-    description: Election ports of other servers (C(host:port)) that must trust the offered key before.
+    description: Election ports of other servers (C(host:port)) that must trust the new certificate first.
     type: list
     elements: str
     default: []
-  timeout_seconds: {description: How long to wait until they trust it., type: int, default: 30}
+  timeout_seconds: {description: Time limit until these servers trust it., type: int, default: 30}
 """
 
 EXAMPLES = r"""
@@ -35,12 +36,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-used: {description: "The certificate that the server shows, or nothing.", type: str, returned: success}
-offered: {description: The one that it shows next., type: str, returned: success}
-trusted: {description: Those that it trusts., type: list, returned: success}
-of_authority: {description: Whether an authority signed what it shows., type: bool, returned: success}
+used: {description: "Certificate that the server uses now, or empty.", type: str, returned: success}
+offered: {description: New certificate that the server will use next., type: str, returned: success}
+trusted: {description: Certificates that the server trusts., type: list, returned: success}
+of_authority:
+  description: Whether a CA signed the certificate that is in use.
+  type: bool
+  returned: success
 former:
-  description: Whether O(settings) are a former version's, by which a server trusts the authority.
+  description: Whether O(settings) are those of a former version, with which a server trusts the whole CA.
   type: bool
   returned: success
 """
@@ -78,7 +82,7 @@ def refusal(server: str, context: ssl.SSLContext) -> str:
     try:
         return str(within(2 * ANSWER_SECONDS, lambda: _refusal(server, context)))
     except TimeoutError as error:
-        return f"{server} is not reached ({error})"
+        return f"{server} cannot be reached ({error})"
 
 
 def _refusal(server: str, context: ssl.SSLContext) -> str:
@@ -88,7 +92,7 @@ def _refusal(server: str, context: ssl.SSLContext) -> str:
     except ConnectionRefusedError:
         return ""
     except OSError as error:
-        return f"{server} is not reached ({error})"
+        return f"{server} cannot be reached ({error})"
     try:
         with plain, context.wrap_socket(plain) as encrypted:
             # By TLS 1.3 the other side looks at the certificate after the handshake.
@@ -111,9 +115,9 @@ def await_trust(module: Any, keys: Any) -> None:
         if time.monotonic() > deadline:
             module.fail_json(
                 msg="[quorum-key-untrusted] "
-                f"The new certificate of this server is not trusted by all others after "
+                "Some servers of the ensemble do not trust the new certificate of this server after "
                 f"{module.params['timeout_seconds']} s: {'; '.join(refusals)}. "
-                "The server keeps its former one. Repair these servers, and run the playbook again."
+                "This server keeps its former certificate. Repair these servers, and run the playbook again."
             )
         time.sleep(0.3)
 
@@ -138,8 +142,8 @@ def main() -> None:
         from aqueduct.recovery.zookeeper.quorum_keys import QuorumKeys, split
     except ImportError as error:
         module.fail_json(
-            msg=f"[host-package-outdated] Aqueduct on this host is too old ({error}). "
-            "Run playbooks/hosts.yml for it first."
+            msg=f"[host-package-outdated] The Aqueduct package on this host is too old ({error}). "
+            "Run playbooks/hosts.yml for this host first."
         )
 
     given = module.params

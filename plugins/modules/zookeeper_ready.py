@@ -3,18 +3,18 @@
 
 DOCUMENTATION = r"""
 module: zookeeper_ready
-short_description: Wait until a server of ZooKeeper serves, and its ensemble has one leader
+short_description: Wait until a ZooKeeper server is ready, and its ensemble has a leader
 description:
-  - Asks servers what they are by the four-letter word C(srvr), over TLS and with a certificate.
-  - When the time is up it fails with what is still wrong. Nothing is changed.
+  - Queries the servers with the four-letter word C(srvr), over TLS with a client certificate.
+  - If the time limit expires, the module fails and lists the remaining problems. Nothing is changed.
 author: The Aqueduct project (!UNKNOWN)
 options:
-  own: {description: "The server that is to serve, as C(host:port).", type: str, required: true}
-  servers: {description: "All of the ensemble.", type: list, elements: str, required: true}
-  every: {description: "Wait until all of them serve, not only most.", type: bool, default: false}
+  own: {description: "Server to wait for, as C(host:port).", type: str, required: true}
+  servers: {description: "All servers of the ensemble.", type: list, elements: str, required: true}
+  every: {description: "Wait until all servers are ready, not only most of them.", type: bool, default: false}
   certificate: {description: PEM file with key and certificate., type: path, required: true}
-  ca: {description: PEM file of the authority., type: path, required: true}
-  timeout_seconds: {description: How long to wait., type: int, default: 120}
+  ca: {description: PEM file of the CA., type: path, required: true}
+  timeout_seconds: {description: Time limit in seconds., type: int, default: 120}
 """
 
 EXAMPLES = r"""
@@ -28,8 +28,8 @@ EXAMPLES = r"""
 
 RETURN = r"""
 mode: {description: "V(standalone), V(leader) or V(follower).", type: str, returned: success}
-leads: {description: Whether the ensemble has no leader without it., type: bool, returned: success}
-silent: {description: "Servers that don't serve.", type: list, returned: success}
+leads: {description: Whether this server is the leader or runs standalone., type: bool, returned: success}
+silent: {description: "Servers that are not ready.", type: list, returned: success}
 """
 
 import socket
@@ -74,13 +74,14 @@ def look(given: dict[str, Any], context: Any) -> tuple[dict[str, str], list[str]
         except (OSError, ValueError) as error:
             silent[server] = str(error)
     needed = given["servers"] if given["every"] else [given["own"]]
-    wrong = [f"{server} does not serve ({reason})." for server, reason in silent.items() if server in needed]
+    wrong = [f"{server} is not ready ({reason})." for server, reason in silent.items() if server in needed]
     leaders = [server for server in given["servers"] if modes.get(server) in LEADING]
     if len(leaders) != 1:
-        wrong.append(f"The ensemble has {' and '.join(leaders) or 'nobody'} that leads, and needs one.")
+        found = f"several leaders: {' and '.join(leaders)}" if leaders else "no leader"
+        wrong.append(f"The ensemble has {found}.")
     if len(given["servers"]) > 1 and "standalone" in modes.values():
         alone = [server for server, mode in modes.items() if mode == "standalone"]
-        wrong.append(f"{' and '.join(alone)} serves alone, as if the others were not of its ensemble.")
+        wrong.append(f"{' and '.join(alone)} runs standalone, but must be a member of the ensemble.")
     return modes, wrong
 
 
@@ -103,7 +104,7 @@ def main() -> None:
         context.load_cert_chain(given["certificate"])
     except OSError as error:
         module.fail_json(
-            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} can't be used: {error}."
+            msg=f"[service-key-unusable] {given['certificate']} and {given['ca']} cannot be used: {error}."
         )
     deadline = time.monotonic() + given["timeout_seconds"]
     while True:
@@ -112,13 +113,17 @@ def main() -> None:
             break
         if time.monotonic() > deadline:
             module.fail_json(
-                msg=f"[zookeeper-not-ready] {' '.join(wrong)} It was waited for {given['timeout_seconds']} s."
+                msg=f"[zookeeper-not-ready] {' '.join(wrong)} "
+                f"The time limit of {given['timeout_seconds']} s has expired."
             )
         time.sleep(0.3)
     mode = modes[given["own"]]
     silent = [server for server in given["servers"] if server not in modes]
     if silent:
-        module.warn(f"{' and '.join(silent)} of the ensemble does not serve; it bears fewer failures so.")
+        module.warn(
+            f"{' and '.join(silent)} is not ready, so the ensemble tolerates fewer failures. "
+            "Start the ZooKeeper server there."
+        )
     module.exit_json(changed=False, mode=mode, leads=mode in LEADING, silent=silent)
 
 

@@ -249,7 +249,7 @@ def test_symlinked_report_is_not_fetched_to_control_node(
 
 
 def test_a_report_without_end_is_not_read(own: Path) -> None:
-    """What root reads is in its memory, and then in the controller's."""
+    """What root reads is in its memory, and then in the control node's."""
     with (own / "report.json").open("wb") as report:
         report.truncate(1 << 40)
     safe_files = plugin_modules.load("service_content").safe_files

@@ -1,4 +1,4 @@
-"""Somebody changes the controller's cache, or what is on its way to a host: nothing of it is installed."""
+"""Somebody changes the control node's cache, or what is on its way to a host: nothing of it is installed."""
 
 import bz2
 import gzip

@@ -455,7 +455,7 @@ def test_selection_of_nothing_gets_an_identifier(
     ("arguments", "code", "sentence"),
     [
         (["--topics", "a", "--topics-pattern", "a"], 2, "not allowed with argument"),
-        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' isn't a whole number from 1 "),
+        (["--topics", "a", "--segment-bytes", "0"], 2, "'0' is not a whole number from 1 "),
     ],
 )
 def test_bad_input_gets_a_sentence(

@@ -388,13 +388,13 @@ def test_replay_returns_dead_letters_once_connector_is_repaired(
     replay = ["dlq", "replay", "--bootstrap-server", worker.broker.plaintext, "--dlq", dead]
     await_replay([*replay, "--dry-run"], capsys, "1 dead-letter record would be sent back; 0 had been")
     assert main([*replay, "--error-class", "NullPointerException"]) == 3
-    assert "0 dead-letter records sent back; 0 had been before; 1 not chosen." in capsys.readouterr().out
+    assert "0 dead-letter records sent back; 0 sent back before; 1 not selected." in capsys.readouterr().out
     repaired = sink | {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
     assert changes(module("sink", config=repaired)) == {"updated": ["sink"]}
     assert main([*replay, "--error-class", "DataException"]) == 0
-    assert "1 dead-letter record sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
+    assert "1 dead-letter record sent back; 0 sent back before; 0 not selected." in capsys.readouterr().out
     assert main(replay) == 0
-    assert "0 dead-letter records sent back; 1 had been before; 0 not chosen." in capsys.readouterr().out
+    assert "0 dead-letter records sent back; 1 sent back before; 0 not selected." in capsys.readouterr().out
     await_lines(out, {"1", "3", "poison"})
     # Of poison's partition: what came before it is in the file now.
     clients.produce(worker.broker, topic, ["last"], 1)

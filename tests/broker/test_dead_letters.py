@@ -92,7 +92,7 @@ def test_letters_are_what_they_were(broker: Broker, topic: str, capsys: pytest.C
         "        4  sink  org.example.Bad0",
         "        3  sink  org.example.Bad1",
         "        3  sink  org.example.Bad2",
-        "10 dead-letter records sent back; 0 had been before; 0 not chosen.",
+        "10 dead-letter records sent back; 0 sent back before; 0 not selected.",
     ]
     found = seen(broker, topic)
     assert sorted(int(message.value() or b"") for message in found) == list(range(10))
@@ -243,7 +243,7 @@ def test_replay_looks_up_commits_of_unknown_outcome(
     monkeypatch.setattr(TransactionalProducer, "commit", troubled)
     assert main(command(broker, topic)) == 0
     assert len(calls) > 10
-    assert "100 dead-letter records sent back; 0 had been before; 0 not chosen." in capsys.readouterr().out
+    assert "100 dead-letter records sent back; 0 sent back before; 0 not selected." in capsys.readouterr().out
     assert numbers(broker, topic) == list(range(100))
 
 
@@ -300,7 +300,7 @@ def test_of_two_replays_the_later_one_goes_on(
         if len(calls) == 2:  # before it commits, another one does it all
             monkeypatch.setattr(TransactionalProducer, "commit", commit)
             assert main(command(broker, topic)) == 0
-            assert "40 dead-letter records sent back; 10 had been before" in capsys.readouterr().out
+            assert "40 dead-letter records sent back; 10 sent back before" in capsys.readouterr().out
         commit(producer)
 
     monkeypatch.setattr(TransactionalProducer, "commit", overtaken)
@@ -457,7 +457,7 @@ def test_another_replay_that_is_not_over_hides_nothing(
             2,
             "[dead-letter-target-unread] No connector reads c",
         ),
-        (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' isn't a time; write 2026-"),
+        (["--dlq", "a", "--from", "yesterday"], 2, "'yesterday' is not a time; write 2026-"),
         (
             ["--dlq", "a", "--from", "2026-01-02T00:00:00Z", "--to-time", "2026-01-01T00:00:00Z"],
             2,

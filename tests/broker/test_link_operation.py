@@ -159,7 +159,7 @@ def test_resend_reports_result_for_every_requested_offset(
         "10 offsets sent, with 5 records in them; the filter withheld 5 records.\n",
     )
     assert_printed(err, "bundle-partition-uncovered", 501, "flights-0", "__consumer_offsets-0")
-    beyond = f"{topic}-0: {{}} can't be sent: beyond the source's last stable offset."
+    beyond = f"{topic}-0: {{}} cannot be sent: beyond the last stable offset of the source."
     code, out, _ = of_bundle("all", [18, 25], [600, 900])
     assert (code, out.splitlines()) == (
         ExitCode.INCOMPLETE,

@@ -299,7 +299,7 @@ def copied(lost: Lost, aqueduct: Run) -> list[str]:
 def test_from_brokers_copies_all_comes_back(lost: Lost, aqueduct: Run) -> None:
     with formed(lost, aqueduct, *copied(lost, aqueduct), "--store", lost.store) as (code, said):
         assert code == 0, said
-        assert said.startswith("Taken: the copy of node 1 ")
+        assert said.startswith("Used: the copy of node 1 ")
         check_clients(lost)
         later = [value for _, value, *_ in clients.records(lost.broker, "later", 0)]
         assert later == [f"later-{n}".encode() for n in range(50)]
@@ -339,7 +339,7 @@ def test_three_controllers_begin_alike(tmp_path: Path, capsys: pytest.CaptureFix
         at = ["--bootstrap-server", cluster.plaintext, "--seed", str(seed)]
         assert cli.main(["quorum", "check", *at, *options]) == 0
         assert re.search(
-            r"No disk says of \d+ partitions? what was committed: .*kept-1\.", capsys.readouterr().out
+            r"No disk shows for \d+ partitions? what was committed: .*kept-1\.", capsys.readouterr().out
         )
         cluster.controllers[0].process.kill()
         clients.create(broker, "new")
@@ -454,7 +454,7 @@ def test_unusable_inputs_are_refused_without_any_change(lost: Lost, aqueduct: Ru
 
     copies = copied(lost, aqueduct)
     code, said = plan(lost, aqueduct, *copies, "--store", f"file://{store}")
-    assert (code, said.startswith("No backup is taken: ["), "copy of node 1" in said) == (0, True, True)
+    assert (code, said.startswith("No backup is used: ["), "copy of node 1" in said) == (0, True, True)
     assert plan(lost, aqueduct, *copies, "--store", f"file://{store}", "--snapshot", "1")[0] == 1
 
     seed = lost.directory / "seed"

@@ -7,7 +7,7 @@ from aqueduct.cli import VERBS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/good-results.md").read_text()
-CLAIM = re.compile(r"success_msg|All that the sources announced")
+CLAIM = re.compile(r"success_msg|All announced offsets")
 
 
 def named_verbs(text: str) -> set[str]:

@@ -182,7 +182,7 @@ def faults(path: Path, source: str) -> list[str]:
                 found.add(f"{top_folder} may not import {name}")
             # The controller evaluates these for every host; modules alone run where a client may be needed.
             inner = name.removeprefix("aqueduct.")
-            # An action is the controller's own, and may fetch what it brings.
+            # An action runs on the control node, and may fetch what it brings.
             here = path.parts[:2]
             fetches = here == ("plugins", "action") and within(inner, "control_node")
             if here in (("plugins", "action"), ("plugins", "filter")) and is_running(inner) and not fetches:

@@ -386,14 +386,22 @@ def test_wrong_vault_password_is_a_finding(case: str, playbook: Playbook, tmp_pa
 
 UNREADABLE = [
     ("hosts.yml", "all:\n  children: [\n", ":3: YAML parsing failed: While parsing a flow node"),
-    ("hosts.yml", "- all\n", ": it holds a list; make it a mapping of groups, which begins with all:."),
-    ("hosts.yml", "", ": it holds nothing; make it a mapping of groups, which begins with all:."),
+    (
+        "hosts.yml",
+        "- all\n",
+        ": the file contains a list; write a mapping of groups, which begins with all:.",
+    ),
+    ("hosts.yml", "", ": the file contains nothing; write a mapping of groups, which begins with all:."),
     ("group_vars/pro1.yml", "a:\n  - b: 1\n   c: 2\n", ":3: YAML parsing failed: While parsing a block"),
     ("group_vars/all/kafka.yml", "a: 1\nb:\n\t- c\n", ":3: YAML parsing failed: Tabs are usually"),
     ("group_vars/all/kafka.yml", "a: {{ b }}\n", ":1: YAML parsing failed: This may be an issue"),
     ("group_vars/pro1.yml", "a: 1\na: 2\n", ":2: YAML parsing failed: Found duplicate mapping key 'a'; "),
     ("group_vars/pro1.yml", "a: 1\nb: \udce9\n", ":2: a character is not UTF-8; save the file as UTF-8."),
-    ("group_vars/pro1", "- a\n", ": it holds a list; make it a mapping of variables, each name: value."),
+    (
+        "group_vars/pro1",
+        "- a\n",
+        ": the file contains a list; write a mapping of variables, each name: value.",
+    ),
     ("group_vars/all/v.yml", "$ANSIBLE_VAULT;1.1;AES256\n61\n", ": A vault password must be specified"),
     ("host_vars/pro1-kafka-1.yml", "a: 'b\n", ":2: YAML parsing failed: While scanning a quoted scalar"),
 ]

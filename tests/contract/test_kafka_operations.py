@@ -27,7 +27,7 @@ echo "$@" >&2
 exit 2
 """
 CASES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
-    "kafka_migration": ("check", {}, ["Kafka 4.3.1 can't be led", "for site pro1"]),
+    "kafka_migration": ("check", {}, ["[migration-broker-unfit] Kafka 4.3.1 ", "for site pro1"]),
     "kafka_quorum": (
         "restore",
         {"_kafka_quorum_options": ["--dry-run"]},

@@ -58,4 +58,4 @@ def test_check_mode_reports_that_nothing_was_compared(tmp_path: Path) -> None:
     )
     reported = done.stdout.partition("TASK [Report that check mode compares nothing")[2]
     assert "ok: [" in reported.partition("TASK [")[0]
-    assert "All that the sources announced arrived" not in done.stdout
+    assert "All announced offsets arrived" not in done.stdout

@@ -273,7 +273,7 @@ def test_each_day_restores_exactly_and_shares_unchanged_files(site: Site) -> Non
         assert site.run("restore", "--name=etc", f"--at={date(day)[:10]}", f"--to={target}") == 0, site.said()
         assert truth(target) == expected
     assert site.run("verify") == 0
-    assert "all is as it was backed up" in site.said()
+    assert "all files are as they were backed up" in site.said()
 
 
 def test_what_each_day_took_adds_up(here: Site) -> None:
@@ -428,11 +428,17 @@ def test_other_damage_is_named(here: Site, what: str) -> None:
 ODD = [
     b"\xff\xfe",
     b"\x1b[31mred",
-    b"a\netc: all is as it was backed up.",
+    b"a\netc: all files are as they were backed up.",
     "\u202ename".encode(),
     b"back\\slash",
 ]
-SHOWN = [r"\xff\xfe", r"\x1b[31mred", r"a\netc: all is as it was backed up.", r"\u202ename", r"back\\slash"]
+SHOWN = [
+    r"\xff\xfe",
+    r"\x1b[31mred",
+    r"a\netc: all files are as they were backed up.",
+    r"\u202ename",
+    r"back\\slash",
+]
 
 
 def test_file_names_of_any_bytes_are_printed_escaped(here: Site) -> None:
@@ -469,7 +475,7 @@ def test_file_names_of_any_bytes_are_printed_escaped(here: Site) -> None:
                 line.split(": other")[0] for line in said.splitlines()
             }
         else:
-            assert r"a\netc: all is as it was backed up." in said
+            assert r"a\netc: all files are as they were backed up." in said
     found = json.loads((here.backups.parent / "report").read_text())["names"][0]["damage"]
     assert {os.fsencode(each["path"]) for each in found} >= {*ODD}
 
@@ -660,7 +666,7 @@ def test_restore_names_folders_with_other_rights_before_writing(here: Site) -> N
     assert said[True] == said[False]
     assert said[True][0].endswith("; 1 folder had another mode or owner.")
     assert said[True][1:] == [
-        f"{target} itself was there, and stays as it is: with other mode, owner than in the backup."
+        f"{target} itself existed, and was not changed: it has other mode, owner than in the backup."
     ]
     assert [each[:3] for each in rights(target)] == [(0o40700, 7, 8)]
     assert truth(target / "keys") == truth(here.folder / "keys")
@@ -722,7 +728,7 @@ def test_restore_writes_and_names_files_it_cannot_compare(here: Site) -> None:
 
     code, said = restore()
     assert code == 3
-    assert "NOT compared, for their mode lets root alone read them: secret. They are written." in said
+    assert "NOT compared, because only root can read them: secret. They are written." in said
     assert names(target) == ["secret"]
     assert rights(target / "secret") == rights(here.folder / "secret")
     assert (target / "secret").read_text() == "secret"
@@ -874,7 +880,7 @@ def test_restore_and_verify_name_files_missing_from_backup(here: Site) -> None:
     for options in ([], ["--path=keys"], ["--path=."]):
         assert here.run(*restore, *options, "--overwrite") == 3
         said = here.said()
-        assert "as it was, but for what follows" in said
+        assert "as it was, except for the items below" in said
         assert "NOT in the backup: keys/secret: may not be read there." in said
     assert here.run(*restore, "--path=hidden", "--path=link") == 0
     assert here.run(*restore, "--path=keys/secret") == 2
@@ -1092,7 +1098,7 @@ def test_source_accepts_ipv6_address_of_host(site: Site) -> None:
     at = f"--source={site.server.login.replace('127.0.0.1', '[::1]')}:{site.folder}"
     assert site.backup(0, at) == 0, site.said()
     assert site.backup(1, at.replace("[::1]", "::1")) == 2
-    assert "isn't a folder; write [USER@HOST:]/FOLDER" in site.said()
+    assert "is not a folder; write [USER@HOST:]/FOLDER" in site.said()
 
 
 def test_a_clock_that_went_back_is_refused(here: Site) -> None:
@@ -1405,7 +1411,7 @@ def test_where_nothing_is_complete_nothing_is_called_so(site: Site) -> None:
     assert site.backup(0, "--ssh-port=1") == 1
     site.said()
     assert site.run("verify") == 3
-    assert "etc: there is NO complete backup" in site.said()
+    assert "etc: NO complete backup" in site.said()
     # Nor is it forgotten when the next one is refused.
     site.by_ssh = False
     (site.folder / "meta.properties").touch()

@@ -563,9 +563,9 @@ def test_the_report(store: Grown, tmp_path: Path, capsys: Said) -> None:
     ("arguments", "sentence"),
     [
         ([], "[option-required] "),
-        (["--keep-last", "0"], "isn't a whole number from 1"),
-        (["--keep-daily", "-1"], "isn't a whole number from 1"),
-        (["--keep-last", "1", "--orphan-hours", "0"], "isn't a number of hours"),
+        (["--keep-last", "0"], "is not a whole number from 1"),
+        (["--keep-daily", "-1"], "is not a whole number from 1"),
+        (["--keep-last", "1", "--orphan-hours", "0"], "is not a number of hours"),
         (["--keep-last", "1", "--unsigned-before", "3"], "--unsigned-before needs --trusted-key"),
         (["--keep-last", "1"], "There is no backup in"),
     ],

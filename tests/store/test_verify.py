@@ -263,7 +263,7 @@ class TestCommandLine:
             ([], "the following arguments are required: --store"),
             (["--store", "file:///none/at/all"], "There is no backup in file:///none/at/all"),
             (["--store", FORMAT_1.as_uri(), "--snapshot", "4"], "There is no snapshot 4 in file:///"),
-            (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "--snapshot: 'new' isn't a whole number"),
+            (["--store", FORMAT_1.as_uri(), "--snapshot", "new"], "--snapshot: 'new' is not a whole number"),
             (["--store", "ftp://a"], "must begin with s3://"),
         ],
     )

@@ -58,10 +58,10 @@ def doctor(sound: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> D
         printed = capsys.readouterr()
         assert printed.err == ""
         *lines, last = printed.out.replace(str(broken), "FILE").splitlines()
-        left_out = any(line.startswith("not looked at: ") for line in lines)
+        left_out = any(line.startswith("not inspected: ") for line in lines)
         nothing = "Nothing is wrong with the rest." if left_out else "Nothing is wrong."
         assert last == nothing or re.fullmatch(r"\d+ faults?, \d+ warnings?\.", last)
-        return code, [line for line in lines if not line.startswith("not looked at: ")]
+        return code, [line for line in lines if not line.startswith("not inspected: ")]
 
     return look
 

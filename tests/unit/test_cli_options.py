@@ -131,9 +131,9 @@ def test_reports_that_can_not_be_written(
 ) -> None:
     (tmp_path / "file").touch()
     for value, why in (
-        ("", "isn't a file"),
-        (tmp_path, "isn't a file"),
-        ("/dev/null", "isn't a file"),
+        ("", "is not a file"),
+        (tmp_path, "is not a file"),
+        ("/dev/null", "is not a file"),
         (tmp_path / "none" / "report.json", "No such file or directory"),
         (tmp_path / "file" / "report.json", "Not a directory"),
         (tmp_path / ("x" * 250), "File name too long"),

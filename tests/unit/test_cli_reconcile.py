@@ -23,8 +23,8 @@ ENDS = ["--source-bootstrap-server", "pro1:9092", "--target-bootstrap-server", "
             [*ENDS[:3], "s3://bucket", "--topics", "a"],
             "s3://bucket is a store; pass it as --store, and brokers here",
         ),
-        ([*ENDS[:3], "lake", "--topics", "a"], "'lake' isn't a broker list; write HOST:PORT,HOST:PORT"),
-        ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' isn't a header; write NAME=VALUE"),
+        ([*ENDS[:3], "lake", "--topics", "a"], "'lake' is not a broker list; write HOST:PORT,HOST:PORT"),
+        ([*ENDS, "--topics", "a", "--header", "origin"], "'origin' is not a header; write NAME=VALUE"),
         ([*ENDS, "--topics", "a b"], "'a b' in --topics isn't a topic name"),
         ([*ENDS, "--topics-pattern", "a("], "The topics' pattern a( does not compile"),
         (

@@ -1,4 +1,4 @@
-"""versitygw and files on the controller: what is not as the lock or the inventory says is refused."""
+"""versitygw and files on the control node: what is not as the lock or the inventory says is refused."""
 
 import hashlib
 import os

@@ -28,13 +28,13 @@ def test_certificates_after_trusted_one_are_ignored(authority: Authority, tmp_pa
 def test_a_trusted_authority_must_be_in_date(authority: Authority) -> None:
     file = authority.issue("kafka", days=9)
     assert fault(file, authority) == ""
-    assert fault(file, authority, days=2).startswith("the certificate in ca.pem of CN=authority ended at ")
+    assert fault(file, authority, days=2).startswith("the certificate in ca.pem of CN=authority expired at ")
 
 
 def test_unreadable_certificate_files_are_faults(authority: Authority, tmp_path: Path) -> None:
     file = authority.issue("kafka")
-    assert fault(tmp_path, authority) == "it can't be read: Is a directory"
+    assert fault(tmp_path, authority) == "it cannot be read: Is a directory"
     lost = provided_fault(file, tmp_path / "ca.pem", "kafka", utc_now())
-    assert lost == "ca.pem can't be read: No such file or directory"
+    assert lost == "ca.pem cannot be read: No such file or directory"
     file.write_bytes(b"\x30\x82\xff\xfe" * 20)  # as DER has them
-    assert fault(file, authority) == "it has no certificate that can be read"
+    assert fault(file, authority) == "it has no readable certificate"

@@ -29,7 +29,7 @@ def trusted(folder: Path) -> list[x509.Certificate]:
 
 
 def client(folder: Path) -> str:
-    """Return an administrator's key and certificate, as the controller makes them by now."""
+    """Return an administrator's key and certificate, as the control node makes them by now."""
     certificates.have_client(folder, ADMIN, certificates.load_authority(folder), folder / "ca.pem", NOW)
     return (folder / "admin.pem").read_text()
 

@@ -96,7 +96,7 @@ def test_an_option_that_is_given_twice(capsys: pytest.CaptureFixture[str]) -> No
         ["--batchSize=1", "--batch-size=2"],
     ):
         assert main(["diode", "upstream", *twice]) == ExitCode.REFUSED
-        assert "given twice; leave one" in capsys.readouterr().err
+        assert "given twice; remove one" in capsys.readouterr().err
 
 
 def test_an_option_is_called_as_it_was_written(capsys: pytest.CaptureFixture[str]) -> None:

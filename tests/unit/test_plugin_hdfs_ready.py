@@ -50,24 +50,25 @@ def test_what_is_wrong_is_told(plugin: ModuleType) -> None:
     assert plugin.waited(given(), Names("Operational")) == ""
     assert plugin.waited(given(""), Names("Operational", alive=())) == ""
     said = plugin.waited(given(), Names(OSError("refused")))
-    assert said == f"The NameNode at {PAGE} does not answer (refused). It was waited for 0 s."
+    assert f"{PAGE} does not answer (refused)" in said
+    assert "0 s" in said
     assert "is in safe mode" in plugin.waited(given(), Names("safeMode"))
     said = plugin.waited(given("data-2"), Names("Operational"))
-    assert f"The NameNode at {PAGE} does not have the DataNode data-2 (it has data-1)." in said
+    assert all(fact in said for fact in (PAGE, "data-2", "data-1"))
 
 
 def test_datanode_with_loopback_address_is_reported(plugin: ModuleType) -> None:
     names = Names("Operational")
     assert plugin.loopback(given(), names) == ""
     names.address = "127.0.1.1:9866"
-    assert "data-1 registered by 127.0.1.1:9866, to which no other host can write" in plugin.loopback(
-        given(), names
-    )
+    said = plugin.loopback(given(), names)
+    assert "data-1" in said
+    assert "127.0.1.1:9866" in said
     assert plugin.loopback(given(""), names) == plugin.loopback(given("data-2"), names) == ""
 
 
 def test_it_is_waited_for(plugin: ModuleType) -> None:
-    answers = (OSError("refused"), ValueError("it is not up yet"), "safeMode", "Operational")
+    answers = (OSError("refused"), ValueError("no beans"), "safeMode", "Operational")
     assert plugin.waited(given(seconds=20), Names(*answers)) == ""
 
 

@@ -48,9 +48,11 @@ def test_master_serves_if_alive_or_standby(plugin: ModuleType) -> None:
     for status in ("ALIVE", "STANDBY"):
         assert plugin.waited(given("spark_master"), Pages(first=[state(status)])) == ""
     said = plugin.waited(given("spark_master"), Pages(first=[state("RECOVERING")]))
-    assert said == f"The master at {PAGE} is RECOVERING. spark_master was waited for 0 s."
+    assert f"{PAGE} is RECOVERING" in said
+    assert "0 s" in said
     said = plugin.waited(given("spark_master"), Pages(first=[OSError("refused")]))
-    assert said == f"{PAGE} does not answer (refused). spark_master was waited for 0 s."
+    assert f"{PAGE} does not answer (refused)" in said
+    assert "0 s" in said
 
 
 def test_it_is_waited_for(plugin: ModuleType) -> None:
@@ -65,14 +67,11 @@ def test_worker_serves_if_registered_with_leading_master(plugin: ModuleType) -> 
     said = plugin.waited(
         given("spark_worker"), Pages(first=[standby], second=[state("ALIVE", w1="DEAD", w2="ALIVE")])
     )
-    assert said.startswith(
-        f"The master at {OTHER} does not have the worker w1 (it has w2): see that both have"
-    )
+    assert all(fact in said for fact in ("w1", OTHER, "w2"))
+    assert PAGE not in said
     said = plugin.waited(given("spark_worker"), Pages(first=[standby], second=[OSError("no route")]))
-    assert said.startswith(
-        f"No master leads that the worker w1 could be registered with: {PAGE} is STANDBY; "
-        f"{OTHER} does not answer (no route)."
-    )
+    assert "w1" in said
+    assert f"{PAGE} is STANDBY; {OTHER} does not answer (no route)." in said
 
 
 def test_a_history_server_serves_when_it_answers(plugin: ModuleType) -> None:

@@ -113,14 +113,15 @@ def test_a_failure_has_the_command_s_own_sentence(plugin: ModuleType, shown: lis
 
 def test_a_command_that_was_ended_is_a_failure(plugin: ModuleType, shown: list[str]) -> None:
     result = run(plugin, Host([["END"], []], ("failed", "timeout", 15)))
-    assert result["msg"] == "[unit-ended-otherwise] u did not end by itself: timeout."
+    assert result["msg"].startswith("[unit-ended-otherwise] ")
+    assert "timeout" in result["msg"]
 
 
 def test_one_that_runs_is_not_started_again(plugin: ModuleType, shown: list[str]) -> None:
     host = Host([], ("inactive", "success", 0), before="active")
     with pytest.raises(
         AnsibleActionFail,
-        match=r"^\[unit-already-running\] u .*journalctl --follow --unit u.*systemctl stop u",
+        match=r"^\[unit-already-running\] .*journalctl --follow --unit u\b.*systemctl stop u\b",
     ):
         run(plugin, host)
     assert host.started == []

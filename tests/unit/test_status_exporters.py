@@ -465,7 +465,7 @@ def test_exporters_show_what_a_backup_skips(ask: Ask, authority: Authority) -> N
         _, document = ask(pages, "--command-config", config, "--patience", "60")
         assert states(document, "backup")[name] == state
         assert id_ in reasons(document, "backup", name)
-        assert "gives no metrics" in reasons(document, "backup", name) or state != "unknown"
+        assert "serves no metrics" in reasons(document, "backup", name) or state != "unknown"
 
 
 def test_an_exporter_that_freezes_ends_with_the_patience(ask: Ask, authority: Authority) -> None:

@@ -62,7 +62,7 @@ def test_servers_find_a_quorum_and_outlive_their_leader(
         assert all(leader.address in str(said["warnings"]) for said in found.values())
         missed = ready(servers, authority, others[0], every=True, timeout_seconds=1)
         assert missed["failed"]
-        assert f"{leader.address} does not serve" in missed["msg"]
+        assert f"{leader.address} is not ready" in missed["msg"]
 
         def goes_on() -> bool:
             with suppress(ConnectionLoss):  # of the server that it asked, while that had no leader

@@ -293,7 +293,7 @@ def to_dual_write(move: Move) -> None:
     ready = move.module("ready")
     assert (ready["leader"], ready["migrating"]) == (CONTROLLER, [controller.secure]), ready
     assert not ready["of_quorum"]
-    assert "The controllers have not all metadata of ZooKeeper" in move.module("copied", 0)["msg"]
+    assert "The controllers have not copied all metadata of ZooKeeper" in move.module("copied", 0)["msg"]
     for node in site.brokers:
         assert not move.migration().copied
         move.restart(node, site.with_zookeeper(node, {**site.quorum(), **MIGRATES}))

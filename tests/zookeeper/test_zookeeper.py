@@ -126,7 +126,7 @@ def test_all_comes_back_with_acls_and_nothing_else(
     said = capsys.readouterr().out
     assert "Snapshot 1 of" in said
     assert "1 ephemeral znode, /brokers/ids/1." in said
-    assert "ZooKeeper numbers from 0 again after a restore: children of /isr." in said
+    assert "After a restore, ZooKeeper numbers sequential children from 0 again, below /isr." in said
     told = json.loads(report.read_text())
     assert (told["cluster"], told["ephemeral"]) == ("kafka-cluster-of-tests", ["/brokers/ids/1"])
 
@@ -145,7 +145,7 @@ def test_all_comes_back_with_acls_and_nothing_else(
 
     assert run("diff", store, other.connect) == 0
     assert run("restore", store, other.connect) == 0
-    assert "0 znodes made, 0 overwritten, 17 were as in it." in capsys.readouterr().out
+    assert "0 znodes created, 0 overwritten, 17 were equal before." in capsys.readouterr().out
 
 
 def test_null_comes_back_as_null(tree: Tree, other: Tree, store: str) -> None:
@@ -185,7 +185,7 @@ def test_existing_different_znode_stays_unless_overwrite_names_it(
     }
     assert run("restore", store, other.connect, "--overwrite", "/guarded") == 3
     said = capsys.readouterr().out
-    assert "Left as it is there: /brokers/topics/a: its data is other." in said
+    assert "NOT changed, because it differs: /brokers/topics/a: its data is other." in said
     assert ", 1 overwritten, " in said
     want = tree.content() | {"/brokers/topics/a": (b"newer", other.content()["/own"][1])}
     assert other.content() == want | {"/own": (b"of the other", other.content()["/own"][1])}
@@ -373,8 +373,8 @@ def test_what_changes_all_the_time_is_named(
     monkeypatch.setattr(ZooKeeperSession, "now", change_first)
     assert run("backup", store, tree.connect) == 3
     said = capsys.readouterr().out
-    assert "NOT of one moment" in said
-    assert "Changed faster than they were read: /restless." in said
+    assert "NOT consistent: some znodes changed meanwhile" in said
+    assert "NOT consistent, because they changed while they were read: /restless." in said
 
 
 def test_what_can_t_be_read_is_named(tree: Tree, store: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -571,7 +571,7 @@ def test_an_ensemble_goes_on_without_its_leader(
             assert "Mode: " not in zookeeper.said(first.port)
             if what == "backup":
                 assert run("restore", store, other.connect) == 0
-            assert "3,016 znodes made, 0 overwritten, 1 were as in it." in capsys.readouterr().out
+            assert "3,016 znodes created, 0 overwritten, 1 were equal before." in capsys.readouterr().out
             assert other.content() == tree.content()
             assert len(other.content()) == 3017
 
@@ -627,7 +627,7 @@ def test_interrupted_restore_reports_created_znodes_and_resumes(
         assert done == ["/a", *sorted(f"/a/{number}" for number in range(40))]
         new.process.start()
         assert run("restore", store, new.connect) == 0
-        assert "40 znodes made, 0 overwritten, 42 were as in it." in capsys.readouterr().out
+        assert "40 znodes created, 0 overwritten, 42 were equal before." in capsys.readouterr().out
 
 
 def test_restore_names_znode_over_limit_and_restores_others(
@@ -791,8 +791,8 @@ def test_what_is_there_otherwise_is_named(
     other.client.create("/users", b"y", acl=[make_digest_acl("anna", SECRET, all=True)])
     assert run("restore", store, other.connect) == 3
     said = capsys.readouterr().out
-    assert "Left as it is there: /a: there is an ephemeral one." in said
-    assert "Left as it is there: /users: its ACL lets this client not read it, nor " in said
+    assert "NOT changed, because it differs: /a: there is an ephemeral one." in said
+    assert "NOT changed, because it differs: /users: its ACL lets this client not read it, nor " in said
     assert "NOT restored: /a/b: its parent is ephemeral there." in said
 
 
@@ -878,8 +878,8 @@ def test_a_report_can_t_overwrite_the_store(tree: Tree, store: str, what: str) -
     ("arguments", "sentence"),
     [
         (("--connect", "nobody.invalid:2181"), "has a name that is not known here"),
-        (("--connect", "here:1:2"), "isn't an ensemble; write HOST:PORT"),
-        (("--connect", "localhost:1/a/../b"), "isn't a znode's path"),
+        (("--connect", "here:1:2"), "is not an ensemble; write HOST:PORT"),
+        (("--connect", "localhost:1/a/../b"), "is not the path of a znode"),
     ],
 )
 def test_a_wrong_address_is_a_sentence(

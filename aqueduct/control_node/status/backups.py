@@ -77,7 +77,7 @@ def _skipped(
             StatusFinding(id="backup-skips", sentence=sentence, fix=f"on {host}: {journal(UNIT)}")
         )
     if skipped is None or gaps is None:
-        cause = f"{UNIT} has completed no round since it started, or gives no metrics"
+        cause = f"{UNIT} has completed no round since it started, or serves no metrics"
         findings.append(unanswered(declared, host, cause, journal(UNIT)))
     return findings
 

@@ -62,7 +62,7 @@ def judge_node(declared: DeclaredObject, cluster_hosts: Collection[str], facts: 
         findings.append(
             StatusFinding(
                 id="node-not-in-cluster",
-                sentence=f"The cluster of {declared.site} does not count on node {declared.node_id}.",
+                sentence=f"Node {declared.node_id} is not a member of the cluster of {declared.site}.",
                 fix=f"on {host}: {journal(UNIT)}; systemctl start {UNIT}",
             )
         )

@@ -86,7 +86,7 @@ def _judge_topics(declared: DeclaredObject, host: str, running: Mapping[str, Any
     if running.get("type") != "sink":
         return []
     if not isinstance(running.get("unmatched"), list):
-        return [unanswered(declared, host, "whether its topics exist was not found out", journal(UNIT))]
+        return [unanswered(declared, host, "it was not checked whether its topics exist", journal(UNIT))]
     return [
         StatusFinding(
             id="connector-topic-missing",

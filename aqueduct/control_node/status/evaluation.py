@@ -90,7 +90,7 @@ def evaluate(
 def _without_gaps(status: ObjectStatus) -> ObjectStatus:
     """Return the status of an object; one without a required figure is unknown, not well.
 
-    A figure that a judge left out, because another finding makes it meaningless, is not missing.
+    A figure that a check skipped, because another finding makes it meaningless, is not missing.
     """
     findings, figures = status.findings, status.figures
     if not status.is_asked or any(finding.is_unknown for finding in findings):
@@ -104,7 +104,7 @@ def _without_gaps(status: ObjectStatus) -> ObjectStatus:
     if not missing and not is_empty:
         return status
     host = next(iter(status.declared.hosts), status.declared.source_host)
-    cause = f"no value of {', '.join(missing)}" if missing else "no host was asked for a figure of it"
+    cause = f"no value of {', '.join(missing)}" if missing else "no host was queried for its figures"
     return replace(
         status, findings=(*findings, unanswered(status.declared, host, cause, "systemctl --failed"))
     )

@@ -17,7 +17,7 @@ NODE = "node"  # the name of the node exporter
 # Metrics in the folder of the node exporter, by the name that the status has for them.
 TEXT_FILES = {"drill": "aqueduct_drill_", "backup_verify": "aqueduct_backup_verify_"}
 NOT_MONITORED = "it is not in the group monitoring"
-UNASKED = "its exporters do not show it, only playbooks/status.yml asks it"
+UNASKED = "its exporters do not show it; only playbooks/status.yml queries it"
 # Folders whose file systems the node exporter does not report, or does not see because of its sandbox.
 HIDDEN = ("/dev", "/home", "/proc", "/root", "/run", "/sys", "/var/lib/containers/storage", "/var/lib/docker")
 # Labels of the collectors. Services may write into the folder of text files, under any name.
@@ -95,7 +95,7 @@ def read_estate(source: Any) -> EstateFile:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise Refused(
             "estate-file-invalid",
-            f"This is not the estate.json that playbooks/monitoring.yml writes ({type(error).__name__}). "
+            f"The file is not an estate.json that playbooks/monitoring.yml writes ({type(error).__name__}). "
             "Run the playbook again.",
         ) from None
 
@@ -185,7 +185,8 @@ def _values(by_name: NodeSamples, name: str, label: str) -> dict[str, list[float
 def _units(host: ScrapedHost, by_name: NodeSamples) -> dict[str, Any]:
     """Return the states of units. The collector lists each unit that is loaded, and so each active one.
 
-    A unit with two states is failed if one of them is that. Else its state is unknown, and it is left out.
+    A unit with two states is failed if one of them is failed. Otherwise, its state is unknown, and the unit
+    is skipped.
     """
     listed = _unit_states(by_name)
     states = {unit: _one_state(unit_states) for unit, unit_states in listed.items()}

@@ -87,7 +87,7 @@ class HostFacts:
     def parse(cls, host: str, raw: Any) -> "HostFacts":
         """Parse what a host answered; an answer of another form is none."""
         if not isinstance(raw, Mapping):
-            return cls.silent(host, "it was not asked")
+            return cls.silent(host, "it was not queried")
         try:
             if error := raw.get("error"):  # others may have answered in its place: brokers of its cluster
                 return replace(cls.silent(host, str(error)), answers=_answers(raw))
@@ -182,7 +182,7 @@ def _failed_units(raw: Mapping[str, Any]) -> tuple[str, ...] | None:
 
 
 def _skew(raw: Mapping[str, Any]) -> float | None:
-    """Return how far the host's clock is outside of the time in which the controller asked it."""
+    """Return how far the host's clock is outside of the time in which the control node asked it."""
     if not {"time", "asked", "answered"} <= raw.keys():
         return None
     clock, asked, answered = (_finite(raw[name]) for name in ("time", "asked", "answered"))

@@ -37,7 +37,7 @@ def judge_link(declared: DeclaredObject, facts: EstateFacts, unreachable: frozen
         figures["sender_lag"] = metric(facts.of(sender).metrics.get(unit, ""), "aqueduct_diode_upstream_lag")
         if figures["sender_lag"] is None and facts.of(sender).has_answered:
             findings.append(
-                unanswered(declared, sender, f"{unit} gives no metrics", f"systemctl status {unit}")
+                unanswered(declared, sender, f"{unit} serves no metrics", f"systemctl status {unit}")
             )
         fix = f"on {sender}: {journal(unit)}"
         findings += behind(declared, facts, figures["sender_lag"], None, fix)
@@ -131,7 +131,7 @@ def _incomplete(declared: DeclaredObject, host: str, unit: str, unknown: list[st
     return [
         StatusFinding(
             id="link-not-current",
-            sentence=f"The ledger of {declared} does not know all.{cause}",
+            sentence=f"The ledger of {declared} may be incomplete.{cause}",
             fix=f"on {host}: {journal(unit)}",
             is_unknown=True,
         )

@@ -1,6 +1,6 @@
 """The state of an estate as metrics: text for the textfile collector of Prometheus's node exporter.
 
-By hand, because this package runs on the controller and on hosts without prometheus_client.
+By hand, because this package runs on the control node and on hosts without prometheus_client.
 """
 
 from collections import Counter
@@ -17,8 +17,8 @@ def text(status: EstateStatus) -> str:
 
 
 def _lines(status: EstateStatus) -> Iterator[str]:
-    yield from _gauge("time", "when the hosts were asked, Unix time", [(status.asked / 1000, {})])
-    yield from _gauge("hosts", "hosts that were asked", [(status.hosts, {})])
+    yield from _gauge("time", "when the hosts were queried, Unix time", [(status.asked / 1000, {})])
+    yield from _gauge("hosts", "hosts that were queried", [(status.hosts, {})])
     yield from _gauge("hosts_answered", "hosts that answered", [(status.answered, {})])
     count_by_state = Counter(
         (object_status.declared.kind.section, object_status.state) for object_status in status.objects

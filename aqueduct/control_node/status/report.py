@@ -147,7 +147,7 @@ def document(status: EstateStatus) -> dict[str, Any]:
     }
 
 
-# A file of facts: what the controller gathered, to be evaluated again anywhere.
+# A file of facts: what the control node gathered, to be evaluated again anywhere.
 
 
 def facts_document(
@@ -191,7 +191,7 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
     kinds = {kind.label: kind for kind in ObjectKind}
     try:
         if not isinstance(source, Mapping) or source["version"] != VERSION:
-            raise ValueError("its version is another one")
+            raise ValueError("another release of Aqueduct wrote it")
         declared = [
             DeclaredObject(
                 **{**raw_object, "kind": kinds[raw_object["kind"]], "hosts": tuple(raw_object["hosts"])}
@@ -208,5 +208,7 @@ def read_facts(source: object) -> tuple[list[DeclaredObject], EstateFacts, list[
         )
         unreachable = [str(site) for site in source["unreachable"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise Refused("facts-file-invalid", f"This is not a file of facts: {error}.") from None
+        raise Refused(
+            "facts-file-invalid", f"The file is not a file of facts: {error}. Run playbooks/status.yml again."
+        ) from None
     return declared, facts, unreachable

@@ -9,7 +9,7 @@ from aqueduct.control_node.status.facts import CommandAnswer, HostFacts, UnitFac
 from aqueduct.control_node.status.first_sight import FirstSights
 from aqueduct.control_node.status.model import DeclaredObject, Figure, StatusFinding, StatusLimits
 
-SILENT = HostFacts.silent("", "it was not asked")
+SILENT = HostFacts.silent("", "it was not queried")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def reason(facts: EstateFacts, hosts: Iterable[str], name: str) -> tuple[str, st
         if (host_facts := facts.of(host)).has_answered:
             answer = host_facts.answers.get(name)
             if answer is None:
-                return host, host_facts.unasked or "the question was not asked"
+                return host, host_facts.unasked or "it was not queried"
             document = answer.document
             error = document.get("error") if isinstance(document, Mapping) else None
             return host, told(error["message"]) if isinstance(error, Mapping) and "message" in error else (
@@ -132,7 +132,7 @@ def standing_still(
         return []
     ended = metric(facts.of(host).metrics.get(unit, ""), name)
     if ended is None:
-        cause = f"{unit} has ended no round since it started, or gives no metrics"
+        cause = f"{unit} has completed no round since it started, or serves no metrics"
         return [unanswered(declared, host, cause, journal(unit))]
     if early := in_future(declared, facts, host, "last round", ended):
         return early
@@ -141,7 +141,7 @@ def standing_still(
     return [
         StatusFinding(
             id="rounds-standing-still",
-            sentence=f"{unit} on {host} has ended no round for {age_text(facts.seconds - ended)}.",
+            sentence=f"{unit} on {host} has completed no round for {age_text(facts.seconds - ended)}.",
             fix=f"on {host}: {journal(unit)}",
             since=moment(ended),
         )

@@ -37,7 +37,7 @@ class Repository:
     roles: Roles
     defaults: Mapping[str, Any]  # of roles/kafka, as `aqueduct.estate.model` takes them
     supported_versions: Sequence[str]  # of Kafka
-    is_file: Callable[[str], bool]  # on the controller
+    is_file: Callable[[str], bool]  # on the control node
     # Why a provided file there can't serve a principal, by its path, that of ca.pem, and the principal.
     provided_fault: Callable[[str, str, str], str] = lambda _file, _ca, _principal: ""
     broker_versions: Collection[str] = ()  # of Kafka, whose other parts are not published

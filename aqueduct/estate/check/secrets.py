@@ -1,4 +1,4 @@
-"""Files that the inventory promises and that the controller must have."""
+"""Files that the inventory promises and that the control node must have."""
 
 from collections.abc import Callable, Iterator
 

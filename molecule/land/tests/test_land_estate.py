@@ -1,4 +1,4 @@
-"""Each record becomes one row or one bad record, also if processes are killed."""
+"""Each record becomes one row or one rejected record, also if processes are killed."""
 
 import json
 from collections import Counter

@@ -139,7 +139,7 @@ def test_file_backups_ignore_interrupted_run_and_report_damage(days: Days) -> No
     assert made["new_files"] == FILES + 1
     fourth = days.back_up(4)
     assert (days.listed()[-1]["base"], days.listed()[-1]["new_files"]) == (third, 0)
-    assert "all is as it was backed up" in days.files("verify")
+    assert "all files are as they were backed up" in days.files("verify")
 
     for date, content in ((first, "day 0\n"), (second, "day 1\n"), (third, "day 3\n"), (fourth, "day 3\n")):
         to = f"/var/tmp/{date}"

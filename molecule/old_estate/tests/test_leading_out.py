@@ -89,13 +89,15 @@ def records_of_migration(lab: Lab) -> list[str]:
 def test_a_plan_does_nothing(lab: Lab, site: OldSite) -> None:
     started = site.started("kafka")
     plan = lead(lab)
-    assert "Site old: its metadata is in ZooKeeper." in plan
-    assert "On: -e to=dual_write." in plan
+    assert "Site old: the metadata is in ZooKeeper." in plan
+    assert "Next step: -e to=dual_write." in plan
     assert "changed=0" in plan
     assert not re.search(r"changed=[1-9]", plan)
-    assert "is not ready to leave ZooKeeper for good" in refused(lab, site="old", to="kraft", confirm="old")
+    assert "[migration-step-refused] Site old is not in dual-write mode" in refused(
+        lab, site="old", to="kraft", confirm="old"
+    )
     assert "Site lake keeps its metadata in KRaft" in refused(lab, site="lake", to="dual_write")
-    assert "can't be led out of ZooKeeper: set kafka_version: 3.9.2" in refused(
+    assert "[migration-broker-unfit] Kafka 4.3.1 " in refused(
         lab, site="old", to="dual_write", kafka_version="4.3.1"
     )
     assert site.started("kafka") == started
@@ -142,8 +144,8 @@ def interrupted(lab: Lab, until: str, **variables: object) -> None:
 def test_killed_migration_run_resumes_to_dual_write(lab: Lab, site: OldSite) -> None:
     interrupted(lab, "Restart the node", to="dual_write")
     assert "zookeeper.metadata.migration.enable=true" in settings(lab, ENSEMBLE)
-    assert "it is on its way to dual write, or back." in lead(lab)
-    assert "is led by KRaft, and all is written to ZooKeeper, too" in lead(lab, to="dual_write")
+    assert "back to ZooKeeper, is not complete" in lead(lab)
+    assert "Site old is in dual-write mode" in lead(lab, to="dual_write")
     assert all("process.roles=broker" in settings(lab, host) for host in BROKERS)
     assert '"brokerid":101' in znode(site, "/controller")
     assert records_of_migration(lab)[-1:] == ["1"]
@@ -190,12 +192,12 @@ def test_the_way_back(lab: Lab, site: OldSite) -> None:
 
 def test_it_leaves_for_good(lab: Lab, site: OldSite) -> None:
     lead(lab, to="dual_write")
-    assert "give -e confirm=old, too" in refused(lab, site="old", to="kraft")
+    assert "add -e confirm=old." in refused(lab, site="old", to="kraft")
     assert records_of_migration(lab)[-1:] == ["1"]
     interrupted(lab, "Restart the node", to="kraft", confirm="old")
-    assert "Site old has left ZooKeeper." in lead(lab, to="kraft", confirm="old")
+    assert "The migration of site old is finished." in lead(lab, to="kraft", confirm="old")
     assert records_of_migration(lab)[-1:] == ["3"]
-    assert "it can't go back" in refused(lab, site="old", to="zookeeper")
+    assert "Site old cannot return to ZooKeeper" in refused(lab, site="old", to="zookeeper")
     lab.run(ENSEMBLE, "systemctl", "disable", "--now", "zookeeper")
     assert site.ids() == {*BROKERS.values()}
 
@@ -243,7 +245,7 @@ def test_its_features_are_raised_last(lab: Lab, site: OldSite, today: str) -> No
     assert done.returncode == 0, done.stdout[-3000:]
     assert level(lab).startswith("4.3")
     again = lab.play("upgrade_features", "--inventory", today, site="old", confirm="old")
-    assert "is as high as all of its brokers can have it" in said(again)
+    assert "already has the highest level" in said(again)
     assert site.started("kafka") == started
 
 

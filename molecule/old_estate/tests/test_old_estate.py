@@ -250,7 +250,7 @@ def test_znode_restore_recovers_cluster_after_zookeeper_data_loss(
         assert "Node does not exist" in site.shell("get", path), "nothing was written"
     tried = lab.play("restore_zookeeper", "--limit", "site_old", dry_run=True, snapshot=newest)
     assert tried.returncode == 0, tried.stdout
-    assert f"Snapshot {newest} would make" in tried.stdout, tried.stdout
+    assert f"Snapshot {newest} would create" in tried.stdout, tried.stdout
     lab.run(ENSEMBLE, "rm", *map(stored, planted))
     restored = lab.play("restore_zookeeper", "--limit", "site_old")
     assert restored.returncode == 0, restored.stdout

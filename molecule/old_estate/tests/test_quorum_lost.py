@@ -88,8 +88,8 @@ def test_a_quorum_is_formed_anew_from_its_backup(lab: Lab) -> None:
     newest = lab.play("restore_quorum", site="lake")
     lab.run(LAKE, "rm", planted)
     assert newest.returncode != 0
-    assert "Taken: the copy of node 2" in said(newest.stdout), newest.stdout
-    assert "No backup is taken: [snapshot-not-trusted]" in said(newest.stdout), newest.stdout
+    assert "Used: the copy of node 2" in said(newest.stdout), newest.stdout
+    assert "No backup is used: [snapshot-not-trusted]" in said(newest.stdout), newest.stdout
     assert "NOT known" not in said(newest.stdout)
     older = {"site": "lake", "snapshot": kept[-1]}
     planned = lab.play("restore_quorum", **older)

@@ -48,7 +48,7 @@ def test_znode_restore_beside_running_brokers_recovers_cluster(site: OldSite, la
     restored = lab.run(ENSEMBLE, *restore, *options, check=False)
     assert restored.returncode == 0, restored.stdout + restored.stderr
     root = "1 overwritten, 0|0 overwritten, 1"
-    assert re.search(rf"[1-9]\d+ znodes made, ({root}) were as in it", restored.stdout), (
+    assert re.search(rf"[1-9]\d+ znodes created, ({root}) were equal before", restored.stdout), (
         f"a broker that runs has written nothing to an ensemble that has forgotten it: {restored.stdout}"
     )
     wait_until("the broker that waited for its cluster", lambda: 12 in site.ids(SECOND))
