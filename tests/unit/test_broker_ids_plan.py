@@ -87,9 +87,9 @@ def test_host_that_kept_its_id_is_unchanged() -> None:
 def test_an_id_that_has_got_partitions_since_stays() -> None:
     state = cluster(part("a-0", None, 2), part("new-0", 12, 12), brokers={1, 12})
     said = sentences(state, plan(state, {"y": folder(12, log("a-0", 9, stray=True), log("new-0", 1))}))
-    assert has_fact(said[0], "1 aside")
-    assert all(has_fact(said[1], fact) for fact in ("y", "id 2", "1 partition"))
-    assert not has_fact(said[1], "give y the id 2")
+    assert has_fact(said[0], "1 log")
+    assert all(has_fact(said[1], fact) for fact in ("y", "id 2", "1 partition", "new id 12"))
+    assert not has_fact(said[1], "Recommended")
 
 
 def test_what_has_no_log_anywhere_is_named() -> None:
@@ -130,8 +130,8 @@ def test_nothing_is_assigned_to_stopped_broker() -> None:
     state = cluster(part("a-0", None, 2), brokers={1})
     found = plan(state, {"y": folder(12, log("a-0", 9))})
     said = " ".join(sentences(state, found))
-    assert "Broker 12 does not run on y, so nothing can be assigned to it." in said
-    assert "Or assign" not in said
+    assert "Broker 12 does not run on y" in said
+    assert "1 partition to the current ids" not in said
 
 
 def test_nobody_leads_where_a_log_is_damaged() -> None:
@@ -151,7 +151,7 @@ def test_nobody_leads_where_a_log_is_damaged() -> None:
         assert {why for _, why in left} == {why}
         names = "a-1" if node == 1 else "a-0, a-1"
         assert any(
-            each.startswith(f"No leader can be elected for {names}, because {why}, and records")
+            each.startswith(f"No leader can be elected for {names}, because {why}.")
             for each in sentences(state, repair)
         )
 
@@ -244,8 +244,8 @@ def test_ids_of_another_cluster_are_refused(tmp_path: Path) -> None:
     [
         (True, {1, 2}, ""),
         (False, {2}, ""),
-        (True, {2}, "broker 1 ran when it was inspected, but does not serve now; inspect it again"),
-        (False, {1, 2}, "broker 1 did not run when it was inspected, but runs now; inspect it again"),
+        (True, {2}, "broker 1 ran when it was inspected, but is not registered"),
+        (False, {1, 2}, "broker 1 did not run when it was inspected, but runs now"),
     ],
 )
 def test_inspection_is_outdated_after_broker_starts_or_stops(
@@ -287,12 +287,15 @@ def test_nobody_leads_who_lacks_what_another_one_has() -> None:
     }
     found, left = electable(state, hosts)
     assert found == [TopicPartition("whole", 0)]
-    assert dict(left) == {
-        "short-0": "broker 12 would lead, but another broker has more of the log",
-        "aside-0": "a broker has set a log of it aside: restore that log first",
-        "nowhere-0": "no inspected folder of broker 12 has a log of it",
-        "gone-0": "none of its replicas is running",
+    reasons = dict(left)
+    facts = {
+        "short-0": ("broker 12", "longer log"),
+        "aside-0": ("set aside", "restore"),
+        "nowhere-0": ("broker 12", "no inspected folder"),
+        "gone-0": ("none of its replicas is running",),
     }
+    assert reasons.keys() == facts.keys()
+    assert all(fact in reasons[name] for name, of_name in facts.items() for fact in of_name)
 
 
 def taken(state: Cluster, hosts: dict[str, list[Folder]], *lost: int) -> list[tuple[str, int]]:
@@ -443,7 +446,7 @@ def test_torn_checkpoint_leaves_committed_offsets_unknown(tmp_path: Path, torn: 
     checkpoint = tmp_path / "replication-offset-checkpoint"
     checkpoint.write_bytes(torn)
     found = look(tmp_path)
-    said = "the folder's replication-offset-checkpoint is incomplete, so it is unknown which log lacks"
+    said = "the folder's replication-offset-checkpoint is incomplete"
     assert {each.folder: each.damage.startswith(said) for each in found.logs} == {
         "a-0": True,
         "a-1": True,
@@ -487,7 +490,7 @@ def test_new_folder_may_have_empty_checkpoint(tmp_path: Path) -> None:
         (
             "abc.log",
             b"",
-            "abc.log: this is not the name of a log segment, and a broker does not start with it.",
+            "abc.log is not a valid name of a log segment. A broker does not start with this file.",
         ),
         ("partition.metadata", b"version: 0\ntopic_id: \xff", "partition.metadata has no topic id."),
         ("partition.metadata", bytes(9), "partition.metadata has no topic id."),
@@ -548,7 +551,7 @@ def test_a_lost_broker_that_has_nothing_is_named() -> None:
     """Its id may be mistyped."""
     topic = KnownTopic("a", "", {0: KnownPartition(replicas=(2, 3), in_sync=(2,), leader=2, leader_epoch=0)})
     found = fit("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
-    assert "--lost 98, 99: no partition has a replica there." in sentences_of(found, "")
+    assert any(line.startswith("--lost 98, 99: ") for line in sentences_of(found, ""))
     assert nowhere([3], [2, 3]) == ""
 
 

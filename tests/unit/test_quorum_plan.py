@@ -41,43 +41,41 @@ def test_logs_as_the_metadata_know_them_need_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("strange", "expected"),
+    ("strange", "facts"),
     [
         (
             log(2),
-            f"NOT known: flights-2 (id {ID}), because the partition is not in the metadata; 1 log on one, ",
+            [f"NOT known: flights-2 (topic id {ID})", "do not have the partition", "1 log on one"],
         ),
         (
             log(0, topic_id=OTHER),
-            "because another topic of this name is in the metadata; 1 log on one, up to offset 10.",
+            ["NOT known: flights-0", "another topic", "1 log on one, up to offset 10"],
         ),
         (
             log(partition=TopicPartition("later", 0), topic_id=OTHER),
-            f"NOT known: later-0 (id {OTHER}), because the topic is not in the metadata; 1 log on one, up to",
+            [f"NOT known: later-0 (topic id {OTHER})", "do not have the topic", "1 log on one"],
         ),
         (
             log(partition=TopicPartition("older", 0), topic_id=""),
-            "NOT known: older-0 (id none), because the topic",
+            ["NOT known: older-0 (topic id none)", "do not have the topic"],
         ),
         (
             log(partition=TopicPartition("__consumer_offsets", 0), topic_id=OTHER),
-            "Offsets of groups are lost with these partitions: `aqueduct restore --groups-only` restores",
+            ["committed offsets", "`aqueduct restore --groups-only`"],
         ),
     ],
 )
-def test_log_unknown_to_metadata_is_reported(strange: DiskLog, expected: str) -> None:
+def test_log_unknown_to_metadata_is_reported(strange: DiskLog, facts: list[str]) -> None:
     found = planned([*BOTH, strange], BOTH)
     assert found.fit.differs
-    assert expected in said(found)
+    assert [fact for fact in facts if fact not in said(found)] == []
 
 
 def test_what_is_not_there_is_named() -> None:
-    assert said(planned([log(0)], [log(0)])).startswith("EMPTY: flights-1: no broker has a log of them;")
+    assert said(planned([log(0)], [log(0)])).startswith("EMPTY: flights-1.")
     found = planned(BOTH, None)
     assert found.fit.differs
-    assert said(found).startswith(
-        "NOT inspected: brokers 2. Their logs may be longer than those of the others"
-    )
+    assert said(found).startswith("NOT inspected: brokers 2.")
     damaged = log(1, damage="it is cut")
     assert "DAMAGED: flights-1 on two: it is cut" in said(planned(BOTH, [log(0), damaged]))
     assert said(planned([*BOTH, log(7, stray=True)], BOTH)) == "Already set aside and left unchanged: 1 log."
@@ -99,9 +97,8 @@ def test_newer_epoch_on_disk_raises_leader_epoch() -> None:
 def test_replica_with_shorter_log_leaves_isr() -> None:
     found = planned(BOTH, [log(0), log(1, end=20)])
     assert not found.fit.differs, "nothing is lost"
-    assert said(found).startswith(
-        "Broker 2 has the longest logs and becomes leader of: flights-1; 1, in sync"
-    )
+    assert said(found).startswith("Broker 2 has the longest logs and becomes leader of: flights-1. ")
+    assert "in sync, but their logs differ: 1." in said(found)
     assert state_of(found, 1) == replace(STATE, in_sync=(2,), leader=2, leader_epoch=5, epoch=10)
     # One that goes on in an older epoch would have the other one cut off what is of a newer (KIP-101).
     diverged = planned([log(0), log(1, end=12, epoch=3, committed=9)], BOTH).fit.corrected
@@ -132,10 +129,7 @@ def test_broker_with_duplicate_logs_uses_longer_one(
     both = [log(1, end=30), log(1, end=5)]
     found = planned([log(0), *(both if furthest_first else reversed(both))], BOTH)
     assert [(each.leader, each.lacking) for each in found.fit.corrected] == [(1, (2,))]
-    assert (
-        "DAMAGED: flights-1 on one: another folder of the broker's log.dirs also has this partition"
-        in said(found)
-    )
+    assert "DAMAGED: flights-1 on one: another folder of the broker's log.dirs" in said(found)
 
 
 def test_broker_with_lost_disk_does_not_lead() -> None:
@@ -143,12 +137,11 @@ def test_broker_with_lost_disk_does_not_lead() -> None:
     logs = {"one": [Folder(path="/data", cluster_id="cluster", node_id=1, logs=(log(0), log(1)))]}
     found = plan.plan(metadata(), logs, [2])
     assert found.fit.differs
-    assert "Broker 1 has the longest logs and becomes leader of: flights-0, flights-1; 2, in sync" in said(
-        found
-    )
+    assert "Broker 1 has the longest logs and becomes leader of: flights-0, flights-1. " in said(found)
+    assert "in sync, but their logs differ: 2." in said(found)
     assert state_of(found, 1) == replace(STATE, in_sync=(1,), leader=1, leader_epoch=5, epoch=10)
     assert "LOST: the disks of brokers 2." in said(found)
-    assert said(plan.plan(metadata(), {}, [1, 2])).startswith("EMPTY: flights-0, flights-1: no broker")
+    assert said(plan.plan(metadata(), {}, [1, 2])).startswith("EMPTY: flights-0, flights-1.")
     with raises(Refused, "lost-broker-has-logs"):
         plan.plan(metadata(), logs, [1])
 
@@ -188,8 +181,8 @@ def test_records_are_replayed_as_a_controller_does() -> None:
 @pytest.mark.parametrize(
     ("record", "reason"),
     [
-        (bytes((1, 3, 9)) + bytes(40), "kind 3 .*version 9\\b"),
-        (bytes((2, 2, 0)) + bytes(40), "kind 2 .*version 0\\b"),
+        (bytes((1, 3, 9)) + bytes(40), "type 3 .*version 9\\b"),
+        (bytes((2, 2, 0)) + bytes(40), "type 2 .*version 0\\b"),
         (bytes((1, 3, 1, 0)), "offset 0\\b"),
         (change_record(7), "offset 0\\b"),
         (b"", "offset 0\\b"),

@@ -140,7 +140,7 @@ def test_topic_or_log_without_id_matches_by_name(in_znode: str, on_disk: str) ->
 def test_logs_of_recreated_topic_are_unknown() -> None:
     found, _ = fitting(snapshot(), hosts(log(topic_id="other"), log(topic_id="other")), [])
     [unknown] = found.unknown
-    assert unknown.why == "another topic of this name is"
+    assert "another topic" in unknown.why
     assert found.empty == (TopicPartition("flights", 0),)
 
 
@@ -162,7 +162,7 @@ def test_partition_under_creation_has_no_state() -> None:
     znodes = {path: each for path, each in whole.znodes.items() if path != PLACE}
     found, _ = fitting(replace(whole, znodes=znodes), hosts(log(), None), [])
     [unknown] = found.unknown
-    assert unknown.why == "the partition is not"
+    assert "the partition" in unknown.why
     [sentence] = sentences(found, FATE)
     assert "Do it before partitions are added, too: those begin with them" in sentence
 
