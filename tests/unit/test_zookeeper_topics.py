@@ -151,7 +151,7 @@ def test_pending_deletion_spares_recreated_topic() -> None:
     of = replace(whole, znodes=whole.znodes | marks)
     _, fitted = fitting(of, hosts(log(topic_id="other"), log(topic_id="other")), [])
     assert of.znodes.keys() - fitted.znodes.keys() == {paths[0]}
-    assert undeleted(of, fitted).startswith("NOT deleted: flights, as was begun in the snapshot")
+    assert undeleted(of, fitted).startswith("NOT deleted: flights.")
     _, fitted = fitting(of, hosts(log(), log()), [])
     assert fitted.znodes.keys() == of.znodes.keys()
     assert undeleted(of, fitted) == ""
@@ -164,7 +164,7 @@ def test_partition_under_creation_has_no_state() -> None:
     [unknown] = found.unknown
     assert "the partition" in unknown.why
     [sentence] = sentences(found, FATE)
-    assert "Do it before partitions are added, too: those begin with them" in sentence
+    assert FATE in sentence
 
 
 def test_what_no_broker_wrote_and_no_cluster_s() -> None:
