@@ -308,7 +308,7 @@ def _connector(location: Location) -> StoreClient:
     kind: Any = GCSStore if location.scheme == "gs" else AzureStore
 
     def connect(seconds: int) -> ObjectStore:
-        return _made(
+        return _created_client(
             location,
             lambda: kind(location.bucket, prefix=location.path or None, **_options(location, seconds)),
         )
@@ -350,7 +350,7 @@ def _s3(location: Location) -> StoreClient:
         config["endpoint"] = _endpoint(endpoint)
 
     def connect(seconds: int) -> ObjectStore:
-        return _made(
+        return _created_client(
             location,
             lambda: S3Store(
                 location.bucket,
@@ -380,7 +380,7 @@ def _endpoint(url: str) -> str:
     )
 
 
-def _made(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
+def _created_client(location: Location, make: Callable[[], ObjectStore]) -> ObjectStore:
     try:
         return make()
     except (BaseError, ValueError) as error:

@@ -102,7 +102,7 @@ class Catalog:
         listed = self.listed()
         if not listed:
             return Parent(None, 1)
-        self._all_believed(listed)
+        self._refuse_forged(listed)
         newest = max(listed)
         if past_damage:
             whole = self._newest_whole(listed)
@@ -112,7 +112,7 @@ class Catalog:
             if not _adds_up(stored.manifest.chain, listed):
                 self._fold(stored.manifest, listed)
         except Broken as error:
-            raise self._not_to_be_followed(error) from None
+            raise self._unfollowable(error) from None
         return Parent(stored, newest + 1)
 
     def manifest(self, number: int) -> Manifest:
@@ -132,7 +132,7 @@ class Catalog:
             )
         odd = self._odd(listed)
         if number is None:
-            self._all_believed(listed)
+            self._refuse_forged(listed)
         elif number in odd:
             raise self._forged(number, odd[number])
         sound = {candidate: entry for candidate, entry in listed.items() if candidate not in odd}
@@ -190,7 +190,7 @@ class Catalog:
             try:
                 whole = self._fold(increment, self.listed()).snapshot()
             except Broken as error:
-                raise self._not_to_be_followed(error) from None
+                raise self._unfollowable(error) from None
             written = self.retained(revise(whole) if revise else whole).full()
         packed, path = manifest.pack(written), names.snapshot(written.number)
         if encrypting:
@@ -304,7 +304,7 @@ class Catalog:
 
         return validation.odd_snapshots(listed, created)
 
-    def _all_believed(self, listed: Mapping[int, Entry]) -> None:
+    def _refuse_forged(self, listed: Mapping[int, Entry]) -> None:
         """Failed if a snapshot exists that no backup wrote: no run may follow or restore it."""
         for number, reason in self._odd(listed).items():
             raise self._forged(number, reason)
@@ -342,7 +342,7 @@ class Catalog:
                     at_most = error.root.number - 1
         return None
 
-    def _not_to_be_followed(self, error: Broken) -> Failed:
+    def _unfollowable(self, error: Broken) -> Failed:
         whole = self._newest_whole(self.listed())
         then = f"continues after snapshot {whole}, the newest undamaged one" if whole else "reads all records"
         return Failed(
@@ -407,7 +407,7 @@ class Catalog:
         try:
             packed, signature = signing.split(content)
             if encrypted := encryption.key_id(packed) is not None:
-                packed = self._keys.opened(names.snapshot(number), memoryview(packed))
+                packed = self._keys.decrypt_manifest(names.snapshot(number), memoryview(packed))
             parsed = manifest.unpack(packed, where, former)
         except Failed as error:
             raise Broken(number, f"cannot be read: {str(error).rstrip('.')}") from None
@@ -422,7 +422,7 @@ class Catalog:
         return Stored(parsed, len(content), sha256, signature is not None, encrypted)
 
 
-def still_there(objects: Objects, number: int) -> None:
+def check_not_removed(objects: Objects, number: int) -> None:
     """Failed if a snapshot was removed after it was read. Then its missing objects are no damage.
 
     Prune removes manifests first.

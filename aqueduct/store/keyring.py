@@ -79,7 +79,7 @@ class Keyring:
         self._store(key, recipients, 1)
         return key
 
-    def opened(self, path: str, encrypted: memoryview) -> memoryview:
+    def decrypt_manifest(self, path: str, encrypted: memoryview) -> memoryview:
         """Decrypt a manifest. Locked without a matching private key, Failed if it or its key is damaged."""
         key = self.open(str(encryption.key_id(encrypted)), DataKind.MANIFEST, f"{self._objects.url}/{path}")
         return encryption.decrypt(key, path, encrypted, self._objects.url)

@@ -305,13 +305,13 @@ class Former:
     lines: dict[str, bytes] = field(default_factory=dict)
     made: dict[str, Any] = field(default_factory=dict)
 
-    def same(self, lines: Mapping[str, bytes]) -> dict[str, Any]:
+    def repeated_fields(self, lines: Mapping[str, bytes]) -> dict[str, Any]:
         """Return the parsed fields whose bytes are the same in the next manifest."""
         if lines.get("columns") != self.lines.get("columns"):  # they say what other fields mean
             return {}
         return {name: made for name, made in self.made.items() if lines.get(name) == self.lines[name]}
 
-    def now(self, lines: Mapping[str, bytes], manifest: Manifest) -> None:
+    def remember(self, lines: Mapping[str, bytes], manifest: Manifest) -> None:
         """Store the fields that the next manifest may repeat, without segments and gaps."""
         kept = lines.keys() - {"segments", "gaps"}
         self.lines = {name: lines[name] for name in kept}
@@ -336,7 +336,7 @@ def unpack(stored: bytes | memoryview, where: str, former: Former | None = None)
         if lines:
             del text
             if former:
-                made = former.same(lines) | {name: () for name in _OF_ONE if name in lines}
+                made = former.repeated_fields(lines) | {name: () for name in _OF_ONE if name in lines}
             rows = _lots(lines.get("segments", b""))
             content = _parsed(
                 {name: line for name, line in lines.items() if name not in made | {"segments": 0}}
@@ -361,7 +361,7 @@ def unpack(stored: bytes | memoryview, where: str, former: Former | None = None)
     except ValueError as error:
         raise Failed("object-damaged", f"{where} is damaged: {error}.") from None
     if former:
-        former.now(lines, parsed)
+        former.remember(lines, parsed)
     return parsed
 
 

@@ -49,7 +49,7 @@ class NumberedSnapshot(Protocol):
         """The id of the Kafka cluster; None without one."""
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether nothing was skipped."""
 
 
@@ -62,12 +62,12 @@ def seal(content: bytearray) -> bytes:
     return compress_frame(content, _most_unpacked, checksum=False)
 
 
-def opened(packed: Data) -> memoryview:
+def unsealed(packed: Data) -> memoryview:
     """Return an object's content. ValueError, KeyError or TypeError if it is damaged."""
     whole = decompress_frame(memoryview(packed), _most_unpacked(packed))
     end = whole.rfind(b"\n", 0, -1) + 1
     content = memoryview(whole)[:end]
-    if loaded(whole[end:], MOST_DIGEST_BYTES)["sha256"] != hashlib.sha256(content).hexdigest():
+    if parse_line(whole[end:], MOST_DIGEST_BYTES)["sha256"] != hashlib.sha256(content).hexdigest():
         raise ValueError("its digest differs from its content")
     return content
 
@@ -80,7 +80,7 @@ def line(content: object) -> bytes:
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
 
-def loaded(text: bytes, most_bytes: int = MOST_LINE_BYTES) -> Any:
+def parse_line(text: bytes, most_bytes: int = MOST_LINE_BYTES) -> Any:
     """Parse a line. ValueError if it is not JSON, or would need far more memory than its size."""
     if len(text) > most_bytes:
         raise ValueError(f"it has a line of {len(text):,} bytes, but at most {most_bytes:,} are valid")
@@ -106,7 +106,7 @@ def first_line(content: memoryview) -> bytes:
     return bytes(content[:end])
 
 
-def whole(number: object, most: int = LARGEST) -> int:
+def natural_number(number: object, most: int = LARGEST) -> int:
     """Return an integer from 0 to `most`. ValueError for other values."""
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= most:
         raise ValueError(f"{number!r:.40} is not a valid number")
@@ -115,7 +115,7 @@ def whole(number: object, most: int = LARGEST) -> int:
 
 def check_format(head: Any, newest: int) -> None:
     """Check a first line's format; Refused if it is newer."""
-    if whole(head["format"]) > newest:
+    if natural_number(head["format"]) > newest:
         raise Refused(
             "store-format-unsupported",
             "A newer version of Aqueduct wrote the snapshot. Use that version.",
@@ -164,7 +164,7 @@ class NumberedSnapshots(ABC, Generic[S]):
     def refusal(self, snapshot: S, before: str) -> str:
         """Return the refusal of a snapshot in a store of the cluster `before`."""
 
-    def less(self, snapshot: S, number: int) -> str:
+    def loss_warning(self, snapshot: S, number: int) -> str:
         """Return a phrase if a snapshot has far less than an earlier one, as after a loss; else empty."""
         return ""
 
@@ -183,7 +183,10 @@ class NumberedSnapshots(ABC, Generic[S]):
             with suppress(Exists):
                 objects.create(cls.STORE, content)
         try:
-            newer = whole(strict_json.parse(objects.read(cls.STORE, at_most=4096))["format"]) > cls.FORMAT
+            newer = (
+                natural_number(strict_json.parse(objects.read(cls.STORE, at_most=4096))["format"])
+                > cls.FORMAT
+            )
         except MissingObject:
             raise Refused(
                 "backup-missing",
@@ -221,7 +224,7 @@ class NumberedSnapshots(ABC, Generic[S]):
         times = {entry.path: int(entry.written * 1000) for entry in self._objects.list(self.FOLDER)}
         return {number: times[path] for number in self.numbers() if (path := self.path(number)) in times}
 
-    def believed(self) -> Iterator[int]:
+    def trusted_numbers(self) -> Iterator[int]:
         """Yield the numbers of snapshots with a trusted signature, newest first; without keys, of all.
 
         Other objects are skipped, because planted objects must not stop a backup. Signed copies of a snapshot
@@ -239,10 +242,10 @@ class NumberedSnapshots(ABC, Generic[S]):
         """Return the time in a snapshot. Failed if the snapshot is damaged or not trusted."""
         path = self.path(number)
         try:
-            head = loaded(first_line(opened(self._manifest(number))))
-            if whole(head["number"]) != number:
+            head = parse_line(first_line(unsealed(self._manifest(number))))
+            if natural_number(head["number"]) != number:
                 raise ValueError(f"it contains snapshot {head['number']}")
-            return whole(head["created"], LAST_MILLISECOND)
+            return natural_number(head["created"], LAST_MILLISECOND)
         except (ValueError, KeyError, TypeError) as error:
             raise Failed(
                 "snapshot-unusable",
@@ -312,7 +315,7 @@ class NumberedSnapshots(ABC, Generic[S]):
     def add(self, snapshot: S) -> S:
         """Store a snapshot with the next number. Refused if earlier ones are of another cluster."""
         self._check_cluster(snapshot)
-        number, taken = next(self.believed(), 0), set(self.numbers())
+        number, taken = next(self.trusted_numbers(), 0), set(self.numbers())
         while True:
             number += 1
             if number in taken:  # by an object that is not trusted
@@ -342,7 +345,7 @@ class NumberedSnapshots(ABC, Generic[S]):
                 return numbered
 
     def _check_cluster(self, snapshot: S) -> None:
-        for number in self.believed():
+        for number in self.trusted_numbers():
             if self._tells(number, snapshot.cluster):
                 if snapshot.cluster:
                     return
@@ -361,7 +364,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             unpacked = (
                 zstandard.ZstdDecompressor(max_window_size=WINDOW_BYTES).stream_reader(start).read(HEAD_BYTES)
             )
-            head = loaded(unpacked.partition(b"\n")[0])
+            head = parse_line(unpacked.partition(b"\n")[0])
             return bool(head["format"] == self.FORMAT and head["cluster"] == cluster)
         except (zstandard.ZstdError, ValueError, KeyError, TypeError):
             return False
@@ -377,7 +380,7 @@ class Kept(Generic[S]):
     less: str = ""  # both sizes, if it is far smaller than the previous one
 
 
-def keep(
+def keep_snapshot(
     kind: type[NumberedSnapshots[S]],
     objects: EditableObjects,
     snapshot: S,
@@ -397,19 +400,19 @@ def keep(
             "--signing-key. Nothing was kept.",
         )
     snapshots = kind.open(objects, trust, key, make=True)
-    before = next(snapshots.believed(), None)
+    before = next(snapshots.trusted_numbers(), None)
     made = snapshots.add(snapshot)
-    less = snapshots.less(made, before) if before else ""
+    less = snapshots.loss_warning(made, before) if before else ""
     if not most:
         return Kept(snapshot=made, less=less)
-    if not made.whole:
+    if not made.complete:
         return Kept(snapshot=made, not_removed="this snapshot is incomplete", less=less)
     gone: list[int] = []
     stay: list[str] = []
     try:
         for number in _going(snapshots, most, stay):
             # Compared with each one, because only this one may have the lost content.
-            if larger := snapshots.less(made, number):
+            if larger := snapshots.loss_warning(made, number):
                 stay.append(f"{larger}; if this is correct, remove {objects.url}/{kind.path(number)}")
                 continue
             objects.remove(kind.path(number))

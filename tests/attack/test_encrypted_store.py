@@ -158,7 +158,7 @@ def test_restore_refuses_segment_exchanged_under_forged_manifest(
     ring = Keyring(objects, [host.key])
     path = stores.snapshot(made, 3)
     stored = path.read_bytes()
-    opened = manifest.unpack(ring.opened("snapshots/0000000003.json.zst", memoryview(stored)), "it")
+    opened = manifest.unpack(ring.decrypt_manifest("snapshots/0000000003.json.zst", memoryview(stored)), "it")
     plain, one, two = opened.segments
     assert (plain.encrypted, one.encrypted, two.encrypted) == (False, True, True)
     there = (made / two.path).read_bytes()
@@ -187,7 +187,7 @@ def test_swapped_objects_of_same_run_do_not_open(
     ring = Keyring(objects, [host.key])
     path = stores.snapshot(folder, 1)
     stored = path.read_bytes()
-    opened = manifest.unpack(ring.opened("snapshots/0000000001.json.zst", memoryview(stored)), "it")
+    opened = manifest.unpack(ring.decrypt_manifest("snapshots/0000000001.json.zst", memoryview(stored)), "it")
     first, second = opened.segments
     if kind == "segment":
         (folder / first.path).write_bytes((folder / second.path).read_bytes())

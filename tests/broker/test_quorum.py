@@ -32,7 +32,7 @@ from aqueduct.recovery.quorum import metadata, snapshots
 from aqueduct.recovery.quorum.records import producer_ids_record
 from aqueduct.recovery.quorum.snapshots import QuorumSnapshots
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered_snapshots import keep
+from aqueduct.store.numbered_snapshots import keep_snapshot
 from servers import broker, quorum
 from servers.broker import Broker
 from servers.quorum import Node, Quorum
@@ -511,7 +511,7 @@ def test_backup_ahead_of_all_brokers_requires_explicit_choice(
     store, copies = f"file://{tmp_path}/store", copied(lost, aqueduct)
     ahead = metadata.read(lost.quorum.brokers[0].data)
     ahead = ahead.with_records([producer_ids_record(1)], ahead.end_epoch + 1)
-    keep(QuorumSnapshots, open_editable(store, private=True), snapshots.of(ahead))
+    keep_snapshot(QuorumSnapshots, open_editable(store, private=True), snapshots.snapshot_of(ahead))
     code, said = plan(lost, aqueduct, *copies, "--store", store)
     assert code == 2
     assert re.search(r"\[quorum-copies-behind\] Snapshot 1 \(offset \d+\) ", said), said

@@ -966,7 +966,7 @@ def test_who_only_reads_needs_no_right_to_write(here: Site) -> None:
     assert "[lock-file-unusable] " in said
     from aqueduct.recovery.file_backup.folder import BackupsOf
 
-    with BackupsOf(own).reading(alone=True):
+    with BackupsOf(own).locked_for_reading(alone=True):
         code, said = run("verify")
     assert code == 2
     assert "[lock-held] " in said
@@ -1350,11 +1350,11 @@ def test_backups_in_use_are_not_removed_or_changed(here: Site) -> None:
 
     assert here.backup(0) == 0
     own = BackupsOf(here.backups / "etc")
-    with own.reading():
+    with own.locked_for_reading():
         assert here.run("prune", "--keep-last=1", "--execute") == 2
         assert_printed(here.said(), "lock-held", here.backups / "etc")
         assert here.run("verify") == 0
-    with own.changing():
+    with own.locked_for_changes():
         assert here.backup(1) == 2
         assert_printed(here.said(), "lock-held", here.backups / "etc")
 

@@ -15,8 +15,13 @@ from aqueduct.common import timestamps
 from aqueduct.common.topic_names import TopicPartition
 from aqueduct.errors import Refused
 from aqueduct.kafka.cluster import Cluster, Partition, Quorum
-from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
-from aqueduct.recovery.broker_ids.log_comparison import KnownPartition, KnownTopic, fit, nowhere
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, inspect_folder
+from aqueduct.recovery.broker_ids.log_comparison import (
+    KnownPartition,
+    KnownTopic,
+    compare_logs,
+    lost_without_replicas,
+)
 from aqueduct.recovery.broker_ids.log_comparison import sentences as sentences_of
 from aqueduct.recovery.broker_ids.plan import ReplacedIds, electable, emptied, plan, refuse_old, sentences
 
@@ -379,7 +384,7 @@ def test_lost_folder_is_listed_and_others_count(tmp_path: Path, capsys: pytest.C
             },
         )
     ]
-    found = fit("C", topics, hosts, without_ids=True)
+    found = compare_logs("C", topics, hosts, without_ids=True)
     assert (found.lost_folders, found.differs) == ((f"{gone} of x",), True)
     assert found.empty == (TopicPartition("a", 1),)
     assert any(line.startswith(f"LOST: {gone} of x.") for line in sentences_of(found, ""))
@@ -416,7 +421,7 @@ def test_log_end_is_read_from_last_batch(tmp_path: Path) -> None:
         (tmp_path / name / f"{7 if not content else 0:020}.log").write_bytes(content)
     (tmp_path / "replication-offset-checkpoint").write_text("0\n2\na 0 2\na 1 3\n")
     (tmp_path / "a-5" / "leader-epoch-checkpoint").write_text("0\n3\n4 0\n5 7\n6 8\n")
-    found = {each.folder: each for each in look(tmp_path).logs}
+    found = {each.folder: each for each in inspect_folder(tmp_path).logs}
     ends = {name: (each.end, each.epoch) for name, each in found.items()}
     assert ends == {
         "a-0": (2, 3),
@@ -442,10 +447,10 @@ def test_torn_checkpoint_leaves_committed_offsets_unknown(tmp_path: Path, torn: 
     for name in ("a-0", "a-1", aside):
         (tmp_path / name).mkdir()
         (tmp_path / name / f"{0:020}.log").write_bytes(b"cut off")
-    assert [each.damage for each in look(tmp_path).logs] == ["", "", ""]
+    assert [each.damage for each in inspect_folder(tmp_path).logs] == ["", "", ""]
     checkpoint = tmp_path / "replication-offset-checkpoint"
     checkpoint.write_bytes(torn)
-    found = look(tmp_path)
+    found = inspect_folder(tmp_path)
     said = "the folder's replication-offset-checkpoint is incomplete"
     assert {each.folder: each.damage.startswith(said) for each in found.logs} == {
         "a-0": True,
@@ -460,10 +465,10 @@ def test_torn_checkpoint_leaves_committed_offsets_unknown(tmp_path: Path, torn: 
             for number in range(2)
         },
     )
-    line, _ = sentences_of(fit("C", [topic], {"x": [found]}, without_ids=True), "")
+    line, _ = sentences_of(compare_logs("C", [topic], {"x": [found]}, without_ids=True), "")
     assert line.startswith(f"DAMAGED: a-0, a-1 on x: {said}")
     checkpoint.write_text("0\n2\na 0 0\na 1 9\n")
-    assert [each.damage[:9] for each in look(tmp_path).logs] == ["", "it ends a", ""]
+    assert [each.damage[:9] for each in inspect_folder(tmp_path).logs] == ["", "it ends a", ""]
 
 
 def test_new_folder_may_have_empty_checkpoint(tmp_path: Path) -> None:
@@ -477,11 +482,11 @@ def test_new_folder_may_have_empty_checkpoint(tmp_path: Path) -> None:
         os.utime(tmp_path / name, (at, at))
     checkpoint, log = tmp_path / "replication-offset-checkpoint", tmp_path / "a-0/0.log"
     os.utime(checkpoint, (9, 9))
-    assert [each.damage for each in look(tmp_path).logs] == [""]
+    assert [each.damage for each in inspect_folder(tmp_path).logs] == [""]
     log.write_bytes(b"the first")
-    assert [each.damage[:12] for each in look(tmp_path).logs] == ["the folder's"]
+    assert [each.damage[:12] for each in inspect_folder(tmp_path).logs] == ["the folder's"]
     os.utime(checkpoint, (1, 1))
-    assert [each.damage for each in look(tmp_path).logs] == [""]
+    assert [each.damage for each in inspect_folder(tmp_path).logs] == [""]
 
 
 @pytest.mark.parametrize(
@@ -504,7 +509,7 @@ def test_unexpected_files_in_log_folder_are_damage(
     (tmp_path / "a-0").mkdir()
     (tmp_path / "a-0" / f"{7:020}.log").touch()
     (tmp_path / "a-0" / name).write_bytes(content)
-    [found] = look(tmp_path).logs
+    [found] = inspect_folder(tmp_path).logs
     assert (found.end, found.topic_id, found.damage) == (
         7,
         "" if sentence or name == "abc.log" else "abc",
@@ -550,9 +555,9 @@ def test_what_look_does_not_write_is_refused(tmp_path: Path, wrong: dict[str, ob
 def test_a_lost_broker_that_has_nothing_is_named() -> None:
     """Its id may be mistyped."""
     topic = KnownTopic("a", "", {0: KnownPartition(replicas=(2, 3), in_sync=(2,), leader=2, leader_epoch=0)})
-    found = fit("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
+    found = compare_logs("C", [topic], {"x": folder(2, log("a-0", 0, -1))}, [3, 99, 98], without_ids=True)
     assert any(line.startswith("--lost 98, 99: ") for line in sentences_of(found, ""))
-    assert nowhere([3], [2, 3]) == ""
+    assert lost_without_replicas([3], [2, 3]) == ""
 
 
 def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
@@ -560,7 +565,7 @@ def test_epochs_that_are_torn_are_damage(tmp_path: Path) -> None:
     (tmp_path / "a-0").mkdir()
     (tmp_path / "a-0" / f"{7:020}.log").touch()
     (tmp_path / "a-0" / "leader-epoch-checkpoint").write_text("0\n2\n4 0\n")
-    [found] = look(tmp_path).logs
+    [found] = inspect_folder(tmp_path).logs
     assert (found.end, found.epoch, found.damage) == (7, -1, "leader-epoch-checkpoint is incomplete.")
 
 

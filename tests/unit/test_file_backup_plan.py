@@ -52,25 +52,25 @@ def test_backup_builds_on_newest_unless_clock_is_behind(names: set[str], now: in
     new = plan.date_name(now)
     if names and max(names) >= new:
         with raises(Refused, "clock-behind-backup"):
-            plan.base([*names], new)
+            plan.base_date([*names], new)
     else:
-        assert plan.base([*names], new) == (max(names) if names else None)
+        assert plan.base_date([*names], new) == (max(names) if names else None)
 
 
 @given(st.sets(TIMES.map(plan.date_name), min_size=1), TIMES)
 def test_newest_snapshot_before_given_time_is_chosen(names: set[str], time: int) -> None:
     before = [each for each in names if (plan.date_of(each) or 0) <= time]
-    assert plan.at([*names], time) == (max(before) if before else None)
-    assert plan.at([*names], None) == max(names)
+    assert plan.newest_at([*names], time) == (max(before) if before else None)
+    assert plan.newest_at([*names], None) == max(names)
 
 
 def test_a_day_is_taken_to_its_end() -> None:
-    noon = plan.until("2026-11-26T120000Z")
-    assert plan.until("2026-11-26T12:00:00Z") == noon == 1795694400000
-    assert plan.until("2026-11-26") == noon + 12 * 3_600_000 - 1
+    noon = plan.end_time("2026-11-26T120000Z")
+    assert plan.end_time("2026-11-26T12:00:00Z") == noon == 1795694400000
+    assert plan.end_time("2026-11-26") == noon + 12 * 3_600_000 - 1
     for wrong in ("26.11.2026", "2026-13-01", "yesterday"):
         with pytest.raises(ValueError, match="2026-01-31"):
-            plan.until(wrong)
+            plan.end_time(wrong)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_newest_complete_snapshot_is_kept_by_every_policy(whole: list[bool], las
     ],
 )
 def test_a_failure_is_a_sentence(code: int, said: str, expected: str) -> None:
-    assert expected in reasons.why(code, said, SOURCE, "/backups")
+    assert expected in reasons.failure_cause(code, said, SOURCE, "/backups")
 
 
 UNREADABLE = 'rsync: [sender] send_files failed to open "/proc/self/fd/3/./a b": Permission denied (13)\n'

@@ -347,7 +347,7 @@ def test_znode_changed_after_reading_is_read_again(
 
     monkeypatch.setattr(reading, "_look", change_after)
     made = backup.backup(_ensemble(tree.connect), store).snapshot
-    assert made.whole
+    assert made.complete
     want = tree.content()
     assert {path: each.data or b"" for path, each in made.znodes.items()} == {
         p: of[0] for p, of in want.items()

@@ -44,7 +44,7 @@ def read_repair(cluster_id: str, repair: RepairPlan, hosts: Mapping[str, Sequenc
     furthest: dict[TopicPartition, tuple[int, int]] = {}
     for log in (log for folders in hosts.values() for folder in folders for log in folder.logs):
         if log.partition in listed:
-            furthest[log.partition] = max(log.far, furthest.get(log.partition, log.far))
+            furthest[log.partition] = max(log.epoch_and_end, furthest.get(log.partition, log.epoch_and_end))
     return ReadRepair(
         cluster=cluster_id,
         changed=tuple(

@@ -45,7 +45,7 @@ class DiskLog:
     committed: int = 0
 
     @property
-    def far(self) -> tuple[int, int]:
+    def epoch_and_end(self) -> tuple[int, int]:
         """Return leader epoch and end. They are greater for the longer one of two logs (KIP-101)."""
         return self.epoch, self.end
 
@@ -67,7 +67,7 @@ class Folder:
     lost: bool = False
 
 
-def look(path: Path, *, running: bool | None = None) -> Folder:
+def inspect_folder(path: Path, *, running: bool | None = None) -> Folder:
     """Inspect a data folder: its cluster, its broker and its logs. Refused if it cannot be read.
 
     If the checkpoint of high watermarks is incomplete, all logs except strays count as damaged, because
@@ -97,7 +97,7 @@ def look(path: Path, *, running: bool | None = None) -> Folder:
     )
 
 
-def without(path: Path, others: Sequence[Folder]) -> Folder:
+def lost_folder(path: Path, others: Sequence[Folder]) -> Folder:
     """Return a lost folder of a broker, with the ids from its `others`. Refused if it is not lost."""
     if not others:
         raise Refused(
@@ -131,7 +131,7 @@ def without(path: Path, others: Sequence[Folder]) -> Folder:
     )
 
 
-def in_use(path: Path) -> bool:
+def is_in_use(path: Path) -> bool:
     """Return whether a broker holds the lock of a data folder. Refused if the lock cannot be read.
 
     Do not call this in a process that holds the lock: closing the file releases it.

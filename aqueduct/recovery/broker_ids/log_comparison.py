@@ -76,7 +76,7 @@ class Corrected:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit:
+class LogComparison:
     """The outcome of a comparison of metadata with logs."""
 
     unknown: tuple[UnknownLogs, ...]
@@ -86,7 +86,7 @@ class Fit:
     aside: int  # logs that brokers had set aside before
     lost: tuple[int, ...]  # brokers whose disks are lost
     lost_folders: tuple[str, ...]  # of brokers that have other folders, with their hosts
-    nowhere: str  # a sentence about lost brokers without replicas; empty if there is none
+    lost_without_replicas: str  # a sentence about lost brokers without replicas; empty if there is none
     unseen: tuple[int, ...]  # brokers with replicas whose folders were not inspected
     committed: Mapping[TopicPartition, int]  # the highest stored high watermark
     furthest: Mapping[TopicPartition, tuple[int, int]]  # epoch and end of the longest log
@@ -98,14 +98,14 @@ class Fit:
         return bool(self.unknown or self.empty or self.damaged or lost or self.unseen)
 
 
-def fit(
+def compare_logs(
     cluster: str,
     topics: Collection[KnownTopic[KnownPartition]],
     hosts: Mapping[str, Sequence[Folder]],
     lost: Collection[int] = (),
     *,
     without_ids: bool = False,
-) -> Fit:
+) -> LogComparison:
     """Compare metadata with the logs on brokers' disks. Refused for folders of another cluster.
 
     `lost` brokers have no logs: they never become leader of a partition of which another broker has records.
@@ -122,13 +122,13 @@ def fit(
             its_own = logs.of_partitions.get(partition, {})
             committed[partition] = max((log.committed for log in its_own.values()), default=0)
             if its_own:
-                furthest[partition] = max(log.far for log in its_own.values())
-            if fitting := _corrected(partition, topic.topic_id, state, its_own, seen):
-                corrected.append(fitting)
+                furthest[partition] = max(log.epoch_and_end for log in its_own.values())
+            if correction := _corrected(partition, topic.topic_id, state, its_own, seen):
+                corrected.append(correction)
             elif not its_own and seen >= set(state.replicas):
                 empty.append(partition)
     replicas = {node for topic in topics for state in topic.partitions.values() for node in state.replicas}
-    return Fit(
+    return LogComparison(
         unknown=tuple(
             UnknownLogs(topic=topic, topic_id=topic_id, why=reason, logs=tuple(unknown))
             for (topic, topic_id, reason), unknown in sorted(logs.unknown.items())
@@ -139,7 +139,7 @@ def fit(
         aside=logs.aside,
         lost=tuple(sorted(replicas.intersection(lost))),
         lost_folders=lost_folders(hosts),
-        nowhere=nowhere(lost, replicas),
+        lost_without_replicas=lost_without_replicas(lost, replicas),
         unseen=tuple(sorted(replicas - seen)),
         committed=committed,
         furthest=furthest,
@@ -193,7 +193,7 @@ def _sorted_logs(
                 its_own = of_partitions[log.partition]
                 if other := its_own.get(folder.node_id):
                     damaged.append((host, replace(log, damage=TWICE)))
-                its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.far)
+                its_own[folder.node_id] = max(log, other or log, key=lambda copy: copy.epoch_and_end)
                 damaged += [(host, log)] if log.damage else []
     return _SortedLogs(of_partitions=of_partitions, unknown=unknown, damaged=damaged, aside=aside)
 
@@ -207,7 +207,7 @@ def lost_folders(hosts: Mapping[str, Sequence[Folder]]) -> tuple[str, ...]:
     )
 
 
-def nowhere(lost: Collection[int], replicas: Collection[int]) -> str:
+def lost_without_replicas(lost: Collection[int], replicas: Collection[int]) -> str:
     """Return a sentence about `lost` brokers without replicas, such as wrong ids; empty if there is none."""
     wrong = sorted(set(lost) - set(replicas))
     return f"--lost {some(wrong)}: no partition has a replica there. Check the broker ids." if wrong else ""
@@ -250,7 +250,7 @@ def _corrected(
     if not logs:
         return None
     # The end of a damaged log is before its damage. If it is the longest one, each other one would lose more.
-    best = max(logs, key=lambda node: (logs[node].far, not logs[node].damage))
+    best = max(logs, key=lambda node: (logs[node].epoch_and_end, not logs[node].damage))
     lacking = tuple(
         node
         for node in state.in_sync
@@ -268,7 +268,7 @@ def _corrected(
     )
 
 
-def sentences(outcome: Fit, fate: str) -> Iterable[str]:
+def sentences(outcome: LogComparison, fate: str) -> Iterable[str]:
     """Yield the differences after the restore; `fate`: what brokers do with unknown logs, as sentences."""
     for unknown in outcome.unknown:
         yield from _of_unknown(unknown, fate)
@@ -286,8 +286,8 @@ def sentences(outcome: Fit, fate: str) -> Iterable[str]:
         )
     if outcome.lost_folders:
         yield f"LOST: {some(outcome.lost_folders)}. If a disk is only unmounted, mount it first."
-    if outcome.nowhere:
-        yield outcome.nowhere
+    if outcome.lost_without_replicas:
+        yield outcome.lost_without_replicas
     if outcome.unseen:
         yield (
             f"NOT inspected: brokers {some(outcome.unseen)}. Their logs may be longer than the "
@@ -314,8 +314,8 @@ def _of_unknown(unknown: UnknownLogs, fate: str) -> Iterator[str]:
 
 def _of_corrected(corrected: Iterable[Corrected]) -> Iterator[str]:
     furthest: dict[tuple[int, tuple[int, ...]], list[TopicPartition]] = defaultdict(list)
-    for fitting in corrected:
-        furthest[fitting.leader, fitting.lacking].append(fitting.partition)
+    for correction in corrected:
+        furthest[correction.leader, correction.lacking].append(correction.partition)
     for (leader, lacking), led in sorted(furthest.items()):
         remark = (
             f" The metadata list these brokers as in sync, but their logs differ: {some(lacking)}."

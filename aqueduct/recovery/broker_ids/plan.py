@@ -236,7 +236,7 @@ def _remedy(inspected: _Inspected, state: Partition) -> _Remedy:
         return _Remedy(partition=partition, fate=_Fate.DAMAGED, damaged=damage)
     if not logs:
         return _Remedy(partition=partition, fate=_Fate.EMPTY)
-    best = max(logs, key=lambda node: logs[node].far)
+    best = max(logs, key=lambda node: logs[node].epoch_and_end)
     if best not in inspected.cluster.brokers:
         return _Remedy(partition=partition, fate=_Fate.STOPPED)
     first = (best, *(node for node in replicas if node != best))
@@ -352,7 +352,9 @@ def _on_disks(hosts: Mapping[str, Sequence[Folder]]) -> _OnDisks:
                 aside.add(log.partition)
                 continue
             its_own = logs[log.partition]
-            its_own[folder.node_id] = max(its_own.get(folder.node_id, log), log, key=lambda copy: copy.far)
+            its_own[folder.node_id] = max(
+                its_own.get(folder.node_id, log), log, key=lambda copy: copy.epoch_and_end
+            )
             if log.damage:
                 damaged[log.partition] = _damage(folder.node_id, log)
     return _OnDisks(logs=logs, aside=aside, damaged=damaged)
@@ -378,7 +380,7 @@ def _not_electable(
         return (
             f"broker {leader} would become leader, but no inspected folder of it has a log of this partition"
         )
-    if logs[leader].far != max(log.far for log in logs.values()):
+    if logs[leader].epoch_and_end != max(log.epoch_and_end for log in logs.values()):
         return f"broker {leader} would become leader, but another broker has a longer log"
     return ""
 
@@ -495,7 +497,7 @@ def _furthest(folders: Sequence[Folder]) -> dict[TopicPartition, DiskLog]:
     """Return a host's log of each partition; if it has two logs of one, the longer log."""
     furthest: dict[TopicPartition, DiskLog] = {}
     for log in (log for folder in folders for log in folder.logs):
-        if log.partition not in furthest or log.far > furthest[log.partition].far:
+        if log.partition not in furthest or log.epoch_and_end > furthest[log.partition].epoch_and_end:
             furthest[log.partition] = log
     return furthest
 

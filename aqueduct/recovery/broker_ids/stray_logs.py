@@ -16,7 +16,7 @@ from aqueduct.common.topic_names import TopicPartition
 from aqueduct.common.whole_files import write_whole
 from aqueduct.common.wording import some
 from aqueduct.errors import Failed, Refused
-from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, look
+from aqueduct.recovery.broker_ids.disk_logs import DiskLog, Folder, inspect_folder
 
 LONGEST = 255  # characters of a folder's name
 ID = re.compile(r"^(?P<name>node\.id|broker\.id)\s*=.*$", re.MULTILINE)  # with KRaft; with ZooKeeper
@@ -46,7 +46,7 @@ def restore_logs(paths: Sequence[Path], node_id: int | None) -> list[RestoredLog
     """
     for named_path in paths:
         refuse_root_beside_others(named_path, "repair restore-logs")
-    folders = [look(path) for path in {path.resolve(): path for path in paths}.values()]
+    folders = [inspect_folder(path) for path in {path.resolve(): path for path in paths}.values()]
     of = {(folder.cluster_id, folder.node_id) for folder in folders if folder.node_id != node_id}
     if len(of) > 1 or len({folder.cluster_id for folder in folders}) > 1:
         owners = sorted(
@@ -101,7 +101,7 @@ def _restore_logs(logs: Iterable[LogPlace], taken: Mapping[str, RestoredLogs]) -
     if not aside:
         return
     ids = {log.topic_id for _, log in present}
-    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].far))
+    path, best = max(aside, key=lambda candidate: (candidate[1].topic_id in ids, candidate[1].epoch_and_end))
     reason = f"{path}/{best.folder} is at least as long"
     for folder, log in present:
         if log.bytes or log.end > best.end:

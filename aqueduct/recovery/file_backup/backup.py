@@ -36,23 +36,23 @@ def backup(order: FileBackupOrder, now: int) -> FileSnapshot:
     if not order.source.login:
         _refuse_overlap(Path(order.source.folder), order.backups)
     is_new = not (order.backups / order.name).exists()
-    own = folder.made(order.backups, order.name)
-    with own.changing() as lock:
+    own = folder.create_backups(order.backups, order.name)
+    with own.locked_for_changes() as lock:
         try:
-            return _added(order, own, now, lock)
+            return _add(order, own, now, lock)
         except Refused:
             # After a failure the folder stays, so that `verify` reports that no backup exists. After a
             # refusal it is removed, because the name may be a typing error.
             if is_new and not own.dates():
-                own.unmake()
+                own.remove_empty()
             raise
 
 
-def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
-    for leftover in own.half():
+def _add(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileSnapshot:
+    for leftover in own.incomplete():
         own.remove(leftover)
     date = plan.date_name(now)
-    base = plan.base(own.dates(), date)
+    base = plan.base_date(own.dates(), date)
     if base and not order.source_moved:
         _refuse_other_source(order, own.snapshot(base))
     reached = Reached(order.source, order.ssh)
@@ -60,7 +60,7 @@ def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileS
     _refuse_running(order, _in_use(order, reached))
     unfinished = own.path / (folder.UNFINISHED + date)
     try:
-        return _made(order, own, reached, unfinished, base, lock)
+        return _create(order, own, reached, unfinished, base, lock)
     except OSError as error:
         raise Failed(
             "backup-folder-unwritable",
@@ -72,7 +72,7 @@ def _added(order: FileBackupOrder, own: BackupsOf, now: int, lock: int) -> FileS
             own.remove(unfinished)
 
 
-def _made(
+def _create(
     order: FileBackupOrder, own: BackupsOf, reached: Reached, unfinished: Path, base: str | None, lock: int
 ) -> FileSnapshot:
     date = unfinished.name.removeprefix(folder.UNFINISHED)
@@ -80,7 +80,7 @@ def _made(
     unfinished.mkdir(mode=0o700)
     before = own.snapshot(base) if base else None
     had = own.entries(before) if before else []
-    copying = _copied(order, reached, tree, own.tree(base) if base else None, lock)
+    copying = _copy(order, reached, tree, own.tree(base) if base else None, lock)
     vanished = copying.returncode == reasons.VANISHED
     if (
         copying.returncode
@@ -116,11 +116,11 @@ def _made(
     )  # fmt: skip
     own.write(unfinished, folder.head(snapshot), (entry for entry, _ in scanned))
     unfinished.rename(own.path / date)
-    folder.synced(own.path)
+    folder.sync_folder(own.path)
     return snapshot
 
 
-def _copied(
+def _copy(
     order: FileBackupOrder, reached: Reached, tree: Path, base: Path | None, lock: int
 ) -> "subprocess.CompletedProcess[str]":
     """Copy. If files vanish meanwhile, copy again, because renamed files have another name."""

@@ -56,7 +56,7 @@ def scan(
             yield _entry(path, str(full), status), inode
 
 
-def look(top: Path | int, path: str) -> FileEntry | None:
+def read_entry(top: Path | int, path: str) -> FileEntry | None:
     """Return the entry at a path below a folder (or its descriptor); None if the path does not exist.
 
     Links above the path are never followed, even if another process creates one meanwhile.
@@ -177,17 +177,17 @@ def as_source(entry: FileEntry) -> FileEntry:
     )
 
 
-def written(entry: FileEntry) -> bytes:
+def to_line(entry: FileEntry) -> bytes:
     """Return an entry as a line of a list."""
     return json.dumps(asdict(entry), separators=(",", ":")).encode() + b"\n"
 
 
-def read(line: bytes) -> FileEntry:
+def from_line(line: bytes) -> FileEntry:
     """Parse a line of a list. ValueError, TypeError or KeyError if it is invalid."""
     return FileEntry(**json.loads(line))
 
 
-def differs(was: FileEntry, now: FileEntry) -> list[str]:
+def differing_parts(was: FileEntry, now: FileEntry) -> list[str]:
     """Return what differs: `content`, `size`, `time`, `mode`, `owner`, `device`, `attributes`."""
     return [
         word

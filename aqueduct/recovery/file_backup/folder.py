@@ -62,7 +62,7 @@ class BackupsOf:
         """List complete backups, oldest first."""
         return sorted(path.name for path in _listed(self.path) if plan.date_of(path.name) is not None)
 
-    def half(self) -> list[Path]:
+    def incomplete(self) -> list[Path]:
         """List incomplete backups, and backups whose removal was interrupted."""
         return sorted(path for path in _listed(self.path) if path.name.startswith((UNFINISHED, GOING)))
 
@@ -103,7 +103,7 @@ class BackupsOf:
                 "file-backup-damaged",
                 _unusable(path, f"it is damaged: its digest differs from the digest in {HEAD}"),
             )
-        return [entries.read(line) for line in content.splitlines()]
+        return [entries.from_line(line) for line in content.splitlines()]
 
     def _read(self, date: str, name: str, most: int) -> bytes:
         """Read a file of a backup of at most `most` bytes. OSError for a link, a pipe or a larger file.
@@ -121,7 +121,7 @@ class BackupsOf:
             return file.read(most + 1)
 
     @contextmanager
-    def changing(self) -> Iterator[int]:
+    def locked_for_changes(self) -> Iterator[int]:
         """Hold the lock of changes. Refused if another process holds it."""
         with lock.held(
             self.path / CHANGING,
@@ -130,7 +130,7 @@ class BackupsOf:
             yield it
 
     @contextmanager
-    def reading(self, *, alone: bool = False) -> Iterator[None]:
+    def locked_for_reading(self, *, alone: bool = False) -> Iterator[None]:
         """Hold the lock of reading, against removal; `alone`: against readers. Refused if it is taken."""
         user = "A restore or verify reads" if alone else "A prune removes backups of"
         refusal = f"{user} {self.path}. Wait until it ends, and run the command again."
@@ -142,7 +142,7 @@ class BackupsOf:
         digest = hashlib.sha256()
         with (unfinished / LIST).open("wb") as file:
             for entry in file_entries:
-                line = entries.written(entry)
+                line = entries.to_line(entry)
                 digest.update(line)
                 file.write(line)
             file.flush()
@@ -153,7 +153,7 @@ class BackupsOf:
             file.write(json.dumps(content, indent=2).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        synced(unfinished)
+        sync_folder(unfinished)
 
     def remove(self, path: Path) -> None:
         """Remove a backup, or an incomplete one. It is renamed first, so an interruption is visible."""
@@ -168,7 +168,7 @@ class BackupsOf:
                 "backups.",
             ) from None
 
-    def unmake(self) -> None:
+    def remove_empty(self) -> None:
         """Remove the folder of a name without backups. The caller holds the lock of changes."""
         with suppress(OSError):
             for lock_name in LOCKS:
@@ -176,7 +176,7 @@ class BackupsOf:
             self.path.rmdir()
 
 
-def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
+def existing_backups(folder: Path, name: str | None = None) -> list[BackupsOf]:
     """Return the names with backups in a folder, or one of them. Refused if there is none."""
     try:
         names = sorted(
@@ -199,7 +199,7 @@ def opened(folder: Path, name: str | None = None) -> list[BackupsOf]:
     return [BackupsOf(folder / backup_name) for backup_name in names if name in (None, backup_name)]
 
 
-def made(folder: Path, name: str) -> BackupsOf:
+def create_backups(folder: Path, name: str) -> BackupsOf:
     """Return the backups with a name. Its folder is created if it does not exist, for its owner only."""
     path = folder / name
     try:
@@ -228,7 +228,7 @@ def head(snapshot: FileSnapshot) -> dict[str, Any]:
     return {key: value for key, value in asdict(snapshot).items() if key not in ("date", "list_sha256")}
 
 
-def synced(path: Path) -> None:
+def sync_folder(path: Path) -> None:
     """Sync the names in a folder to the disk."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:

@@ -51,7 +51,7 @@ def source(text: str) -> FileSource:
     return FileSource(str(PurePosixPath("/" + folder.lstrip("/"))), login)
 
 
-def below(text: str) -> str:
+def relative_path(text: str) -> str:
     """Return a path relative to the backed-up folder, as in lists; `.` is the folder itself."""
     return str(PurePosixPath(text.lstrip("/")))
 
@@ -79,7 +79,7 @@ def date_of(name: str) -> int | None:
     return time if date_name(time) == name else None
 
 
-def base(names: Sequence[str], new: str) -> str | None:
+def base_date(names: Sequence[str], new: str) -> str | None:
     """Return the newest backup, with which a new one shares files; None for the first backup.
 
     Refused if it is not older than the new one.
@@ -99,7 +99,7 @@ def base(names: Sequence[str], new: str) -> str | None:
     return newest
 
 
-def until(text: str) -> int:
+def end_time(text: str) -> int:
     """Parse a day (its last millisecond), a backup's name or a time. ValueError, with the allowed forms."""
     try:
         day = datetime.strptime(text, "%Y-%m-%d").replace(tzinfo=UTC)
@@ -114,7 +114,7 @@ def until(text: str) -> int:
         raise ValueError(f"2026-01-31, the name of a backup, or {error}") from None
 
 
-def at(names: Sequence[str], time: int | None) -> str | None:
+def newest_at(names: Sequence[str], time: int | None) -> str | None:
     """Return the newest backup at or before a time; None if there is none. Without a time: the newest."""
     return max((name for name in names if time is None or (date_of(name) or 0) <= time), default=None)
 

@@ -23,11 +23,11 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
     The newest backup stays, and the newest one without skipped files. Failed, with nothing removed, if a
     backup cannot be read, or a remaining one is damaged. The content of files is not read.
     """
-    with own.changing(), own.reading(alone=True):
+    with own.locked_for_changes(), own.locked_for_reading(alone=True):
         snapshots = [own.snapshot(date) for date in own.dates()]
         stay = kept(snapshots, keep)
         go = tuple(snapshot.date for snapshot in snapshots if snapshot.date not in stay)
-        half = own.half()
+        half = own.incomplete()
         if go:
             _refuse_damaged(own, stay)
         if execute:
@@ -39,7 +39,7 @@ def prune(own: BackupsOf, keep: KeepPolicy, *, execute: bool) -> FilesPruned:
 def _refuse_damaged(own: BackupsOf, stay: Iterable[str]) -> None:
     for date in stay:
         try:
-            verify.look_through(own, date)
+            verify.check_outline(own, date)
         except Failed as error:
             raise Failed(
                 error.id,

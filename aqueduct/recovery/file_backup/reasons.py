@@ -48,14 +48,14 @@ _GONE = re.compile(
 )
 
 
-def why(code: int, output: str, source: FileSource, backups: str) -> str:
+def failure_cause(code: int, output: str, source: FileSource, backups: str) -> str:
     """Return the cause and the remedy of a failure of rsync, as sentences. Negative codes are signals."""
     for text, meaning in _KNOWN.items():
         if text in output:
             return meaning.format(backups=backups)
     if _GONE.search(output):
         return _NO_FOLDER
-    ended = told(code, output)
+    ended = exit_description(code, output)
     if code == 255 or (code > 0 and re.search(r"connection unexpectedly closed", output)):
         return f"The connection to {source.login or 'rsync'} broke: {ended}. Run the command again."
     return f"The error is: {ended}. Correct the cause, and run the command again."
@@ -78,16 +78,16 @@ def left_out(output: str, source: FileSource) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(reason_by_path.items()))
 
 
-def told(code: int, output: str) -> str:
+def exit_description(code: int, output: str) -> str:
     """Describe how rsync ended, with its first line of output. Negative codes are signals."""
     if code < 0:
         return f"rsync was killed by signal {-code}"
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     first = next((line for line in lines if not _SUMMARY.match(line)), lines[0] if lines else "no output")
-    return f"rsync ended with code {code} ({shown(plain(first))})"
+    return f"rsync ended with code {code} ({shown(unescaped(first))})"
 
 
-def plain(output: str) -> str:
+def unescaped(output: str) -> str:
     """Return a file name without rsync's escapes, such as `\\#012`."""
     code = re.compile(rb"\\#([0-3][0-7]{2})")
     return os.fsdecode(code.sub(lambda byte: bytes([int(byte[1], 8)]), os.fsencode(output)))
@@ -95,5 +95,5 @@ def plain(output: str) -> str:
 
 def _in(path: str, source: FileSource) -> str:
     """Return a path relative to the source. rrsync writes a descriptor instead of the folder's name."""
-    below = re.sub(r"^/proc/self/fd/\d+(/\.)?", "", plain(path))
+    below = re.sub(r"^/proc/self/fd/\d+(/\.)?", "", unescaped(path))
     return below.removeprefix(source.folder.rstrip("/")).lstrip("/") or "."

@@ -12,7 +12,7 @@ from aqueduct.errors import Failed, Refused
 from aqueduct.recovery.file_backup import entries, plan, reasons, rsync, staging, verify
 from aqueduct.recovery.file_backup.entries import FileEntry
 from aqueduct.recovery.file_backup.folder import BackupsOf, FileSnapshot
-from aqueduct.recovery.file_backup.target import OpenedTarget, opened
+from aqueduct.recovery.file_backup.target import OpenedTarget, open_target
 
 OTHERS_WRITE = 0o022  # the bits of a mode that let others change what a folder has
 HALF = re.compile(r"\.(.+)\.[A-Za-z0-9]{6}", re.DOTALL)
@@ -50,7 +50,7 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
     """
     own = order.backups
     try:
-        with opened(order.target) as target:
+        with open_target(order.target) as target:
             if target.path.is_relative_to(own.path.parent.resolve()):
                 raise Refused(
                     "restore-folder-unusable",
@@ -63,7 +63,7 @@ def restore(order: FileRestoreOrder) -> FilesRestored:
                     f"Cannot restore to {order.target}, because it is not a folder. Pass a folder, "
                     "or a path that does not exist: the command creates it.",
                 )
-            with own.reading():
+            with own.locked_for_reading():
                 return _restored(replace(order, target=target.path), target)
     except OSError as error:
         who = " Only root and the user who made the backups can read them."
@@ -170,7 +170,7 @@ def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
     own, target = order.backups, order.target
     snapshot = own.snapshot(order.date)
     listed = own.entries(snapshot)
-    paths = sorted({plan.below(path) for path in order.paths})
+    paths = sorted({plan.relative_path(path) for path in order.paths})
     chosen = _wanted(order, paths, snapshot, listed)
     if not makes_target and not os.access(target, os.X_OK):
         raise Refused(
@@ -192,7 +192,7 @@ def _select(order: FileRestoreOrder, *, makes_target: bool) -> _Selected:
 
 
 def _refuse_damage(order: FileRestoreOrder, snapshot: FileSnapshot, used: Sequence[FileEntry]) -> None:
-    if damage := verify.of_some(order.backups, snapshot, used):
+    if damage := verify.damaged_files(order.backups, snapshot, used):
         damaged = some(f"{shown(path)} ({fault})" for path, fault in damage)
         raise Failed(
             "file-backup-damaged",
@@ -233,7 +233,7 @@ def _look(target: Path | int, due: Iterable[FileEntry]) -> _AtTarget:
     entry_by_path, hidden = {}, set()
     for entry in due:
         try:
-            if seen := entries.look(target, entry.path):
+            if seen := entries.read_entry(target, entry.path):
                 entry_by_path[entry.path] = seen
         except PermissionError:
             hidden.add(entry.path)
@@ -352,7 +352,7 @@ def _write(
             unfinished.unlink(missing_ok=True)
         name, cause = (
             f"backup {order.date} of {order.backups.name}",
-            reasons.told(copying.returncode, copying.stderr),
+            reasons.exit_description(copying.returncode, copying.stderr),
         )
         if _untouched(target, sent, at_target):
             if makes_target:
@@ -405,8 +405,8 @@ def _write_staged(
     try:
         if fresh:
             with (
-                staging.made(target.descriptor, target.missing[:-1]) as parent,
-                staging.staging(parent) as private,
+                staging.create_folders(target.descriptor, target.missing[:-1]) as parent,
+                staging.staging_folder(parent) as private,
             ):
                 begun, copy = True, Path(f"/proc/self/fd/{private}/{staging.TREE}")
                 _copy_fresh(order, snapshot, fresh, target, private)
@@ -450,7 +450,7 @@ def _copy_fresh(
         raise Failed(
             "file-restore-failed",
             f"Nothing of backup {order.date} of {order.backups.name} was restored to "
-            f"{target.path}: {reasons.told(copying.returncode, copying.stderr)}. Correct the "
+            f"{target.path}: {reasons.exit_description(copying.returncode, copying.stderr)}. Correct the "
             "cause, and run the command again.",
         )
 
@@ -477,8 +477,8 @@ def _set_folder(snapshot: FileSnapshot, source: str, target: OpenedTarget, path:
         raise Failed(
             "file-restore-failed",
             f"All files of the backup were restored to {target.path}, but {shown(path)} does not "
-            f"have its owner and mode: {reasons.told(copying.returncode, copying.stderr)}. Correct "
-            "the cause, and run the command again with --overwrite.",
+            f"have its owner and mode: {reasons.exit_description(copying.returncode, copying.stderr)}. "
+            "Correct the cause, and run the command again with --overwrite.",
         )
 
 
@@ -500,7 +500,7 @@ def _half(target: Path, to_write: Iterable[FileEntry]) -> set[Path]:
         names_by_folder.setdefault(path.parent, set()).add(path.name)
     half_files = set()
     for parent, names in names_by_folder.items():
-        if not (target / parent).is_dir() or entries.look(target, str(parent)) is None:
+        if not (target / parent).is_dir() or entries.read_entry(target, str(parent)) is None:
             continue
         try:
             inside = [*(target / parent).iterdir()]

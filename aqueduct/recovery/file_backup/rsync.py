@@ -94,13 +94,13 @@ class Reached:
         ):
             raise Failed("rsync-failed", self.failed(listing, backups))
         return [
-            reasons.plain(line.split(maxsplit=4)[4])
+            reasons.unescaped(line.split(maxsplit=4)[4])
             for line in listing.stdout.splitlines()
             if line[:1] == "-"
         ]
 
     def failed(self, process: "subprocess.CompletedProcess[str]", backups: Path) -> str:
-        cause = reasons.why(process.returncode, process.stderr, self.source, str(backups))
+        cause = reasons.failure_cause(process.returncode, process.stderr, self.source, str(backups))
         return (
             f"{self.source} was not backed up. {cause} Nothing of this backup was kept. Earlier backups are "
             "unchanged."

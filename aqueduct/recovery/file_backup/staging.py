@@ -19,7 +19,7 @@ TREE = "tree"
 
 
 @contextmanager
-def staging(parent: int) -> Iterator[int]:
+def staging_folder(parent: int) -> Iterator[int]:
     """Create a folder in an open folder, with an empty subfolder TREE. It is removed at the end."""
     name = f".aqueduct-restore-{secrets.token_hex(8)}"
     os.mkdir(name, 0o700, dir_fd=parent)
@@ -47,7 +47,7 @@ def staging(parent: int) -> Iterator[int]:
 
 
 @contextmanager
-def made(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
+def create_folders(descriptor: int, names: tuple[str, ...]) -> Iterator[int]:
     """Create nested folders in an open one, and open the last one. Without names: the open folder itself."""
     current = os.dup(descriptor)
     try:

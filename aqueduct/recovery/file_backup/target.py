@@ -34,7 +34,7 @@ class OpenedTarget:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[OpenedTarget]:
+def open_target(path: Path) -> Iterator[OpenedTarget]:
     """Open a target. Refused, for root, if the path has a link of another user."""
     root = os.geteuid() == 0
     steps = list(reversed((path if root else Path(os.path.realpath(path))).parts[1:]))

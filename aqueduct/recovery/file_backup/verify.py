@@ -40,7 +40,7 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
     damage: dict[tuple[str, str], list[str]] = {}
     unusable, number, files = [], 0, 0
     left_out: list[tuple[str, str, str]] = []
-    with own.reading():
+    with own.locked_for_reading():
         for date in dates:
             number += 1
             try:
@@ -67,18 +67,20 @@ def verify(own: BackupsOf, dates: Iterable[str]) -> FilesVerified:
     )
 
 
-def of_some(own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]) -> list[tuple[str, str]]:
+def damaged_files(
+    own: BackupsOf, snapshot: FileSnapshot, chosen: Iterable[FileEntry]
+) -> list[tuple[str, str]]:
     """Return the damaged ones of these files, each with its fault."""
     top = own.tree(snapshot.date)
     return [
         (entry.path, what)
         for entry in chosen
-        for what in [fault(entry, entries.look(top, entry.path))]
+        for what in [fault(entry, entries.read_entry(top, entry.path))]
         if what
     ]
 
 
-def look_through(own: BackupsOf, date: str) -> None:
+def check_outline(own: BackupsOf, date: str) -> None:
     """Check a backup without reading the content of files. Failed if it is damaged."""
     listed = own.entries(own.snapshot(date))
     bad = [
@@ -111,7 +113,7 @@ def fault(was: FileEntry, now: FileEntry | None, ignored: Iterable[str] = ()) ->
     """Return the fault of a file; empty if it has none."""
     if now is None:
         return "it is missing"
-    differences = [aspect for aspect in entries.differs(was, now) if aspect not in {*ignored}]
+    differences = [aspect for aspect in entries.differing_parts(was, now) if aspect not in {*ignored}]
     return f"other {', '.join(differences)}" if differences else ""
 
 

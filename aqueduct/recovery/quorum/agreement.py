@@ -41,7 +41,7 @@ def read_plan(plan: QuorumPlan) -> ReadPlan:
         epoch=plan.metadata.end_epoch,
         end=plan.metadata.end,
         losses=tuple(sorted(set(_losses(plan)))),
-        furthest={str(partition): far for partition, far in plan.fit.furthest.items()},
+        furthest={str(partition): far for partition, far in plan.comparison.furthest.items()},
     )
 
 
@@ -68,13 +68,13 @@ def changes(read: ReadPlan, now: QuorumPlan) -> list[str]:
 
 
 def _losses(plan: QuorumPlan) -> Iterator[str]:
-    fit = plan.fit
-    for unknown in fit.unknown:
+    comparison = plan.comparison
+    for unknown in comparison.unknown:
         for _, log in unknown.logs:
             partition = f"{log.partition} (topic id {unknown.topic_id or 'none'})"
             yield f"{partition} is not known, because {unknown.why}"
-    yield from (f"no broker has a log of {partition}" for partition in fit.empty)
-    yield from (f"{log.folder} on {host} is damaged" for host, log in fit.damaged)
-    yield from (f"the disks of broker {node} are lost" for node in fit.lost)
-    yield from (f"{folder} is lost" for folder in fit.lost_folders)
-    yield from (f"broker {node} was not inspected" for node in fit.unseen)
+    yield from (f"no broker has a log of {partition}" for partition in comparison.empty)
+    yield from (f"{log.folder} on {host} is damaged" for host, log in comparison.damaged)
+    yield from (f"the disks of broker {node} are lost" for node in comparison.lost)
+    yield from (f"{folder} is lost" for folder in comparison.lost_folders)
+    yield from (f"broker {node} was not inspected" for node in comparison.unseen)

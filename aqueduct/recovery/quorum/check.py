@@ -48,8 +48,8 @@ def _left(client: Client, promised: QuorumPlan) -> Iterator[str]:
         yield f"{count(len(waiting), 'partition')} without a leader: {some(waiting)}."
     ends = offsets.ends(client, led, "read_uncommitted")
     for partition in led:
-        if (lacking := promised.fit.committed.get(partition, 0) - ends[partition]) > 0:
+        if (lacking := promised.comparison.committed.get(partition, 0) - ends[partition]) > 0:
             yield (
                 f"{partition} ends {count(lacking, 'offset')} before the high watermark that a broker stored "
-                f"({promised.fit.committed[partition]:,})."
+                f"({promised.comparison.committed[partition]:,})."
             )

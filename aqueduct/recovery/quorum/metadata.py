@@ -85,7 +85,7 @@ class Metadata:
         return self._read[4]
 
     @property
-    def far(self) -> tuple[int, int]:
+    def epoch_and_end(self) -> tuple[int, int]:
         """Return the epoch and the end. Of two copies of one log, the longer one is greater."""
         return self.end_epoch, self.end
 

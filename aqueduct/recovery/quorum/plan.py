@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from aqueduct.common.timestamps import text
 from aqueduct.common.wording import count
 from aqueduct.recovery.broker_ids.disk_logs import Folder
-from aqueduct.recovery.broker_ids.log_comparison import PRODUCER_IDS, Corrected, Fit, fit
-from aqueduct.recovery.broker_ids.log_comparison import sentences as of_fit
+from aqueduct.recovery.broker_ids.log_comparison import PRODUCER_IDS, Corrected, LogComparison, compare_logs
+from aqueduct.recovery.broker_ids.log_comparison import sentences as comparison_sentences
 from aqueduct.recovery.quorum.metadata import Metadata
 from aqueduct.recovery.quorum.records import partition_record, producer_ids_record
 
@@ -22,14 +22,14 @@ EPOCHS = 1_000_000
 @dataclass(frozen=True)
 class QuorumPlan:
     metadata: Metadata
-    fit: Fit
+    comparison: LogComparison
 
     def seed(self) -> Metadata:
         """Return the metadata with which the new controllers start; unchanged if they were planned before."""
         if is_seed(self.metadata):
             return self.metadata
         values = [producer_ids_record(self.metadata.image.next_producer_id + PRODUCER_IDS)]
-        values += [self._record(corrected) for corrected in self.fit.corrected]
+        values += [self._record(corrected) for corrected in self.comparison.corrected]
         return self.metadata.with_records(values, self.metadata.end_epoch + EPOCHS)
 
     def _record(self, corrected: Corrected) -> bytes:
@@ -53,7 +53,7 @@ def is_seed(metadata: Metadata) -> bool:
 
 def plan(metadata: Metadata, hosts: Mapping[str, Sequence[Folder]], lost: Collection[int] = ()) -> QuorumPlan:
     """Compare metadata with the logs on brokers' disks; Refused for folders of another cluster."""
-    return QuorumPlan(metadata, fit(metadata.cluster, metadata.image.topics.values(), hosts, lost))
+    return QuorumPlan(metadata, compare_logs(metadata.cluster, metadata.image.topics.values(), hosts, lost))
 
 
 def sentences(quorum_plan: QuorumPlan) -> list[str]:
@@ -65,8 +65,8 @@ def sentences(quorum_plan: QuorumPlan) -> list[str]:
         f"The metadata are from node {metadata.node} at {text(metadata.time)}: "
         f"{count(len(topics), 'topic')} with {count(partitions, 'partition')}. Later changes of settings, "
         "ACLs, users and quotas are lost. The lines below list differences of topics and partitions.",
-        *of_fit(
-            quorum_plan.fit,
+        *comparison_sentences(
+            quorum_plan.comparison,
             "Brokers rename the folders of these logs to <topic>-<partition>.<digits>-stray, and do not "
             "delete "
             "them.",

@@ -18,7 +18,7 @@ from aqueduct.recovery.quorum.metadata import FOLDER, Metadata, has_records
 DIRECTORY = re.compile(r"^directory\.id\s*=\s*(\S+)\s*$", re.MULTILINE)
 
 
-def check(folder: Path, node_id: int, seed: Metadata) -> bool:
+def check_folder(folder: Path, node_id: int, seed: Metadata) -> bool:
     """Return whether a controller's folder has the seed already. Refused if it must not be written there."""
     refuse_root_beside_others(folder, "quorum restore")
     if not folder.is_dir():
@@ -28,7 +28,7 @@ def check(folder: Path, node_id: int, seed: Metadata) -> bool:
         )
     if misfit := _misfit(folder, node_id, seed):
         raise Refused("controller-folder-mismatch", f"{misfit} Nothing was done.")
-    if _is_there(folder, seed):
+    if _has_seed(folder, seed):
         return (folder / data_folder.META).exists()
     if has_records(folder):
         raise Refused(
@@ -74,17 +74,17 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     return ""
 
 
-def put(folder: Path, node_id: int, seed: Metadata) -> bool:
+def write_seed(folder: Path, node_id: int, seed: Metadata) -> bool:
     """Write the seed into a folder; return False if it has the seed already.
 
     After a failure, a second call continues. meta.properties are written last: a node does not start without
     them.
     """
-    if check(folder, node_id, seed):
+    if check_folder(folder, node_id, seed):
         return False
     with locked(folder):
         try:
-            if not _is_there(folder, seed):
+            if not _has_seed(folder, seed):
                 _put_log(folder, seed)
             _put_meta(folder, node_id, seed)
         except OSError as error:
@@ -103,7 +103,7 @@ def _files(seed: Metadata) -> dict[str, bytes]:
     ) | log
 
 
-def _is_there(folder: Path, seed: Metadata) -> bool:
+def _has_seed(folder: Path, seed: Metadata) -> bool:
     files = _files(seed)
     log_folder = folder / FOLDER
     try:

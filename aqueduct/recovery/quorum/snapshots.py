@@ -19,10 +19,10 @@ from aqueduct.store.numbered_snapshots import (
     check_format,
     first_line,
     line,
-    loaded,
-    opened,
+    natural_number,
+    parse_line,
     seal,
-    whole,
+    unsealed,
 )
 from aqueduct.store.objects import Data
 
@@ -43,16 +43,16 @@ class QuorumSnapshot:
         return self.metadata.cluster
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         return True
 
 
-def of(metadata: Metadata) -> QuorumSnapshot:
+def snapshot_of(metadata: Metadata) -> QuorumSnapshot:
     """Return a snapshot of a node's copy, without a number."""
     return QuorumSnapshot(0, timestamps.now(), metadata)
 
 
-def stale(snapshot: QuorumSnapshot, within: int) -> str:
+def staleness_warning(snapshot: QuorumSnapshot, within: int) -> str:
     """Return a warning if the newest record of a snapshot was already old when it was read; else empty.
 
     A node that is stopped or cannot reach the quorum keeps its old log. `within`: the greatest accepted age
@@ -94,21 +94,21 @@ def decode(packed: Data) -> QuorumSnapshot:
 
     ValueError, KeyError or TypeError if it is not a snapshot as a backup writes it.
     """
-    content = opened(packed)
-    head = loaded(about := first_line(content), HEAD_BYTES)
+    content = unsealed(packed)
+    head = parse_line(about := first_line(content), HEAD_BYTES)
     start = len(about)
     check_format(head, FORMAT)
     if not CLUSTER_ID.fullmatch(head["cluster"]):
         raise ValueError("its cluster id is invalid")
-    between = start + whole(head["checkpoint"])
-    end = between + whole(head["log"])
+    between = start + natural_number(head["checkpoint"])
+    end = between + natural_number(head["log"])
     if bytes(content[end:]) != b"\n":
         raise ValueError("its length differs from the length in its first line")
     kept = Metadata(
         cluster=head["cluster"],
-        node=whole(head["node"]),
-        offset=whole(head["offset"]),
-        epoch=whole(head["epoch"]),
+        node=natural_number(head["node"]),
+        offset=natural_number(head["offset"]),
+        epoch=natural_number(head["epoch"]),
         checkpoint=bytes(content[start:between]),
         log=bytes(content[between:end]),
     )
@@ -116,7 +116,9 @@ def decode(packed: Data) -> QuorumSnapshot:
         kept.image  # noqa: B018
     except Damaged as error:
         raise ValueError(str(error).rstrip(".")) from None
-    return QuorumSnapshot(whole(head["number"]), whole(head["created"], LAST_MILLISECOND), kept)
+    return QuorumSnapshot(
+        natural_number(head["number"]), natural_number(head["created"], LAST_MILLISECOND), kept
+    )
 
 
 class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
@@ -139,10 +141,10 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     def add(self, snapshot: QuorumSnapshot) -> QuorumSnapshot:
         """Store a snapshot. Refused, too, if an earlier one ends later, as after a log truncation."""
         mine = snapshot.metadata
-        for number in self.believed():
+        for number in self.trusted_numbers():
             with suppress(Failed):
                 before = self.read(number).metadata
-                if before.cluster == mine.cluster and before.far > mine.far:
+                if before.cluster == mine.cluster and before.epoch_and_end > mine.epoch_and_end:
                     raise Refused(
                         "quorum-metadata-outdated",
                         f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
@@ -155,7 +157,7 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
                 break
         return super().add(snapshot)
 
-    def less(self, snapshot: QuorumSnapshot, number: int) -> str:
+    def loss_warning(self, snapshot: QuorumSnapshot, number: int) -> str:
         """Return a phrase if the snapshot has less than half of the topics of an earlier one; else empty."""
         with suppress(AqueductError):  # the earlier one is damaged, or was removed
             before, now = (len(stored.metadata.image.topics) for stored in (self.read(number), snapshot))

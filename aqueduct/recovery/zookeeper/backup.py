@@ -6,7 +6,7 @@ from aqueduct.recovery.zookeeper.reading import Tree, read
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot, ZnodeSnapshots
 from aqueduct.recovery.zookeeper.znodes import CLUSTER, Znode, counters
 from aqueduct.store.backends import open_editable
-from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep, parsed
+from aqueduct.store.numbered_snapshots import CLUSTER_ID, Kept, keep_snapshot, parsed
 from aqueduct.store.signing import EVERYBODY, SigningKey, Trust
 
 
@@ -24,7 +24,7 @@ def backup(
     objects = open_editable(store, private=True)
     with connected(ensemble) as session:
         snapshot = snapshot_of(ensemble, read(session))
-    return keep(ZnodeSnapshots, objects, snapshot, most, trust, key)
+    return keep_snapshot(ZnodeSnapshots, objects, snapshot, most, trust, key)
 
 
 def snapshot_of(ensemble: Ensemble, tree: Tree) -> ZnodeSnapshot:

@@ -14,7 +14,7 @@ from aqueduct.recovery.zookeeper.znodes import CLUSTER
 from aqueduct.store.numbered_snapshots import parsed
 
 
-def misfits(
+def start_obstacles(
     ensemble: Ensemble, node_id: int, folders: Sequence[Path], listeners: str = ""
 ) -> tuple[str | None, list[str]]:
     """Return the ensemble's cluster id, None without one, and the reasons why a broker must not start.
@@ -24,7 +24,7 @@ def misfits(
     """
     session = ZooKeeperSession(ensemble)
     try:
-        cluster, broker = (kept(session, path) for path in (CLUSTER, f"/brokers/ids/{node_id}"))
+        cluster, broker = (znode_content(session, path) for path in (CLUSTER, f"/brokers/ids/{node_id}"))
     finally:
         session.close()
     cluster_id = cluster.get("id")
@@ -62,7 +62,7 @@ def _address(listener: str) -> tuple[str, str]:
     return host, port
 
 
-def kept(session: ZooKeeperSession, path: str) -> dict[str, Any]:
+def znode_content(session: ZooKeeperSession, path: str) -> dict[str, Any]:
     """Return the JSON in a znode of brokers; empty if the znode does not exist, as in a new chroot."""
     answer = session.ask(GetData(session.at(path), None), but=(NoNodeError,))
     try:

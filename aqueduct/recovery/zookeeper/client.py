@@ -139,7 +139,7 @@ class ZooKeeperSession:
                         yield answer
                 except OSError as error:
                     lost += 1
-                    self._go_on(error, lost)
+                    self._reconnect(error, lost)
                     unanswered, waiting = [*asked], 0
                     asked.clear()
                     if once:
@@ -180,13 +180,13 @@ class ZooKeeperSession:
             )
         return not isinstance(answer, NoNodeError)
 
-    def make(self, path: str) -> None:
+    def create(self, path: str) -> None:
         """Create a znode with an open ACL, and its parents, unless they exist.
 
         Refused below an ephemeral znode.
         """
         if not self.has(path):
-            self.make(parent(path))
+            self.create(parent(path))
             but = (NodeExistsError, NoChildrenForEphemeralsError)
             answer = self.ask(Create(self.at(path), b"", OPEN_ACL_UNSAFE, 0), but=but)
             if isinstance(answer, NoChildrenForEphemeralsError):
@@ -222,7 +222,7 @@ class ZooKeeperSession:
                 raise ServerUnusable(_all(troubles))
             time.sleep(PAUSE_SECONDS)
 
-    def _go_on(self, error: OSError, lost: int) -> None:
+    def _reconnect(self, error: OSError, lost: int) -> None:
         """Connect again, if possible to another server. EnsembleAway if none gives a session."""
         self._connection.drop()
         reason = str(error)

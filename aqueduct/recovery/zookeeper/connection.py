@@ -165,7 +165,7 @@ def _handshake(server: str, error: OSError) -> ServerUnusable:
         )
     if alert := _alert(error):
         return alert
-    if _said(server, None):
+    if _four_letter_answer(server, None):
         remedy = "Pass its secureClientPort, or remove the TLS settings from --command-config."
         return ServerUnusable("does not use TLS on this port", remedy, passing=False)
     return ServerUnusable(f"ended the TLS handshake ({error.strerror or error})", "Check its log.")
@@ -191,7 +191,7 @@ def _alert(error: Exception) -> ServerUnusable | None:
 
 def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     """Return why a server closed the connection without a session."""
-    reply = _said(server, context)
+    reply = _four_letter_answer(server, context)
     if NOT_SERVING in reply:
         return ServerUnusable("has no quorum", NO_QUORUM)
     if not reply and not context and _speaks_tls(server):
@@ -203,7 +203,7 @@ def _ended(server: str, context: ssl.SSLContext | None) -> ServerUnusable:
     return ServerUnusable("closed the connection", f"Check its log{certificate}.")
 
 
-def _said(server: str, context: ssl.SSLContext | None) -> str:
+def _four_letter_answer(server: str, context: ssl.SSLContext | None) -> str:
     """Return a server's answer to a four-letter word; empty if it does not answer."""
     try:
         with ExitStack() as stack:

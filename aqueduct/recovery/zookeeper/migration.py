@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.serialization import Delete
 
-from aqueduct.recovery.zookeeper.brokers import kept
+from aqueduct.recovery.zookeeper.brokers import znode_content
 from aqueduct.recovery.zookeeper.client import ZooKeeperSession
 
 CONTROLLER = "/controller"  # the active controller; a broker's znode ends with its session, a quorum's stays
@@ -22,7 +22,7 @@ class Migration:
 
 
 def read(session: ZooKeeperSession) -> Migration:
-    migration, controller = (kept(session, path) for path in (MIGRATION, CONTROLLER))
+    migration, controller = (znode_content(session, path) for path in (MIGRATION, CONTROLLER))
     return Migration(
         begun=bool(migration),
         # KRaftMigrationDriver uses the same condition (initialZkMigrationComplete).

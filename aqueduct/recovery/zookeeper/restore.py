@@ -104,7 +104,7 @@ def restore(order: ZnodeOrder) -> Restored:
                 restored.missing = by_depth(order.snapshot.znodes)
                 return restored
             if not order.dry_run:
-                session.make(order.prefix)
+                session.create(order.prefix)
     with connected(order.target) as session:
         live_tree = read(session)
         _check_cluster(order, live_tree)
@@ -121,7 +121,7 @@ def restore(order: ZnodeOrder) -> Restored:
             _create(order, session, (path for path in diff.missing if path != CLUSTER), restored)
             _overwrite(order, session, chosen, restored)
             _create(order, session, {CLUSTER}.intersection(diff.missing), restored)
-            _look_again(order, session, restored)
+            _verify(order, session, restored)
         except AqueductError as error:
             restored.stopped = error
     return restored
@@ -239,7 +239,7 @@ def _tried(session: ZooKeeperSession, znode: Znode, request: Any) -> KazooExcept
     return error
 
 
-def _look_again(order: ZnodeOrder, session: ZooKeeperSession, restored: Restored) -> None:
+def _verify(order: ZnodeOrder, session: ZooKeeperSession, restored: Restored) -> None:
     """Compare the ensemble with the snapshot after the restore, and correct the outcome."""
     diff, taken = _compared(order, read(session))
     failed = {path for path, _ in restored.failed}

@@ -23,10 +23,10 @@ from aqueduct.store.numbered_snapshots import (
     check_format,
     first_line,
     line,
-    loaded,
-    opened,
+    natural_number,
+    parse_line,
     seal,
-    whole,
+    unsealed,
 )
 from aqueduct.store.objects import Data
 
@@ -52,7 +52,7 @@ class ZnodeSnapshot:
     moving: Sequence[str] = ()  # paths that changed while they were read: the snapshot is not of one moment
 
     @property
-    def whole(self) -> bool:
+    def complete(self) -> bool:
         """Whether it has all znodes of the ensemble, as of one moment."""
         return not self.left_out and not self.moving
 
@@ -89,9 +89,9 @@ def check(packed: bytes, snapshot: ZnodeSnapshot) -> None:
 
 def _unpacked(packed: Data) -> tuple[ZnodeSnapshot, Iterator[Znode]]:
     """Return a snapshot without znodes, and its znodes."""
-    content = opened(packed)
+    content = unsealed(packed)
     start = first_line(content)
-    head = loaded(start)
+    head = parse_line(start)
     check_format(head, FORMAT)
     about = _about(head)
     above = {path for path, _ in about.left_out} if head["format"] > 1 else set()
@@ -106,11 +106,11 @@ def _about(head: dict[str, Any]) -> ZnodeSnapshot:
     if not CONNECT.fullmatch(head["connect"]):
         raise ValueError("its connection string is invalid")
     return ZnodeSnapshot(
-        number=whole(head["number"]),
-        created=whole(head["created"], LAST_MILLISECOND),
+        number=natural_number(head["number"]),
+        created=natural_number(head["created"], LAST_MILLISECOND),
         connect=head["connect"],
         cluster=cluster,
-        zxid=whole(head["zxid"]),
+        zxid=natural_number(head["zxid"]),
         znodes={},
         ephemeral=_paths(head["ephemeral"]),
         left_out=tuple((_path(path), _text(reason)) for path, reason in head["left_out"]),
@@ -160,7 +160,7 @@ def _line(znode: Znode) -> bytes:
 
 
 def _znode(text: bytes) -> Znode:
-    of = loaded(text)
+    of = parse_line(text)
     decoded = None if of["data"] is None else base64.b64decode(of["data"], validate=True)
     return Znode(
         _path(of["path"]), decoded, tuple(_right(*right) for right in of["acl"]), _version(of["version"])
@@ -169,7 +169,7 @@ def _znode(text: bytes) -> Znode:
 
 def _right(permissions: object, scheme: object, identity: object) -> Right:
     texts = _text(scheme, HALF_A_LETTER), _text(identity, HALF_A_LETTER)
-    return Right(whole(permissions, PERMISSIONS[-1]), *texts)
+    return Right(natural_number(permissions, PERMISSIONS[-1]), *texts)
 
 
 def _version(number: object) -> int:
@@ -192,12 +192,12 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
     def source(snapshot: ZnodeSnapshot) -> str:
         return snapshot.connect
 
-    def less(self, snapshot: ZnodeSnapshot, number: int) -> str:
+    def loss_warning(self, snapshot: ZnodeSnapshot, number: int) -> str:
         """Return a phrase if the snapshot has less than half of the znodes of an earlier one; else empty."""
         with suppress(
             ValueError, KeyError, TypeError, AqueductError
         ):  # the earlier one is damaged, or was removed
-            content = opened(self._manifest(number))
+            content = unsealed(self._manifest(number))
             before = bytes(content).count(b"\n") - 1
             if 2 * len(snapshot.znodes) < before:
                 return (
@@ -219,7 +219,7 @@ class ZnodeSnapshots(NumberedSnapshots[ZnodeSnapshot]):
         )
 
 
-def told(snapshot: ZnodeSnapshot) -> dict[str, Any]:
+def report_fields(snapshot: ZnodeSnapshot) -> dict[str, Any]:
     """Return the fields of a snapshot for reports. Of a znode, they have only the path."""
     return {
         "snapshot": snapshot.number,

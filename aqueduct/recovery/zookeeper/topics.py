@@ -17,10 +17,10 @@ from aqueduct.recovery.broker_ids.disk_logs import Folder
 from aqueduct.recovery.broker_ids.log_comparison import (
     ANOTHER,
     PRODUCER_IDS,
-    Fit,
     KnownPartition,
     KnownTopic,
-    fit,
+    LogComparison,
+    compare_logs,
 )
 from aqueduct.recovery.zookeeper.snapshots import ZnodeSnapshot
 from aqueduct.recovery.zookeeper.znodes import Znode
@@ -41,15 +41,15 @@ FATE = (
 )
 
 
-def fitting(
+def correct_snapshot(
     snapshot: ZnodeSnapshot,
     hosts: Mapping[str, Sequence[Folder]],
     lost: Collection[int],
     live_data: Mapping[str, bytes | None] | None = None,
-) -> tuple[Fit, ZnodeSnapshot]:
+) -> tuple[LogComparison, ZnodeSnapshot]:
     """Compare a snapshot's topics with the logs on disks; return the comparison and the corrected snapshot.
 
-    `live_data`: data of the `fitted` znodes that the ensemble already has; they replace the snapshot's data.
+    `live_data`: data of `correctable_znodes` in the ensemble; they replace the snapshot's data.
     Deletions of topics that were re-created since are removed: brokers would delete the new logs by name.
     Refused for a snapshot without a cluster id, and for folders of another cluster.
     """
@@ -64,9 +64,9 @@ def fitting(
     }
     given = of_there.pop(PRODUCERS, None)
     merged = replace(snapshot, znodes={**snapshot.znodes, **of_there})
-    log_fit = fit(snapshot.cluster, [*_topics(merged)], hosts, lost, without_ids=True)
+    comparison = compare_logs(snapshot.cluster, [*_topics(merged)], hosts, lost, without_ids=True)
     znodes = dict(merged.znodes)
-    for correction in log_fit.corrected:
+    for correction in comparison.corrected:
         znode = znodes[_state_of(correction.partition)]
         led = {
             "leader": correction.leader,
@@ -75,15 +75,15 @@ def fitting(
         }
         state = {name: value for name, value in _content(znode).items() if name != RECOVERY}
         znodes[znode.path] = _with(znode, state | led)
-    for topic in {log.topic for log in log_fit.unknown if log.why == ANOTHER}:
+    for topic in {log.topic for log in comparison.unknown if log.why == ANOTHER}:
         znodes.pop(f"{DELETIONS}/{topic}", None)
     if block := znodes.get(PRODUCERS):
         later = _with(block, _later(block))
         znodes[PRODUCERS] = max(later, given, key=_ids_begin) if given else later
-    return log_fit, replace(snapshot, znodes=znodes)
+    return comparison, replace(snapshot, znodes=znodes)
 
 
-def undeleted(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
+def kept_deletions(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
     """Return a sentence about deletions of topics that were removed from the snapshot; empty if none was."""
     kept = [path.rpartition("/")[2] for path in sorted(snapshot.znodes.keys() - fitted.znodes.keys())]
     if not kept:
@@ -138,8 +138,8 @@ def _partition(replicas: tuple[int, ...], znode: Znode) -> KnownPartition:
         )
 
 
-def fitted(snapshot: ZnodeSnapshot) -> list[str]:
-    """Return the paths of a snapshot's znodes that `fitting` may correct."""
+def correctable_znodes(snapshot: ZnodeSnapshot) -> list[str]:
+    """Return the paths of a snapshot's znodes that `correct_snapshot` may correct."""
     return [path for path in snapshot.znodes if path == PRODUCERS or is_state(path)]
 
 
