@@ -335,8 +335,7 @@ def _s3(location: Location) -> StoreClient:
             raise Refused(
                 "store-credentials-missing",
                 f"No credentials for {location} were found. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-                "or "
-                "AWS_PROFILE.",
+                "or AWS_PROFILE.",
             )
         credentials = Boto3CredentialProvider(session, ttl=timedelta(seconds=CREDENTIALS_SECONDS))
     except (BotoCoreError, ValueError) as error:
@@ -375,8 +374,7 @@ def _endpoint(url: str) -> str:
     raise Refused(
         "store-settings-invalid",
         "The endpoint of the store is not http[s]://HOST:PORT. Correct AWS_ENDPOINT_URL, or endpoint_url of "
-        "the "
-        "AWS profile.",
+        "the AWS profile.",
     )
 
 
@@ -468,8 +466,7 @@ class _Directory:
                 raise Refused(
                     "store-directory-missing",
                     f"Cannot create the store {self.url}, because {self._root.parent} does not exist. Create "
-                    "this "
-                    "folder, or correct the URL.",
+                    "this folder, or correct the URL.",
                 )
             writing = self._root / WRITING
             for folder in (self._root, writing):  # mkdir ignores the mode for parents

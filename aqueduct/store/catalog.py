@@ -81,8 +81,7 @@ class Catalog:
         raise Refused(
             "store-write-unsupported",
             f"The store {objects.url} ignores If-None-Match, so runs could overwrite objects. Use an object "
-            "store "
-            "that supports conditional writes.",
+            "store that supports conditional writes.",
         )
 
     def numbers(self) -> list[int]:
@@ -153,8 +152,8 @@ class Catalog:
             raise Failed(
                 "snapshot-too-old",
                 f"Snapshot {number or numbers[-1]} is older than snapshot {at_least}, which --at-least "
-                "requires. "
-                f"Find out why {self._objects.url} lacks newer snapshots, and restore them from a copy.",
+                f"requires. Find out why {self._objects.url} lacks newer snapshots, and restore them from a "
+                "copy.",
             )
         try:
             snapshot = self._fold(self.manifest(number or numbers[-1]), listed).snapshot()
@@ -202,8 +201,7 @@ class Catalog:
                 f"{len(packed):,} "
                 f"bytes, with {len(written.segments):,} segments. The limit is "
                 f"{validation.MOST_MANIFEST_BYTES:,} bytes. Nothing was committed. Back up into a new store, "
-                "with "
-                "larger segments (--segment-bytes) or less often.",
+                "with larger segments (--segment-bytes) or less often.",
             )
         self._objects.create(path, key.signed(packed) if key else packed)
         return written
@@ -348,8 +346,7 @@ class Catalog:
         return Failed(
             error.id,
             f"{error} Nothing was committed. Restore the manifest from a copy of {self._objects.url}. Or "
-            "back up "
-            f"once with --past-damage, which {then}.",
+            f"back up once with --past-damage, which {then}.",
         )
 
     def _read_all(
@@ -492,6 +489,5 @@ def _remedy(objects: Objects, numbers: Collection[int]) -> str:
         return "Restore it from a copy of the store."
     return (
         "The store lists no snapshots. Check the URL and the endpoint. Then restore the file from a copy of "
-        "the "
-        "store, or back up to another prefix."
+        "the store, or back up to another prefix."
     )

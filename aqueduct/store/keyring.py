@@ -114,16 +114,14 @@ class Keyring:
             raise Failed(
                 "object-missing",
                 f"{names.key(key, 1)}, the key of {subject}, is missing in {self._objects.url}. Restore it "
-                "from a "
-                "copy of the store.",
+                "from a copy of the store.",
             )
         given = (
             f"the private keys are {some(self._private)}" if self._private else "no private key was passed"
         )
         raise Locked(
             f"{subject} is encrypted for {some(recipients)}, but {given}. Pass the file of a matching key "
-            "with "
-            f"--private-key.{damaged and ' Another error: '}{damaged}"
+            f"with --private-key.{damaged and ' Another error: '}{damaged}"
         )
 
     def lend(self, runs: Iterable[str], subject: str) -> None:
@@ -196,10 +194,8 @@ class Keyring:
         raise Failed(
             "key-not-rewrapped",
             f"The key {key.id} of {self._objects.url} was wrapped, but its object differs when it is read "
-            "again. "
-            "Check which other users write there, and run the command again. Former recipients can still "
-            "open "
-            "the key.",
+            "again. Check which other users write there, and run the command again. Former recipients can "
+            "still open the key.",
         )
 
     def _wraps(self, key: DataKey, number: int, receivers: Sequence["ReceiverPublicKey"]) -> bool:
@@ -230,8 +226,7 @@ class Keyring:
             raise Refused(
                 "recipients-too-many",
                 f"A key can have fewer than {MOST_RECIPIENTS:,} recipients, but {len(public):,} were passed. "
-                "Pass "
-                "the keys of fewer recipients.",
+                "Pass the keys of fewer recipients.",
             )
         wrapped = [
             WrappedKey(name, base64.b64encode(receiver.seal(key.secret, _info(key.kind, key.id))).decode())
@@ -265,8 +260,7 @@ class Keyring:
             raise Failed(
                 "store-format-unsupported",
                 f"{where} has format {key_object.format}, but this version of Aqueduct supports only 1. "
-                "Update "
-                "Aqueduct.",
+                "Update Aqueduct.",
             )
         # One attempt for each recipient: whoever has none of the keys could list one a thousand times.
         rows = key_object.wrapped

@@ -68,8 +68,7 @@ def leased(objects: Objects, snapshot: int, restore: str, say: Callable[[str], N
         raise Failed(
             "snapshot-removed",
             f"Snapshot {snapshot} of {objects.url} was removed during this run: it was pruned or lost. "
-            "Nothing "
-            "was written. Use another snapshot. `aqueduct snapshots` lists them.",
+            "Nothing was written. Use another snapshot. `aqueduct snapshots` lists them.",
         )
     over = threading.Event()
 

@@ -293,8 +293,7 @@ def _compressed(content: bytes) -> bytes:
         raise Failed(
             "manifest-too-large",
             f"The manifest would have {len(content):,} bytes, which is above the limit for reading. Nothing "
-            "was "
-            "committed. Back up fewer topics into one store.",
+            "was committed. Back up fewer topics into one store.",
         ) from None
 
 

@@ -282,8 +282,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             raise Failed(
                 "snapshot-too-old",
                 f"Snapshot {chosen} is older than snapshot {at_least}, which --at-least requires. Find out "
-                "why "
-                f"{self._objects.url} lacks newer snapshots, and restore them from a copy.",
+                f"why {self._objects.url} lacks newer snapshots, and restore them from a copy.",
             )
         path = self.path(chosen)
         try:
@@ -299,8 +298,7 @@ class NumberedSnapshots(ABC, Generic[S]):
             raise Failed(
                 "snapshot-unusable",
                 f"{self._objects.url}/{path} is damaged: it contains snapshot {snapshot.number}. Restore it "
-                "from a "
-                "copy.",
+                "from a copy.",
             )
         return snapshot
 
@@ -324,8 +322,7 @@ class NumberedSnapshots(ABC, Generic[S]):
                 raise Failed(
                     "snapshot-forged",
                     f"{self._objects.url} has a snapshot {number - 1}, which no backup wrote. Find out who "
-                    "has "
-                    "write access to the store, and move the object out of it.",
+                    "has write access to the store, and move the object out of it.",
                 )
             numbered = replace(snapshot, number=number)  # type: ignore[type-var]
             try:
@@ -337,8 +334,7 @@ class NumberedSnapshots(ABC, Generic[S]):
                 raise Failed(
                     "snapshot-not-readable-again",
                     f"A snapshot of {self.source(snapshot)} could not be read again: {error}. Nothing was "
-                    "kept. "
-                    "Report this as an error of Aqueduct.",
+                    "kept. Report this as an error of Aqueduct.",
                 ) from None
             with suppress(Exists):  # another run took it
                 self._objects.create(self.path(number), packed)

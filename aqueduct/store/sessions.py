@@ -27,7 +27,6 @@ def new_session() -> "Session":
         raise Failed(
             "task-file-replaced",
             f"An AWS profile got a new program after Spark started: credential_process = {min(added)}. Check "
-            "this "
-            "host and the workers of Spark for a compromise, and restore the profile.",
+            "this host and the workers of Spark for a compromise, and restore the profile.",
         )
     return session

@@ -141,8 +141,7 @@ def public_pem(private: str) -> str:
         raise Refused(
             "key-file-invalid",
             "The signing key is not a private key (Ed25519, PKCS #8) in PEM without a password. Create one "
-            "with "
-            "openssl genpkey -algorithm ed25519.",
+            "with openssl genpkey -algorithm ed25519.",
         )
     return key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo).decode()
 

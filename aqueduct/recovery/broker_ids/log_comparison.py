@@ -153,8 +153,7 @@ def _refuse_other_clusters(cluster: str, hosts: Mapping[str, Sequence[Folder]]) 
                 "cluster-mismatch",
                 f"{folder.path} of {host} belongs to cluster {folder.cluster_id}, but the metadata belong to "
                 f"cluster {cluster}. Pass a store with the metadata of cluster {folder.cluster_id}. Nothing "
-                "was "
-                "done.",
+                "was done.",
             )
 
 
@@ -275,8 +274,7 @@ def sentences(outcome: LogComparison, fate: str) -> Iterable[str]:
     if outcome.empty:
         yield (
             f"EMPTY: {some(outcome.empty)}. No broker has a log of these partitions: they were deleted after "
-            "the "
-            "metadata were written, or their logs are lost."
+            "the metadata were written, or their logs are lost."
         )
     yield from _of_corrected(outcome.corrected)
     yield from _of_damaged(outcome.damaged)

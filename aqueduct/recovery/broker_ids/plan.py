@@ -101,8 +101,7 @@ def refuse_old(hosts: Mapping[str, Sequence[Folder]], now: int) -> None:
                 raise Refused(
                     "inspection-outdated",
                     f"The inspection of {host} has no time, because an older version of Aqueduct wrote it. "
-                    "Run "
-                    "`aqueduct repair inspect` there again. Nothing was done.",
+                    "Run `aqueduct repair inspect` there again. Nothing was done.",
                 ) from None
             if age > INSPECTION_SECONDS:
                 raise Refused(
@@ -549,14 +548,12 @@ def _of_former_id(moved: Changed) -> str:
     if not moved.since:
         return (
             f"Recommended: give {moved.host} the id {moved.before} again. Then all logs and group offsets "
-            "are "
-            "complete."
+            "are complete."
         )
     return (
         f"Do not give {moved.host} the id {moved.before} again: {count(len(moved.since), 'partition')} that "
         f"broker {moved.now} has received since would have no broker: {some(moved.since)}. Assign the logs "
-        "to "
-        f"the new id {moved.now}."
+        f"to the new id {moved.now}."
     )
 
 
@@ -601,10 +598,8 @@ def _of_partitions_that_wait(repair: RepairPlan) -> Iterator[str]:
     for flaw, left in damaged.items():
         yield (
             f"No leader can be elected for {some(left)}, because {flaw}. Records that only this log has "
-            "would "
-            "be truncated. Start its broker: it truncates the damaged part of the log. Then inspect the "
-            "broker "
-            "again. Or restore the partitions from a backup."
+            "would be truncated. Start its broker: it truncates the damaged part of the log. Then inspect "
+            "the broker again. Or restore the partitions from a backup."
         )
 
 

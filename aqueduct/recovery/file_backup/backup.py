@@ -105,8 +105,7 @@ def _create(
             "source-folder-empty",
             f"{order.source} was not backed up, because it is empty. The backup of {base} has "
             f"{before.files:,} files. Mount the disk of the folder. If all files were removed on purpose, "
-            "pass "
-            "--allow-empty.",
+            "pass --allow-empty.",
         )
     snapshot = FileSnapshot(
         date=date, source=str(order.source), base=base,
@@ -149,8 +148,7 @@ def _refuse_overlap(source: Path, backups: Path) -> None:
         raise Refused(
             "backup-folder-overlap",
             f"{source} was not backed up, because {backups} is inside this folder or contains it: each "
-            "backup "
-            "would contain the earlier ones. Keep backups in another place, on another disk.",
+            "backup would contain the earlier ones. Keep backups in another place, on another disk.",
         )
 
 
@@ -183,6 +181,5 @@ def _refuse_running(order: FileBackupOrder, data_folders: list[str]) -> None:
             "kafka-data-in-source",
             f"{order.source} was not backed up, because {where} has the data of a Kafka node that may run: "
             "the file of a clean shutdown does not exist. A copy of changing files is not consistent. "
-            "Exclude "
-            "the folder with --exclude. Back up topics and groups with `aqueduct backup`.",
+            "Exclude the folder with --exclude. Back up topics and groups with `aqueduct backup`.",
         )

@@ -40,8 +40,7 @@ _KNOWN = {
     "Connection timed out": _NO_SERVER,
     "No route to host": _NO_SERVER,
     "Operation not supported": "The file system of {backups} does not support extended attributes, which "
-    "store "
-    "the owners of files. Use ext4 or XFS.",
+    "store the owners of files. Use ext4 or XFS.",
 }
 _GONE = re.compile(
     r'^[^"\n]{0,100}?(?:change_dir|link_stat)\b.* failed: No such file or directory \(2\)', re.MULTILINE

@@ -346,7 +346,7 @@ def _write(
     if not names:
         return
     before = _half(target, sent)
-    copying = rsync.run([*options, f"{tree}/", f"{target}/"], said="".join(names))
+    copying = rsync.run([*options, f"{tree}/", f"{target}/"], stdin="".join(names))
     if copying.returncode:
         for unfinished in _half(target, sent) - before:
             unfinished.unlink(missing_ok=True)
@@ -445,7 +445,7 @@ def _copy_fresh(
         names, options = ["./.\0"], [*options, "--exclude=*"]
     copy = f"/proc/self/fd/{private}/{staging.TREE}/"
     tree = order.backups.tree(order.date)
-    copying = rsync.run([*options, f"{tree}/", copy], keep=private, said="".join(names))
+    copying = rsync.run([*options, f"{tree}/", copy], keep=private, stdin="".join(names))
     if copying.returncode:
         raise Failed(
             "file-restore-failed",

@@ -157,8 +157,7 @@ class Reached:
             raise Refused(
                 "backup-key-unrestricted",
                 f"{self.source} was not backed up, because it is unknown which folder {key} can read. "
-                "Another "
-                f"folder could be backed up under the name of this folder. {line}",
+                f"Another folder could be backed up under the name of this folder. {line}",
             )
         if top != self.source.folder:
             raise Refused(
@@ -209,17 +208,17 @@ def excluded(patterns: Sequence[str]) -> list[str]:
 
 
 def run(
-    arguments: Sequence[str], keep: int | None = None, said: str = ""
+    arguments: Sequence[str], keep: int | None = None, stdin: str = ""
 ) -> "subprocess.CompletedProcess[str]":
     """Run rsync. Failed if it is not installed on this host.
 
-    `keep`: the descriptor of a lock, which rsync holds until it ends, even if this process is killed. `said`:
-    the input of rsync.
+    `keep`: the descriptor of a lock, which rsync holds until it ends, even if this process is
+    killed. `stdin`: the input of rsync.
     """
     try:
         return subprocess.run(  # noqa: S603
             [RSYNC, f"--timeout={SILENT_SECONDS}", *arguments],
-            input=said, capture_output=True, text=True, errors="surrogateescape", check=False,
+            input=stdin, capture_output=True, text=True, errors="surrogateescape", check=False,
             env=KEYLESS, cwd=NOWHERE, pass_fds=() if keep is None else (keep,),
         )  # fmt: skip
     except FileNotFoundError:
@@ -238,7 +237,6 @@ def sizes(folders: Sequence[Path]) -> list[int]:
         raise Failed(
             "backup-folder-unreadable",
             f"Cannot measure the backups ({usage.stderr.strip().splitlines()[0]}). Run the command as root, "
-            "or as "
-            "the user that created the backups.",
+            "or as the user that created the backups.",
         )
     return [int(line.split("\t")[0]) for line in usage.stdout.splitlines()]

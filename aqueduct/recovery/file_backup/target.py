@@ -60,15 +60,14 @@ def open_target(path: Path) -> Iterator[OpenedTarget]:
                     raise Refused(
                         "restore-folder-link",
                         f"Cannot restore to {shown(str(path))} as root, because user {status.st_uid} may "
-                        "have "
-                        f"created the link {shown(str(walked / name))}. Pass the folder itself with --to.",
+                        f"have created the link {shown(str(walked / name))}. Pass the folder itself with "
+                        "--to.",
                     ) from None
                 if links > MOST_LINKS:
                     raise Refused(
                         "restore-folder-unusable",
                         f"Cannot restore to {shown(str(path))}, because its symbolic links form a loop. Pass "
-                        "a "
-                        "folder.",
+                        "a folder.",
                     ) from None
                 target = os.readlink(name, dir_fd=descriptor)
                 steps += reversed([part for part in Path(target).parts if part != "/"])

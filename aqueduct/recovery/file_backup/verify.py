@@ -135,8 +135,7 @@ def _faults(
         raise Failed(
             "backup-folder-unreadable",
             f"Cannot read {shown(error.filename)}: {error.strerror}. Run the command as root, or as the user "
-            "that "
-            "created the backups.",
+            "that created the backups.",
         ) from None
     finally:
         compared.end()

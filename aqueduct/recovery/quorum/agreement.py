@@ -56,8 +56,7 @@ def changes(read: ReadPlan, now: QuorumPlan) -> list[str]:
     if (made.epoch, made.end) != (read.epoch, read.end) and not is_seed(now.metadata):
         reasons.append(
             f"The metadata end at offset {made.end:,} of epoch {made.epoch}, but the metadata of the plan "
-            "that "
-            f"was read end at offset {read.end:,} of epoch {read.epoch}."
+            f"that was read end at offset {read.end:,} of epoch {read.epoch}."
         )
     reasons += [f"New since the plan was read: {loss}." for loss in made.losses if loss not in read.losses]
     if shorter := sorted(

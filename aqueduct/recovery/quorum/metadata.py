@@ -163,8 +163,7 @@ def read(folder: Path) -> Metadata:
                 raise Failed(
                     "quorum-metadata-damaged",
                     f"The metadata in {folder / FOLDER} are damaged: {str(error).rstrip('.')}. Use the "
-                    "metadata "
-                    "of another node, or a backup.",
+                    "metadata of another node, or a backup.",
                 ) from None
         time.sleep(0.2)
     raise Refused(

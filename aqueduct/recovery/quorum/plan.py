@@ -68,7 +68,6 @@ def sentences(quorum_plan: QuorumPlan) -> list[str]:
         *comparison_sentences(
             quorum_plan.comparison,
             "Brokers rename the folders of these logs to <topic>-<partition>.<digits>-stray, and do not "
-            "delete "
-            "them.",
+            "delete them.",
         ),
     ]

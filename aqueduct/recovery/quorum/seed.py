@@ -56,8 +56,7 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
         return (
             f"{folder} belongs to cluster {owner.cluster_id}, but the metadata belong to cluster "
             f"{seed.cluster}. Pass a store of cluster {owner.cluster_id}. If the content of the folder is "
-            "not "
-            "needed, move it to another place."
+            "not needed, move it to another place."
         )
     if owner.node_id != node_id:
         return (
@@ -68,8 +67,7 @@ def _misfit(folder: Path, node_id: int, seed: Metadata) -> str:
     if voters and owner.logs and directory and directory[1] != voters[node_id].directory:
         return (
             f"{folder} has logs, and its directory.id differs from the directory.id of controller {node_id} "
-            "in "
-            "these metadata. Pass the folder that this controller had."
+            "in these metadata. Pass the folder that this controller had."
         )
     return ""
 
@@ -167,9 +165,8 @@ def set_aside(folder: Path, *, broker_only: bool = False) -> Path | None:
             raise Refused(
                 "controller-metadata-protected",
                 f"{copy} does not show whether the node is a controller. The metadata of a controller are "
-                "not "
-                "set aside, because they may be the only copy. If process.roles of the node is broker, pass "
-                "--broker-only. Nothing was done.",
+                "not set aside, because they may be the only copy. If process.roles of the node is broker, "
+                "pass --broker-only. Nothing was done.",
             )
         to = folder.with_name(f"{folder.name}.metadata-{datetime.now(UTC):%Y%m%dT%H%M%SZ}")
         try:

@@ -150,9 +150,8 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
                         f"{self.source(snapshot)} end at offset {mine.end:,} of epoch {mine.end_epoch}, "
                         f"before the metadata of snapshot {number} (offset {before.end:,} of epoch "
                         f"{before.end_epoch}). The log of the node was truncated, or the node does not "
-                        "follow "
-                        "the quorum. Nothing was kept. Back up from another node. If the quorum is new, pass "
-                        "another folder of the store.",
+                        "follow the quorum. Nothing was kept. Back up from another node. If the quorum is "
+                        "new, pass another folder of the store.",
                     )
                 break
         return super().add(snapshot)
@@ -168,6 +167,5 @@ class QuorumSnapshots(NumberedSnapshots[QuorumSnapshot]):
     def refusal(self, snapshot: QuorumSnapshot, before: str) -> str:
         return (
             f"{self._objects.url} has metadata of cluster {before}, but node {snapshot.metadata.node} "
-            "belongs "
-            f"to cluster {snapshot.cluster}. Nothing was kept. Pass another folder of the store."
+            f"belongs to cluster {snapshot.cluster}. Nothing was kept. Pass another folder of the store."
         )

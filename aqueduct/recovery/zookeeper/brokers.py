@@ -43,8 +43,7 @@ def start_obstacles(
     elif endpoints and listeners and not _same(endpoints, listeners.split(",")):
         problems.append(
             f"{runs}, but this host advertises other listeners. Two brokers with one id must not run. Stop "
-            "the "
-            "running broker, or give this host another id and an empty data folder. If this host has new "
+            "the running broker, or give this host another id and an empty data folder. If this host has new "
             "listeners, wait until its former session ends, and start it again."
         )
     return cluster_id, [problem for problem in problems if problem]

@@ -164,8 +164,7 @@ class ZooKeeperSession:
             raise Failed(
                 "zookeeper-request-failed",
                 f"{self.ensemble} rejected a request: {str(answer) or type(answer).__name__}. Check the logs "
-                "of "
-                "its servers.",
+                "of its servers.",
             )
         return answer
 
@@ -175,8 +174,7 @@ class ZooKeeperSession:
             raise Refused(
                 "zookeeper-access-refused",
                 f"An ACL of {self.ensemble} does not let this client see {self.at(path)}. Use the "
-                "certificate "
-                "of a broker.",
+                "certificate of a broker.",
             )
         return not isinstance(answer, NoNodeError)
 
@@ -194,9 +192,8 @@ class ZooKeeperSession:
                 raise Refused(
                     "znode-parent-ephemeral",
                     f"Cannot create {self.at(path)} in {self.ensemble}, because {above} is ephemeral: it "
-                    "belongs "
-                    "to a session and cannot have children. Pass another path, or stop the client of the "
-                    "session.",
+                    "belongs to a session and cannot have children. Pass another path, or stop the client of "
+                    "the session.",
                 )
 
     def now(self) -> int:
@@ -235,8 +232,7 @@ class ZooKeeperSession:
                 reason = f"it {str(trouble).rstrip('.')}"
         raise EnsembleAway(
             f"{self.ensemble} stopped answering ({reason}). Check the logs of its servers, and run the "
-            "command "
-            "again."
+            "command again."
         )
 
 

@@ -122,8 +122,7 @@ class QuorumKeys:
                 raise Refused(
                     "quorum-key-unsafe",
                     f"{path} is not a regular file that belongs to the service. Find out who created it. "
-                    "Remove "
-                    "it, and run playbooks/hosts.yml, which installs the service's key again.",
+                    "Remove it, and run playbooks/hosts.yml, which installs the service's key again.",
                 )
             return file.read()
 

@@ -203,8 +203,7 @@ def _answers(
             raise Failed(
                 "zookeeper-request-failed",
                 f"{session.ensemble} rejected a read request: {str(answer) or type(answer).__name__}. Check "
-                "the "
-                "logs of its servers.",
+                "the logs of its servers.",
             )
         yield answer
 

@@ -35,8 +35,7 @@ RECOVERY = (
 FATE = (
     "Brokers keep these logs, but do not serve them. Move their folders to another place before you create "
     "a topic with this name or add partitions to it. A new topic has another topic id, so brokers with the "
-    "old "
-    "logs do not start its replicas. An added partition would start with the old logs: the first leader "
+    "old logs do not start its replicas. An added partition would start with the old logs: the first leader "
     "truncates the records that it lacks on the other brokers."
 )
 
@@ -90,9 +89,8 @@ def kept_deletions(snapshot: ZnodeSnapshot, fitted: ZnodeSnapshot) -> str:
         return ""
     return (
         f"NOT deleted: {', '.join(kept)}. In the snapshot, the deletion of these topics had begun, but it "
-        "would "
-        "also delete the logs of newer topics with these names. Copy these logs, and then delete the topics "
-        "again."
+        "would also delete the logs of newer topics with these names. Copy these logs, and then delete the "
+        "topics again."
     )
 
 
